@@ -21,7 +21,7 @@ from daggerspec import reference
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import resolve
-from runtime.launch import job
+from runtime.launch import planned
 
 FILE = """
 name: d
@@ -50,7 +50,7 @@ def main() -> None:
         "refused": [(each.field, each.reason) for each in judged.violations],
         "default": MessageToDict(good.sinks[0]),
         "resolved": MessageToDict(launch.sinks[0].sink),
-        "columns": len(job.checked(launch).columns),
+        "columns": len(planned.checked(launch).columns),
         "read": MessageToDict(read.spec.sinks[0]),
         "shown": show.to_document(read.spec)["sinks"],
         "help": "dummy" in CliRunner().invoke(rows.app, ["rows", "--help"]).output,

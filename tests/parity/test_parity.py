@@ -21,7 +21,7 @@ from eventlog.testing import given
 from fleet import Fleet, resolve
 from runtime.clients import kafka
 from runtime.errors import JobError
-from runtime.launch import job
+from runtime.launch import planned
 from scheduler.command import Installation, spark_submit
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -114,7 +114,7 @@ def launch(case: Case) -> list[tuple[str, str]]:
     except Unresolved as error:
         return [(error.detail.partition(" ")[0], error.reason)]
     try:
-        job.checked(made)
+        planned.checked(made)
     except JobError as error:
         return [(place, error.error.reason) for place in PLACE.findall(error.error.detail)]
     return []

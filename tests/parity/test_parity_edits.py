@@ -21,6 +21,7 @@ from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import resolve
 from runtime.launch import job
+from runtime.launch.planned import checked
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.state.checkpoint import Stand
 from runtime.state.store.local import LocalPlace
@@ -108,7 +109,7 @@ def launched(fields: dict[str, Any]) -> tuple[spec_pb2.DaggerSpec, daggersql.Pla
     for record in given(request, since=folded.sequence):
         folded.apply(record)
     made = resolve.job(folded, folded.daggers[NAME], 7, platform=PLATFORM, checkpoint_root="/c", run_dir="/r")
-    return made.spec, job.checked(made)
+    return made.spec, checked(made)
 
 
 def begun(edit: Edit) -> Predecessor | None:

@@ -13,7 +13,7 @@ from tests.integration.bookings import COUNT_SQL
 
 from daggerspec.sinks import names
 from runtime.errors import JobError
-from runtime.launch import job
+from runtime.launch import job, planned
 from runtime.spark import session as spark
 
 
@@ -31,7 +31,7 @@ def spec(**changes: Any) -> spec_pb2.JobSpec:
 
 
 def test_the_plan_comes_from_the_sql_of_the_spec() -> None:
-    plan = job.checked(spec())
+    plan = planned.checked(spec())
 
     assert [column.name for column in plan.columns] == ["tag_city_id", "num_of_bookings", "window_timestamp"]
 
@@ -42,14 +42,14 @@ def test_what_a_launch_leaves_unsaid_is_ours_to_mend(field: str) -> None:
     short.spec.ClearField(field)
 
     with pytest.raises(JobError) as refused:
-        job.checked(short)
+        planned.checked(short)
 
     assert (refused.value.error.reason, field in refused.value.error.detail) == ("BAD_SPEC", True)
 
 
 def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
     with pytest.raises(JobError) as refused:
-        job.checked(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
+        planned.checked(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
 
     error = refused.value.error
     assert error.reason == "UNKNOWN_COLUMN"
@@ -59,7 +59,7 @@ def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
 
 def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
     sql = f"{COUNT_SQL} HAVING COUNT(*) < 100"
-    plan = job.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+    plan = planned.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert "EARLY_NOT_POSSIBLE" in [each.code for each in plan.warnings]
 
@@ -67,7 +67,7 @@ def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
 def test_sessions_are_not_emitted_early() -> None:
     sql = "SELECT COUNT(*) AS n FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '1' MINUTE), city_id"
     with pytest.raises(JobError) as refused:
-        job.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+        planned.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert refused.value.error.reason == "EARLY_NOT_POSSIBLE"
 
@@ -77,14 +77,14 @@ def test_a_message_that_is_not_in_the_job_is_ours_to_mend() -> None:
     broken.streams[0].stream.message = "it.v1.Nothing"
 
     with pytest.raises(JobError, match=r"'it\.v1\.Nothing' is not in the job"):
-        job.checked(broken)
+        planned.checked(broken)
 
 
 def test_a_spec_of_another_generation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "spec.pb").write_bytes(spec().SerializeToString())
 
     with pytest.raises(JobError, match="generation 7, the command line says 8"):
-        job.read_spec(tmp_path / "spec.pb", 8)
+        planned.read_spec(tmp_path / "spec.pb", 8)
 
 
 def test_all_sinks_that_cannot_work_are_told_at_once() -> None:

@@ -10,7 +10,7 @@ from daggers.v1 import spec_pb2, telemetry_pb2
 
 from runtime.clients import mock_cluster
 from runtime.errors import JobError
-from runtime.launch import job, warmup_run
+from runtime.launch import planned, warmup_run
 from runtime.source.offsets import Partition
 from runtime.source.planner.broker import Broker
 
@@ -20,7 +20,7 @@ def test_the_dagger_of_a_warm_up_is_one_that_a_driver_takes_and_aggregates_in_it
 ) -> None:
     made = warmup_run.job(tmp_path, "127.0.0.1:9092", 1)
 
-    plan = job.checked(made)
+    plan = planned.checked(made)
 
     assert plan.partial_aggregation is not None
     assert [column.name for column in plan.columns][:3] == ["tag_dagger", "beats", "records"]

@@ -21,7 +21,7 @@ from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
 from runtime.errors import internal, user
-from runtime.launch import job, progress
+from runtime.launch import job, planned, progress
 from runtime.launch.batch import Batches
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
@@ -67,7 +67,7 @@ class Driver:
     def _compute(self) -> None:
         """Everything that needs the plan and Spark."""
         launch = self._launch
-        plan = job.checked(self._spec)
+        plan = planned.checked(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         launch.heartbeat.update(partial(progress.warned, warnings=warnings))
         references = self._references(plan)

@@ -9,24 +9,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from daggers.v1 import spec_pb2
-from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
-from daggerspec import query, rules, state
-from daggerspec import sinks as rulebook
-from daggerspec.catalogue import Unresolved
-from daggerspec.launch import LaunchCatalogue
+from daggerspec import state
 from runtime import functions, sinks
-from runtime.encode.rows import Layout
-from runtime.errors import JobError, internal, refused
-from runtime.launch import guard
+from runtime.errors import JobError, internal
+from runtime.launch import guard, planned
 from runtime.launch.launch import Launch
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
@@ -58,67 +50,6 @@ class Job:
     """Whether its query only ends what was begun with other topics: run it to its end, and assemble again."""
     lost: Sequence[str]
     """What a person must know of records that it cannot end with, because their topics are gone."""
-
-
-def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
-    """The launch's file. Raises `JobError` (INTERNAL) when it is not what the command line promises."""
-    try:
-        spec = spec_pb2.JobSpec.FromString(path.read_bytes())
-    except OSError as problem:
-        raise internal("BAD_SPEC", f"The launch's file {path} cannot be read: {problem.strerror}.") from None
-    except DecodeError:
-        raise internal("BAD_SPEC", f"The launch's file {path} is not a JobSpec.") from None
-    if spec.generation != generation:
-        told = f"generation {spec.generation}, the command line says {generation}"
-        raise internal("BAD_SPEC", f"The launch's file {path} says {told}.")
-    return spec
-
-
-def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
-    """The plan of the dagger's SQL, and nothing is wrong with its spec.
-
-    Raises `JobError`: USER with everything that is wrong, INTERNAL for a spec that leaves something unsaid.
-    The gateway has checked it before, perhaps long ago: what only a newer check of a query objects to is a
-    warning here. For what it hands to Spark the driver trusts nobody's word.
-    """
-    if left := rules.unsaid(spec.dagger, spec.spec):
-        raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
-    catalogue = LaunchCatalogue(spec)
-    answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
-    if rules.is_judgeable(spec.spec, catalogue):
-        answer = _asked(text, spec, catalogue)
-    asked = rulebook.Asked(spec.dagger, spec.spec, catalogue, answer.plan)
-    wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
-    errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
-    wrong += [text.located("spec", each.violation("")) for each in errors]
-    if wrong or answer.plan is None:
-        raise refused(wrong)
-    return answer.plan
-
-
-def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
-    """What is found about the dagger's query."""
-    tables = [
-        daggersql.Table(each.input.table, _message(catalogue, each), each.stream.time_field)
-        for each in spec.streams
-    ]
-    return daggersql.check(
-        text.sql,
-        tables,
-        [table.name for table in spec.references],
-        expressions=text.expressions,
-        early=state.updates(spec.spec),
-        points=rulebook.is_time_series(spec.spec),
-        accepted=True,
-    )
-
-
-def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
-    try:
-        return catalogue.message(stream.stream.message)
-    except Unresolved:
-        detail = f"Stream {stream.stream.name!r}: its message {stream.stream.message!r} is not in the job."
-        raise internal("BAD_SPEC", detail) from None
 
 
 def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Job:
@@ -206,38 +137,15 @@ def past(
 def _targets(
     spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
 ) -> tuple[Target, ...]:
-    layout = Layout(plan.columns, plan.hidden, plan.key, _fields(spec, plan))
+    layout = planned.layout(spec, plan)
     promised = [*(column.name for column in plan.columns), *plan.hidden]
     if rows.columns != promised:
         raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
     schema = to_arrow_schema(rows.schema, timezone="UTC")
-    files = descriptor_pb2.FileDescriptorSet.SerializeToString(spec.descriptors, deterministic=True)
+    files = planned.messages(spec)
     return tuple(
-        Target(spec.dagger, _named(sink, name), layout, schema, files, again)
-        for sink, name in zip(spec.sinks, rulebook.called([each.sink for each in spec.sinks]), strict=True)
+        Target(spec.dagger, sink, layout, schema, files, again) for sink in planned.named_sinks(spec).values()
     )
-
-
-def _fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, int], ...]:
-    """Of each visible column the message and the number of the field that it is, if it is one."""
-    catalogue = LaunchCatalogue(spec)
-    messages = {each.input.table: _message(catalogue, each) for each in spec.streams}
-    copied = (each or ("", "") for each in plan.copies)
-    sources = ((messages.get(table), path) for table, path in copied)
-    return tuple(
-        (message.full_name, message.fields_by_name[path].number)
-        if message is not None and path in message.fields_by_name
-        else ("", 0)
-        for message, path in sources
-    )
-
-
-def _named(sink: spec_pb2.ResolvedSink, name: str) -> bytes:
-    """The sink with its name said, serialised."""
-    named = spec_pb2.ResolvedSink()
-    named.CopyFrom(sink)
-    named.sink.name = name
-    return named.SerializeToString(deterministic=True)
 
 
 def check_sinks(targets: Sequence[Target]) -> None:

@@ -24,7 +24,7 @@ from chassis.logging import configure, logger
 from daggerspec import exits, rundir
 from runtime import errors
 from runtime.hiding import hidden
-from runtime.launch import driverlog, job, warmup_run
+from runtime.launch import driverlog, planned, warmup_run
 from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
 from runtime.launch.spare import Spare
@@ -80,7 +80,7 @@ def _wait(folder: Path, spare: Spare, session: SparkSession, jvm: JvmWatch) -> N
 def _run(folder: Path, generation: int, session: Callable[[], SparkSession], jvm: JvmWatch) -> None:
     """Run the launch of this directory. Raises: what it dies of."""
     driverlog.follow(folder)
-    launch = Launch(job.read_spec(folder / rundir.SPEC, generation), session)
+    launch = Launch(planned.read_spec(folder / rundir.SPEC, generation), session)
     driver = Driver(launch, jvm)
     signal.signal(signal.SIGTERM, lambda *_: launch.stop())
     driver.announce()
