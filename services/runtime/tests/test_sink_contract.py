@@ -263,6 +263,19 @@ def test_a_partition_that_a_worker_left_half_way_is_whole_once_it_is_written_aga
 
 
 @pytest.mark.integration
+def test_rows_that_were_set_aside_are_written_whatever_was_written_since(bench: Bench) -> None:
+    rows = list(COUNTS.items())
+    bench.write(dict(rows[2:]), batch_id=7)
+    bench.target = replace(bench.target, is_replay=True)
+    for _ in range(2):
+        bench.write(dict(rows[:2]), checkpoint="replay/one")
+    bench.target = replace(bench.target, is_replay=False)
+    bench.write(dict(rows[2:]), batch_id=8, checkpoint="after an edit")
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.integration
 def test_numbers_of_batches_that_begin_again_with_a_new_checkpoint_hide_no_row(bench: Bench) -> None:
     rows = list(COUNTS.items())
     bench.write(dict(rows[:2]), batch_id=41)

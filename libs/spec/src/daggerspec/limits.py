@@ -29,6 +29,10 @@ DRIVER_OVERHEAD_MIB: Final = 1536
 """What a driver may take beside its heap: metaspace, threads, state on disk, the Python half, its readers and
 workers. Seen with local[2], one stream and a full heap of 768 MiB: up to 2.2 GiB in all (bench/state.py)."""
 
+REPLAY_MIB: Final = 384
+"""What an attempt of a replay may take: a Python process with Arrow, some thousand rows at once, and what is
+remembered of each record. With 100,000 of them it takes 324 MiB."""
+
 WORKER_MEMORY_MIB: Final = 1024
 """What a Python worker may take beyond what it begins with. The usual one takes 100 MiB; look-up tables,
 which have 64 MiB as files, take the most."""

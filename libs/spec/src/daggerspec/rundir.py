@@ -18,8 +18,14 @@ TEMPORARY: Final = "tmp"
 READERS: Final = "source"
 REFERENCES: Final = "references"
 
+REPLAY: Final = "replay.pb"
+"""Of an attempt of a replay: its request."""
+OUTCOMES: Final = "outcomes.json"
+"""Of an attempt that gave each record its outcome: how many have each."""
 SPARE: Final = "_spare"
 """In place of a dagger: drivers that wait for a launch (ADR 89). No dagger can have this name."""
+REPLAYS: Final = "_replay"
+"""In place of a dagger: attempts of replays of whatever dagger, by number (ADR 94)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """The PySpark job of one dagger: Protobuf Kafka streams, SQL, sinks.
 
 The files beside this one start processes: `__main__` the driver, `daemon` the parent of its Python workers,
-`readrows` a reader of rows. `appcds_home` and `training` prepare a host. All else has a room. Imports lead
-downwards, which import-linter keeps:
+`readrows` a reader of rows; `replay` is a room and a process, which writes rows that were set aside.
+`appcds_home` and `training` prepare a host. All else has a room. Imports lead downwards, which import-linter
+keeps:
 
     launch                     one launch, in the driver: from its spec to its last words
     source  sinks  state       records in; rows out, a file for each kind of sink; leases and checkpoints

@@ -316,6 +316,16 @@ def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
     return (f"{name}.{key.field}", str(key.value(getattr(sink, name or "")))) if key else None
 
 
+def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
+    """Whether another row may take the place of one in a sink: it goes by another key than the rows' own.
+
+    A kind of which that can be so has a function of this name.
+    """
+    name = kind_of(sink)
+    asks = getattr(load(name), "has_own_key", None) if name else None
+    return asks is not None and bool(asks(getattr(sink, name or ""), rows))
+
+
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]

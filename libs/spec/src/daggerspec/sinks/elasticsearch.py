@@ -31,6 +31,7 @@ CAPABILITIES: Final = Capabilities(
     because="a document is identified by its _id, and one that is repeated takes its place",
     upserts=True,
     repeats_tellable=True,
+    compares_versions=True,
     max_rows=1_000,
     max_bytes=5 * 1024 * 1024,
     limits=("rows_per_second", "requests_per_second", "max_in_flight"),
@@ -75,6 +76,12 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
     sink.operation = sink.operation or _Sink.OPERATION_INDEX
     if not sink.HasField("timeout"):
         sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
+
+
+def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
+    """Whether documents have ids that are not made of the rows' keys: several rows may be one document."""
+    del rows
+    return bool(sink.id)
 
 
 def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:

@@ -114,6 +114,13 @@ def key(sink: spec_pb2.PostgresSink, rows: Output) -> Sequence[str]:
     return sink.key or rows.key
 
 
+def has_own_key(sink: spec_pb2.PostgresSink, rows: Output) -> bool:
+    """Whether several rows may be one row of the table, of which the last one counts."""
+    return sink.mode == spec_pb2.PostgresSink.MODE_UPSERT and not (
+        rows.key and set(rows.key) <= set(key(sink, rows))
+    )
+
+
 def columns(sink: spec_pb2.PostgresSink, rows: Output) -> dict[str, str]:
     """The table's column for each of the query, in order."""
     return {each.name: sink.columns.get(each.name, each.name) for each in rows.columns}

@@ -80,6 +80,9 @@ class Target:
     """Whether rows come again and again while their window is open (`emit: early`)."""
     part: Part | None = None
     """What a worker writes there now; None in the driver."""
+    is_replay: bool = False
+    """Whether its rows were set aside before: they belong to no batch, and none that was written since has
+    them."""
 
     @property
     def no_rows(self) -> pa.RecordBatch:

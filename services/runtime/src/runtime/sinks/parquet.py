@@ -47,7 +47,7 @@ def check(target: Target) -> None:
         place = files.of(target.resolved)
         place.probe()
         _agreed(place, target)
-        Manifests(place, target.dagger).settle()
+        Manifests(place, _owner(target)).settle()
     except TemporaryError:
         return
 
@@ -66,7 +66,7 @@ def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Make the batch's manifest and have its files seen."""
     parts = (json.loads(text) for text in receipts)
     said = {"sink": target.name, **manifests.summed(parts)}
-    Manifests(files.of(target.resolved), target.dagger).commit(_batch(batch), said)
+    Manifests(files.of(target.resolved), _owner(target)).commit(_batch(batch), said)
 
 
 class ParquetWriter:
@@ -128,7 +128,7 @@ class ParquetWriter:
         while self._leaving:
             hour, rows = self._leaving[-1]
             part, self._tried = self._target.writes.number, self._tried + 1  # no try has another's name
-            name = FileName(self._target.dagger, self._batch, part, self._tried, self._attempt)
+            name = FileName(_owner(self._target), self._batch, part, self._tried, self._attempt)
             path = f"{parquet_file.folder(hour)}/{name}"
             content = parquet_file.content(rows)
             least, most = pc.min_max(rows[parquet_file.TIME]).values()
@@ -169,7 +169,8 @@ class _Table:
         named = pa.schema([(each.name, kind) for each, kind in zip(held, wide, strict=True)])
         self.schema = parquet_file.numbered(named, [each.id for each in held])
         self._layout = target.layout
-        self._manifests = Manifests(self.files, target.dagger)
+        self._manifests = Manifests(self.files, _owner(target))
+        self._is_replay = target.is_replay
         self._before: tuple[str, list[Manifest]] = ("", [])
 
     def is_decided(self, batch: Batch) -> bool:
@@ -178,6 +179,8 @@ class _Table:
 
     def is_new(self, batch: Batch, rows: pa.RecordBatch) -> pa.Array:
         """Which rows no query before this one has written."""
+        if self._is_replay:
+            return pa.repeat(True, rows.num_rows)
         if self._before[0] != batch.checkpoint:
             self._before = batch.checkpoint, self._manifests.last_of_others(batch)
         new = pa.repeat(True, rows.num_rows)
@@ -228,6 +231,13 @@ def _agreed(place: Files, target: Target) -> TableSchema:
         each.name: field for each, field in zip(target.layout.columns, target.layout.fields, strict=False)
     }
     return tableschema.agreed(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
+
+
+def _owner(target: Target) -> str:
+    """Whose the manifests and staged files are. A dagger and its replay write at once, and neither may settle
+    what is the other's; no dagger's name has this sign.
+    """
+    return f"{target.dagger}~replay" if target.is_replay else target.dagger
 
 
 def _batch(batch: BatchRef) -> Batch:

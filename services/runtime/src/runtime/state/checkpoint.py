@@ -82,6 +82,14 @@ def choose(root: Place, fingerprint: str) -> Checkpoint:
     return Checkpoint(path, max(stands, key=lambda each: each[0])[1] if stands else None, others)
 
 
+def closed(root: Place, fingerprint: str) -> datetime | None:
+    """Up to which event time the last committed batch of a plan with this fingerprint closed windows; None
+    where none was closed. Changes nothing: a driver may use it.
+    """
+    stand = _stand(root / _FOLDER / _SAFE.sub("_", fingerprint))
+    return stand[1].watermark if stand is not None else None
+
+
 def _remove(path: Place) -> None:
     """Remove a checkpoint. Until all of it is gone a mark says so: half of one would be taken for a whole."""
     mark = path.with_name(path.name + _GONE)

@@ -1,0 +1,78 @@
+"""Rows of one sink and one schema that are written together: the same ones, under the same number, in every
+attempt of a replay. Pure.
+
+A sink that counts batches, and so writes each exactly once, can tell by that what an attempt before has
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from runtime.replay.history import Kept
+
+MOST_ROWS: Final = 5_000
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of all rows that are held at once, as they are kept in the quarantine."""
+Version = tuple[int, int]
+"""Generation and batch of a row that is updated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows that are written together."""
+
+    sink: str
+    number: int
+    """Among those of its sink, from 0."""
+    version: Version | None
+    """What they were set aside in, where that tells newer rows from older ones."""
+    kept: tuple[Kept, ...]
+    rows: pa.RecordBatch
+    """One row for each of `kept`."""
+
+
+@dataclass(slots=True)
+class _Held:
+    kept: list[Kept] = field(default_factory=list)
+    rows: list[pa.RecordBatch] = field(default_factory=list)
+
+
+class Chunks:
+    """Gathers rows, in the order of the topic."""
+
+    def __init__(self, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES) -> None:
+        self._most_rows, self._most_bytes = most_rows, most_bytes
+        self._held: dict[tuple[str, Version | None, bytes], _Held] = {}
+        self._size = 0
+        self._numbers: dict[str, int] = {}
+
+    def add(self, kept: Kept, row: pa.RecordBatch, version: Version | None, size: int) -> Iterator[Chunk]:
+        """Hold one more row, of so many bytes; what is to be written now."""
+        key = kept.sink, version, row.schema.serialize().to_pybytes()
+        held = self._held.setdefault(key, _Held())
+        held.kept.append(kept)
+        held.rows.append(row)
+        self._size += size
+        if self._size >= self._most_bytes:
+            yield from self.rest()
+        elif len(held.kept) >= self._most_rows:
+            yield self._made(key)
+
+    def rest(self) -> Iterator[Chunk]:
+        """All that is held."""
+        for key in list(self._held):
+            yield self._made(key)
+        self._size = 0
+
+    def _made(self, key: tuple[str, Version | None, bytes]) -> Chunk:
+        sink, version, _ = key
+        held = self._held.pop(key)
+        number = self._numbers.get(sink, 0)
+        self._numbers[sink] = number + 1
+        [rows] = pa.Table.from_batches(held.rows).combine_chunks().to_batches()
+        return Chunk(sink, number, version, tuple(held.kept), rows)

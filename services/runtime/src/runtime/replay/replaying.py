@@ -1,0 +1,170 @@
+"""One attempt of a replay, from the topic to the last outcome.
+
+Outcomes follow what was done. Who crashes in between does it again, in the same chunks, and says it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+from confluent_kafka import Message
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+
+import daggersql
+from chassis.logging import logger
+from runtime.launch import planned
+from runtime.replay import verdicts
+from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
+from runtime.replay.history import History, Kept, Place, name_of
+from runtime.replay.late import Records
+from runtime.replay.sinkrows import PATIENCE_S, SinkRows
+from runtime.replay.topic import Outcomes, Topic
+from runtime.replay.verdicts import SINK, Resolved
+
+_SAID_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one attempt is told."""
+
+    spec: spec_pb2.JobSpec
+    """As a driver of the dagger would be told; its generation is the attempt's."""
+    asked: events_pb2.QuarantineReplayRequested
+    sequence: int
+    """Of the request."""
+    created: int
+    """Sequence of the dagger's creation."""
+
+
+def replay(
+    attempt: Attempt,
+    *,
+    wait: Callable[[float], None],
+    confirm: Callable[[], None],
+    closed: Callable[[daggersql.Plan], datetime | None],
+    patience_s: float = PATIENCE_S,
+    most_rows: int = MOST_ROWS,
+) -> Mapping[str, int]:
+    """Give each record that is meant an outcome; how many have each, by name.
+
+    `wait` lets seconds pass and `confirm` returns while this attempt may write: both raise JobError when it
+    is over. `closed`: up to which event time the dagger's driver has closed windows. Raises: JobError.
+    """
+    spec, asked = attempt.spec, attempt.asked
+    plan = planned.checked(spec)
+    history = History(asked, attempt.sequence, attempt.created)
+    with closing(Topic(spec.platform, spec.dagger)) as topic:
+        for place, message in topic.whole(asked.up_to):
+            history.take(place, *_told(message))
+        sinks = SinkRows(
+            spec,
+            plan,
+            asked.replay_id,
+            force=asked.force,
+            wait=wait,
+            confirm=confirm,
+            patience_s=patience_s,
+        )
+        said = _Said(
+            history, Outcomes(spec.platform, spec.dagger, asked.replay_id, attempt.sequence), confirm
+        )
+        meant = history.meant
+        logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
+        tried: dict[Place, Kept] = {}
+        for kept in meant:
+            if (why := verdicts.untried(kept, asked, sinks.named)) is None and kept.stage == SINK:
+                why = sinks.refusal(kept.sink)
+            if why is None:
+                tried[kept.place] = kept
+            else:
+                said.add({kept.id: why})
+        records, chunks = Records(spec, plan, closed(plan)), Chunks(most_rows)
+        for kept, record, edit in _held(topic, tried, history):
+            if record is None:
+                said.add({kept.id: verdicts.expired()})
+            elif kept.stage != SINK:
+                said.add({kept.id: records.outcome(kept, record, edit.value if edit else None)})
+            elif (why := verdicts.unusable(record)) is not None and edit is None:
+                said.add({kept.id: why})
+            else:
+                bytes_ = edit.row if edit else record.row
+                version = sinks.version(kept.sink, record.generation, record.batch_id)
+                for chunk in chunks.add(kept, _row(bytes_), version, len(bytes_)):
+                    _write(sinks, chunk, said)
+        for chunk in chunks.rest():
+            _write(sinks, chunk, said)
+        said.all()
+    return said.counts
+
+
+class _Said:
+    """Says what became of records, each once."""
+
+    def __init__(self, history: History, outcomes: Outcomes, confirm: Callable[[], None]) -> None:
+        self._meant = {each.id for each in history.meant}
+        self._before, self._outcomes, self._confirm = history.outcomes, outcomes, confirm
+        self._waiting: dict[str, Resolved] = {}
+        self.counts = Counter(name_of(each) for id_, each in self._before.items() if id_ in self._meant)
+
+    def has(self, chunk: Chunk) -> bool:
+        """Whether an attempt before has said what became of all of a chunk."""
+        return all(each.id in self._before for each in chunk.kept)
+
+    def add(self, more: Mapping[str, Resolved]) -> None:
+        """Say this, at the latest with `all`."""
+        new = {id_: outcome for id_, outcome in more.items() if id_ not in self._before}
+        self._waiting |= new
+        self.counts.update(name_of(each.outcome) for each in new.values())
+        if len(self._waiting) >= _SAID_AT_ONCE:
+            self.all()
+
+    def all(self) -> None:
+        """Say all that is waiting. Raises: JobError."""
+        if self._waiting:
+            self._confirm()
+            self._outcomes.say(self._waiting)
+            self._waiting = {}
+
+
+def _write(sinks: SinkRows, chunk: Chunk, said: _Said) -> None:
+    if said.has(chunk):
+        return
+    outcomes = sinks.write(chunk)
+    said.add(outcomes)
+    said.all()
+    counts = Counter(f"{name_of(each.outcome)} {each.reason}".strip() for each in outcomes.values())
+    logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
+
+
+def _held(
+    topic: Topic, tried: Mapping[Place, Kept], history: History
+) -> Iterator[tuple[Kept, telemetry_pb2.Quarantined | None, telemetry_pb2.QuarantineEdited | None]]:
+    """Each of these records with what is kept of it, and what is to be taken in its place."""
+    places = {history.edits[kept.id] for kept in tried.values() if kept.id in history.edits}
+    edits = {
+        place: telemetry_pb2.QuarantineEdited.FromString(message.value() or b"")
+        for place, message in topic.at(sorted(places))
+        if message is not None
+    }
+    for place, message in topic.at(sorted(tried)):
+        kept = tried[place]
+        record = telemetry_pb2.Quarantined.FromString(message.value() or b"") if message is not None else None
+        yield kept, record, edits.get(history.edits.get(kept.id, (-1, -1)))
+
+
+def _told(message: Message) -> tuple[str, bytes, str]:
+    """Type, value and id of the event that a record is."""
+    headers: dict[str, bytes] = dict(message.headers() or ())  # type: ignore[arg-type]  # of what was read
+    value = message.value() or b""
+    return headers.get("ce_type", b"").decode(), value, headers.get("ce_id", b"").decode()
+
+
+def _row(stream: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(stream).read_next_batch()

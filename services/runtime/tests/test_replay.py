@@ -1,0 +1,380 @@
+"""A replay of what was set aside, on a real Kafka and a real PostgreSQL, without Spark."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+import pyarrow as pa
+import pytest
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from services.runtime.tests import launches
+from services.runtime.tests.sink_cases.postgres import sink
+from services.runtime.tests.test_sink_contract import records
+from tests.integration.bookings import NOON
+
+from daggerspec.topics import QUARANTINE
+from runtime import sinks
+from runtime.clients.kafka import client_properties
+from runtime.clients.quarantine import Quarantine
+from runtime.launch import planned
+from runtime.launch.delivery import Delivery
+from runtime.replay.replaying import Attempt, replay
+from runtime.sinks import Target
+from runtime.state.lease import Lease
+from runtime.state.store.local import LocalStore
+
+pytestmark = pytest.mark.integration
+TIME = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [("tag_city_id", pa.int32()), ("num_of_bookings", pa.int64()), ("window_timestamp", TIME),
+     ("__window_start", TIME), ("__window_end", TIME), ("__key_0", pa.int32())]
+)  # fmt: skip
+START = datetime.fromtimestamp(NOON, UTC)
+Counts = Mapping[int, int]
+"""How many bookings each city has in the first minute."""
+
+
+@dataclass
+class Desk:
+    """One dagger with a table whose rows are refused until somebody mends it."""
+
+    dagger: launches.Dagger
+    resolved: spec_pb2.ResolvedSink
+    url: str
+    generation: int = 200
+    replays: dict[str, events_pb2.QuarantineReplayRequested] = field(default_factory=dict)
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        """The rows of the last statement, where it has some."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(self) -> list[tuple[int, int]]:
+        """City and count of each row, sorted."""
+        return self.sql("SELECT tag_city_id, num_of_bookings FROM counts ORDER BY 1, 2")
+
+    def spec(self, run_dir: Path) -> spec_pb2.JobSpec:
+        """What a driver of it is told."""
+        self.dagger.generation = self.generation
+        return launches.whole(self.dagger.spec(run_dir))
+
+    def target(self) -> Target:
+        """Its only sink, as a driver has it."""
+        spec = self.spec(self.dagger.folder)
+        plan = planned.checked(spec)
+        [resolved] = planned.named_sinks(spec).values()
+        updates = spec.spec.emit == spec_pb2.EMIT_EARLY
+        layout, messages = planned.layout(spec, plan), planned.messages(spec)
+        return Target(spec.dagger, resolved, layout, SCHEMA, messages, updates)
+
+    def deliver(self, counts: Counts, batch_id: int = 0) -> None:
+        """Write a batch as a driver does: what is refused is set aside."""
+        end = START + timedelta(minutes=1)
+        rows = [
+            {"tag_city_id": city, "num_of_bookings": n, "window_timestamp": end, "__window_start": START,
+             "__window_end": end, "__key_0": city} for city, n in counts.items()
+        ]  # fmt: skip
+        target = self.target()
+        sinks.check(target)
+        platform = spec_pb2.KafkaAddress(bootstrap_servers=self.dagger.kafka).SerializeToString()
+        delivery = Delivery((target,), 150, platform, batch_id=batch_id, done=frozenset(), checkpoint="c")
+        list(delivery(iter([pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])))
+
+    def ask(self, **more: Any) -> events_pb2.QuarantineReplayRequested:
+        """A request for what is there now."""
+        asked = events_pb2.QuarantineReplayRequested(name=self.dagger.name, replay_id=uuid4().hex, **more)
+        for message in records(self.dagger.kafka, QUARANTINE):
+            partition, offset = message.partition() or 0, message.offset() or 0
+            asked.up_to[partition] = max(asked.up_to[partition], offset + 1)
+        return asked
+
+    def attempt(self, asked: events_pb2.QuarantineReplayRequested, sequence: int = 190) -> Attempt:
+        """The next attempt of a replay."""
+        self.generation += 1
+        return Attempt(self.spec(self.dagger.folder), asked, sequence, 10)
+
+    def run(
+        self, asked: events_pb2.QuarantineReplayRequested, sequence: int = 190, most_rows: int = 2
+    ) -> Mapping[str, int]:
+        """An attempt in this process."""
+        attempt = self.attempt(asked, sequence)
+        return run(attempt, self.lease(attempt), most_rows=most_rows)
+
+    def lease(self, attempt: Attempt) -> Lease:
+        """The attempt's right to write."""
+        return Lease(LocalStore(self.dagger.checkpoints / "replay"), attempt.spec.generation, lambda: 0.0)
+
+    def outcomes(self, replay_id: str) -> dict[str, str]:
+        """What this replay has said, by the id of the record; the last counts."""
+        said: dict[str, str] = {}
+        for message in records(self.dagger.kafka, QUARANTINE):
+            headers: dict[str, bytes] = dict(message.headers() or ())  # type: ignore[arg-type]
+            if headers["ce_type"].endswith(b".QuarantineResolved"):
+                told = telemetry_pb2.QuarantineResolved.FromString(message.value() or b"")
+                if told.replay_id == replay_id:
+                    said[told.id] = f"{planned_name(told.outcome)} {told.reason}".strip()
+        return said
+
+
+def planned_name(outcome: telemetry_pb2.QuarantineOutcome.ValueType) -> str:
+    return telemetry_pb2.QuarantineOutcome.Name(outcome).removeprefix("QUARANTINE_OUTCOME_")
+
+
+def run(attempt: Attempt, lease: Lease, *, most_rows: int, dies_at: int = 0) -> Mapping[str, int]:
+    """Run an attempt; killed when it asks for the so-manieth time whether it may write."""
+    asked = count(1)
+
+    def confirm() -> None:
+        if next(asked) == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        lease.confirm()
+
+    lease.take()
+    return replay(
+        attempt,
+        wait=lambda _: None,
+        confirm=confirm,
+        closed=lambda _: None,
+        patience_s=0,
+        most_rows=most_rows,
+    )
+
+
+def killed(desk: Desk, asked: events_pb2.QuarantineReplayRequested, at: int) -> bool:
+    """Run an attempt in a process that dies there; whether it did, and has not come to its end before."""
+    attempt = desk.attempt(asked)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_run_to_death,
+        args=(
+            attempt.spec.SerializeToString(),
+            asked.SerializeToString(),
+            str(desk.dagger.checkpoints / "replay"),
+            at,
+        ),
+    )
+    process.start()
+    process.join(240)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    return process.exitcode != 0
+
+
+def _run_to_death(spec: bytes, asked: bytes, root: str, at: int) -> None:
+    job = spec_pb2.JobSpec.FromString(spec)
+    attempt = Attempt(job, events_pb2.QuarantineReplayRequested.FromString(asked), 190, 10)
+    run(attempt, Lease(LocalStore(Path(root)), job.generation, lambda: 0.0), most_rows=2, dies_at=at)
+
+
+@pytest.fixture
+def desk(kafka: str, postgres: str, tmp_path: Path) -> Desk:
+    """A dagger whose table takes no city below zero."""
+    resolved, url = sink(postgres, tmp_path)
+    resolved.sink.postgres.ClearField("key")
+    made = Desk(launches.Dagger(tmp_path, kafka, sinks=[resolved]), resolved, url)
+    sinks.check(made.target())
+    made.sql("ALTER TABLE counts ADD CONSTRAINT positive CHECK (tag_city_id > 0)")
+    return made
+
+
+def test_refused_rows_are_there_once_the_table_is_mended(desk: Desk) -> None:
+    desk.deliver({-2: 4, -1: 7, 1: 5})
+    asked = desk.ask()
+    before = desk.rows()
+    refused = desk.run(asked)
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    again = desk.ask()
+    replayed = desk.run(again, 195)
+
+    assert (before, dict(refused), dict(replayed)) == ([(1, 5)], {"FAILED_AGAIN": 2}, {"REPLAYED": 2})
+    assert desk.rows() == [(-2, 4), (-1, 7), (1, 5)]
+    assert Counter(desk.outcomes(again.replay_id).values()) == {"REPLAYED": 2}
+    assert desk.run(desk.ask(), 196) == {}  # nothing is open
+
+
+def test_the_command_replays_a_run_directory_and_counts_what_became_of_it(desk: Desk, tmp_path: Path) -> None:
+    desk.deliver({-2: 4, -1: 7})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    asked = desk.ask()
+    home = tmp_path / "_replay" / "201"
+    home.mkdir(parents=True)
+    desk.generation = 201
+    (home / "spec.pb").write_bytes(desk.spec(home).SerializeToString())
+    (home / "replay.pb").write_bytes(asked.SerializeToString())
+    words = ["--generation", "201", "--sequence", "190", "--created", "10"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "runtime.replay", "--run-dir", str(home), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads((home / "outcomes.json").read_text()) == {"REPLAYED": 2}
+    assert desk.rows() == [(-2, 4), (-1, 7)]
+    password = urlsplit(desk.url).password or ""
+    assert password not in done.stdout + done.stderr
+
+
+def test_an_attempt_that_is_fenced_writes_nothing(desk: Desk, tmp_path: Path) -> None:
+    desk.deliver({-1: 7})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    asked = desk.ask()
+    attempt = desk.attempt(asked)
+    LocalStore(desk.dagger.checkpoints / "replay").take(attempt.spec.generation + 1)
+    home = tmp_path / "_replay" / str(attempt.spec.generation)
+    home.mkdir(parents=True)
+    (home / "spec.pb").write_bytes(attempt.spec.SerializeToString())
+    (home / "replay.pb").write_bytes(asked.SerializeToString())
+    words = ["--generation", str(attempt.spec.generation), "--sequence", "190", "--created", "10"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "runtime.replay", "--run-dir", str(home), *words],
+        capture_output=True,
+        check=False,
+        timeout=240,
+    )
+
+    assert (done.returncode, desk.rows(), desk.outcomes(asked.replay_id)) == (75, [], {})
+
+
+def test_only_what_is_selected_is_touched(desk: Desk) -> None:
+    desk.deliver({-3: 1, -2: 2, -1: 3})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    whole = desk.ask()
+    desk.run(whole, 191)
+    desk.sql("DELETE FROM counts")
+    [first, *_] = desk.outcomes(whole.replay_id)
+    named = desk.ask(selection=events_pb2.QuarantineSelection(ids=[first]))
+    counts = desk.run(named, 192)
+
+    assert (dict(counts), list(desk.outcomes(named.replay_id))) == ({"REPLAYED": 1}, [first])
+    assert len(desk.rows()) == 1
+
+
+def test_what_failed_five_times_and_what_has_no_sink_is_not_tried(desk: Desk) -> None:
+    desk.deliver({-1: 3})
+    for sequence in range(191, 196):
+        assert desk.run(desk.ask(), sequence) == {"FAILED_AGAIN": 1}
+    asked, forced = desk.ask(), desk.ask(force=True)
+    tired = desk.run(asked, 196), list(desk.outcomes(asked.replay_id).values())
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    desk.resolved.sink.name = "another"
+    gone = desk.ask(force=True)
+    desk.run(gone, 197)
+    desk.resolved.sink.name = ""
+
+    assert tired == ({"NOT_REPLAYABLE": 1}, ["NOT_REPLAYABLE NEEDS_FORCE"])
+    assert list(desk.outcomes(gone.replay_id).values()) == ["NOT_REPLAYABLE SINK_GONE"]
+    assert desk.run(forced, 198) == {"REPLAYED": 1}
+    assert desk.rows() == [(-1, 3)]
+
+
+def test_rows_that_are_updated_are_replayed_only_where_it_is_forced(desk: Desk) -> None:
+    desk.dagger.emit = spec_pb2.EMIT_EARLY
+    desk.deliver({-1: 3}, batch_id=4)
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    asked, forced = desk.ask(), desk.ask(force=True)
+    desk.run(asked, 191)
+
+    assert list(desk.outcomes(asked.replay_id).values()) == ["NOT_REPLAYABLE NEWER_MAY_EXIST"]
+    assert (desk.run(forced, 192), desk.rows()) == ({"REPLAYED": 1}, [(-1, 3)])
+
+
+def test_rows_of_another_query_are_no_rows_of_this_one(desk: Desk) -> None:
+    desk.deliver({-1: 3})
+    desk.dagger.sql = desk.dagger.sql.replace("num_of_bookings", "bookings")
+    asked = desk.ask()
+    desk.run(asked)
+
+    assert list(desk.outcomes(asked.replay_id).values()) == ["NOT_REPLAYABLE SINK_SCHEMA"]
+
+
+def test_rows_of_a_sink_that_is_away_stay_open(desk: Desk) -> None:
+    desk.deliver({-1: 3, -2: 4})
+    port, desk.resolved.sink.postgres.address.port = desk.resolved.sink.postgres.address.port, 1
+    asked = desk.ask()
+    counts = desk.run(asked, 191)
+    desk.resolved.sink.postgres.address.port = port
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+
+    assert dict(counts) == {"NOT_REPLAYABLE": 2}
+    assert (desk.run(desk.ask(), 192), desk.rows()) == ({"REPLAYED": 2}, [(-2, 4), (-1, 3)])
+
+
+def test_a_record_that_never_was_a_row_says_what_is_to_be_done(desk: Desk) -> None:
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=desk.dagger.kafka)
+    quarantine = Quarantine(client_properties(platform))
+    message = launches.message_class()
+    good = message(city_id=1, status="COMPLETED")
+    good.event_timestamp.FromSeconds(NOON + 10)
+    for offset, value in enumerate((b"\xff", good.SerializeToString())):
+        record = telemetry_pb2.Quarantined(
+            dagger=desk.dagger.name, generation=150, topic=desk.dagger.topic, offset=offset, stage="decode",
+            reason="MALFORMED", value=value,
+        )  # fmt: skip
+        quarantine.put(record, "topic")
+    quarantine.flush()
+    said = []
+    for number, closed in enumerate((START + timedelta(minutes=1), START)):
+        asked = desk.ask()
+        attempt = desk.attempt(asked, 191 + number)
+        replay(
+            attempt,
+            wait=lambda _: None,
+            confirm=lambda: None,
+            closed=lambda _, closed=closed: closed,  # type: ignore[misc]
+        )
+        said.append(sorted(desk.outcomes(asked.replay_id).values()))
+
+    assert said == [
+        ["FAILED_AGAIN MALFORMED", "LATE WINDOWS_CLOSED"],
+        ["FAILED_AGAIN MALFORMED", "NOT_REPLAYABLE WINDOWS_OPEN"],
+    ]
+
+
+@pytest.mark.parametrize("mode", ["MODE_UPSERT", "MODE_APPEND"])
+def test_a_replay_that_dies_between_a_write_and_its_word_leaves_each_row_once(desk: Desk, mode: str) -> None:
+    prepare(desk, mode)
+    asked = desk.ask()
+
+    assert killed(desk, asked, at=2)
+    assert desk.run(asked) == {"REPLAYED": 5}
+    assert desk.rows() == [(-number, number) for number in range(5, 0, -1)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("mode", ["MODE_UPSERT", "MODE_APPEND"])
+def test_a_replay_that_dies_at_each_step_leaves_each_row_once(desk: Desk, mode: str) -> None:
+    """Three chunks, a write and a word each: six steps, one death at each in turn, all of one replay."""
+    prepare(desk, mode)
+    asked = desk.ask()
+    deaths = sum(killed(desk, asked, at) for at in range(1, 8))
+
+    assert deaths >= 3
+    assert desk.run(asked) == {"REPLAYED": 5}
+    assert desk.rows() == [(-number, number) for number in range(5, 0, -1)]
+    assert set(desk.outcomes(asked.replay_id).values()) == {"REPLAYED"}
+
+
+def prepare(desk: Desk, mode: str) -> None:
+    """Five rows are refused, and the table is mended."""
+    desk.resolved.sink.postgres.mode = spec_pb2.PostgresSink.Mode.Value(mode)
+    desk.deliver({-number: number for number in range(1, 6)})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
