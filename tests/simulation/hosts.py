@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+from tests.simulation.replays import Quarantine, SimulatedAttempt
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
 from chassis.drivers import Identified
 from daggerspec import exits
-from daggerspec.rundir import DriverIdentity
+from daggerspec.rundir import REPLAYS, DriverIdentity
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
-from scheduler.drivers import as_handle
+from scheduler.drivers import Attempt, as_handle
 from scheduler.exit_classification import exited
 
 BEAT_S = 5.0
@@ -43,12 +44,14 @@ class Host:
     """Every launch there was, by dagger and generation."""
     spares: dict[str, SimulatedSpare] = field(default_factory=dict)
     """Every driver that has no launch, by its directory."""
+    attempts: dict[int, SimulatedAttempt] = field(default_factory=dict)
+    """Every attempt of a replay, by number."""
     started: int = 0
     """How many processes were started."""
 
     def end(self) -> None:
         """Nothing that runs here goes on."""
-        for running in (*self.drivers.values(), *self.spares.values()):
+        for running in (*self.drivers.values(), *self.spares.values(), *self.attempts.values()):
             running.end(None)
 
 
@@ -57,6 +60,7 @@ class Sinks:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.quarantine = Quarantine(world)
         self._leases: dict[str, SimulatedStore] = {}
         self._wrote: dict[str, SimulatedDriver] = {}
         self.batches = 0
@@ -75,6 +79,8 @@ class Sinks:
             )
         self._wrote[driver.name] = driver
         self.batches += 1
+        if self._world.chance(0.2, "row refused"):
+            self.quarantine.set_aside(driver.name, driver.generation)
 
 
 class SimulatedStore:
@@ -293,6 +299,53 @@ class SimulatedDrivers:
             self._host.drivers[key].end(-9)
         return handle
 
+    def attempt_dir(self, number: int) -> Path:
+        """As Drivers'."""
+        return self.runs / REPLAYS / str(number)
+
+    def start_attempt(
+        self,
+        job: spec_pb2.JobSpec,
+        asked: events_pb2.QuarantineReplayRequested,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> events_pb2.DriverHandle:
+        """As Drivers'. Raises: OSError; Violation when nobody, or somebody else, intended it."""
+        number = job.generation
+        self._world.control_witness.replays(asked.name, number, self._source)
+        if self._world.chance(0.02, "replay not started"):
+            raise OSError(12, "Cannot allocate memory")
+        told = dict(zip(command[::2], map(int, command[1::2]), strict=True))
+        quarantine = self._sinks.quarantine
+        identity = self._identity(spec_pb2.JobSpec(dagger=REPLAYS, generation=number), job.run_dir)
+        self._host.attempts[number] = SimulatedAttempt(
+            self._world,
+            quarantine,
+            self._host,
+            self._sinks.lease(f"{asked.name}/replay"),
+            identity,
+            quarantine.history(asked, told["--sequence"], told["--created"]),
+            asked,
+            told["--sequence"],
+        )
+        return as_handle(identity, self.host)
+
+    def attempts(self) -> list[Attempt]:
+        """As Drivers'."""
+        return [
+            Attempt(each.asked.name, each.asked.replay_id, as_handle(each.identity, self.host))
+            for _, each in sorted(self._host.attempts.items())
+            if each.alive
+        ]
+
+    def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:
+        """As Drivers'."""
+        attempt = self._of(handle)
+        return dict(attempt.outcomes) if isinstance(attempt, SimulatedAttempt) else {}
+
+    def clear_attempts(self) -> None:
+        """As Drivers': there is nothing to remove."""
+
     def clear_spares(self, kept: DriverIdentity | None) -> None:
         """As Drivers'."""
         for run_dir, spare in list(self._host.spares.items()):
@@ -346,7 +399,7 @@ class SimulatedDrivers:
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """As Drivers': it ends after its batch."""
         driver = self._of(handle)
-        if driver is None or not driver.alive:
+        if not isinstance(driver, SimulatedDriver) or not driver.alive:
             return False
         if not self._world.chance(0.05, "drain unheard"):
             self._world.later(self._world.random.uniform(0, 5), driver.end, 0)
@@ -367,6 +420,6 @@ class SimulatedDrivers:
     def reap(self) -> None:
         """As Drivers': there is nothing to take leave of."""
 
-    def _of(self, driver: Identified) -> SimulatedDriver | None:
-        drivers = self._host.drivers.values()
-        return next((each for each in drivers if each.identity.run_dir == driver.run_dir), None)
+    def _of(self, driver: Identified) -> SimulatedDriver | SimulatedAttempt | None:
+        processes = (*self._host.drivers.values(), *self._host.attempts.values())
+        return next((each for each in processes if each.identity.run_dir == driver.run_dir), None)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from daggers.v1 import alerts_pb2, gateway_pb2
 from tests.simulation.crew import Crew
+from tests.simulation.hosts import Host
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.people import People
 from tests.simulation.witness import Violation
@@ -139,10 +140,12 @@ class Life:
             for alert in self.world.alert_witness.ledger.alerts.values()
             if alert.firing or not all(each.done for each in alert.deliveries.values())
         ]
+        found += [wrong for host in self.crew.hosts for wrong in self._replays(host)]
         spares = [spare for host in self.crew.hosts for spare in host.spares.values() if spare.alive]
         if len(spares) > 1:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
+        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
 
     def _unlike(self, dagger: Dagger) -> str:
@@ -159,6 +162,31 @@ class Life:
             return ""
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)
         return f"{dagger.name} is {phase} with {len(drivers)} drivers and {desired} was asked"
+
+    def _replays(self, host: Host) -> list[str]:
+        """What is wrong with the replays whose attempts are on a host."""
+        fleet = self.world.control_witness.fleet
+        found = []
+        for number, attempt in host.attempts.items():
+            dagger = fleet.daggers[attempt.asked.name]
+            replay = dagger.replay
+            is_newest = replay is not None and replay.id == attempt.asked.replay_id
+            if attempt.alive and (not is_newest or (replay is not None and replay.finished is not None)):
+                found.append(f"attempt {number} of {dagger.name}'s replay lives on")
+        return found
+
+    def _unfinished(self, dagger: Dagger) -> str:
+        """How the newest replay of a dagger differs from what was asked; empty when it does not."""
+        replay = dagger.replay
+        if replay is None or dagger.phase == gateway_pb2.DELETED:
+            return ""
+        if replay.finished is None:
+            return f"the replay of {dagger.name} has not finished"
+        if replay.finished.HasField("error"):
+            return ""
+        quarantine = self.crew.sinks.quarantine
+        meant = quarantine.meant(replay.request, dagger.create_sequence, replay.sequence)
+        return quarantine.wrong(replay.request, meant)
 
     def _replayed(self) -> None:
         """The log, read again, is the state that was reached; what was sent arrived. Raises: Violation."""

@@ -116,7 +116,7 @@ class People:
             return
         name = self._random.choice(NAMES)
         for _ in range(self._random.choice([1, 1, 2, 3])):
-            kind = self._random.choice(["start", "stop", "restart", "edit", "delete"])
+            kind = self._random.choice(["start", "stop", "restart", "edit", "delete", "replay", "replay"])
             self._request(self._world.id(), self._message(kind, name), name)
         if self._founded and self._random.random() < 0.2:
             self._request(self._world.id(), self._of_catalogue(name), name)
@@ -142,10 +142,24 @@ class People:
             case "edit":
                 spec = spec_pb2.DaggerSpec(cluster="local", sql=f"run {self._random.randrange(3)}")
                 return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+            case "replay":
+                return self._replay(name)
             case "delete" if self._random.random() < 0.3:
                 return events_pb2.DeleteRequested(meta=META, name=name)
             case _:
                 return events_pb2.StartRequested(meta=META, name=name)
+
+    def _replay(self, name: str) -> Any:
+        """Everything that is open, or what was refused for one reason."""
+        quarantine = self._crew.sinks.quarantine
+        reasons = self._random.choice([[], [], ["CONSTRAINT"]])
+        return events_pb2.QuarantineReplayRequested(
+            meta=META,
+            name=name,
+            replay_id=self._world.id(),
+            selection=events_pb2.QuarantineSelection(reasons=reasons),
+            up_to={0: len(quarantine.records)},
+        )
 
     def encourage(self) -> None:
         """What was given up while things went wrong is begun once more."""

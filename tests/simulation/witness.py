@@ -27,6 +27,8 @@ class ControlWitness:
         self.fleet = Fleet()
         self.intents: dict[int, tuple[str, str]] = {}
         """Of every launch the fold accepted: its dagger and who intended it, by generation."""
+        self.attempts: dict[int, tuple[str, str]] = {}
+        """The same of every attempt of a replay, by number."""
         self._epoch = -1
         self._effective: dict[str, int] = {}
         self._versions: dict[tuple[str, str], int] = {}
@@ -70,6 +72,8 @@ class ControlWitness:
             raise Violation(f"cluster {message.name} is removed at {record.sequence}, and a stream names it")
 
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
+        if isinstance(message, events_pb2.ReplayStarted) and not message.process.pid:
+            self.attempts[record.sequence] = record.subject, record.source
         if isinstance(message, events_pb2.LaunchIntended):
             self.intents[record.sequence] = record.subject, record.source
         elif FACTS[type(message)].about is About.NONE or before is None:
@@ -89,6 +93,12 @@ class ControlWitness:
             raise Violation(
                 f"{source} starts generation {generation} of {name}, which {intended[1]} intended"
             )
+
+    def replays(self, name: str, number: int, source: str) -> None:
+        """Somebody starts an attempt of a replay. Raises: Violation."""
+        if self.attempts.get(number) != (name, source):
+            intended = self.attempts.get(number)
+            raise Violation(f"{source} starts attempt {number} of {name}'s replay, intended: {intended}")
 
 
 class AlertWitness:

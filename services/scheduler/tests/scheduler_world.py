@@ -26,6 +26,7 @@ from scheduler.secretplaces import SecretRule
 from scheduler.shell import Options, Scheduler
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
+REPLAY_STAND_IN = Path(__file__).with_name("replay_stand_in.py")
 DEADLINE_S = 30
 HOST = "here"
 PATIENT = Policy(first_delay=timedelta(milliseconds=20), hold=timedelta(0))
@@ -156,6 +157,8 @@ RUNNING = 3
 
 def command(job: spec_pb2.JobSpec, master: str) -> tuple[list[str], dict[str, str]]:
     """The stand-in in place of spark-submit."""
+    if Path(job.run_dir).parent.name == rundir.REPLAYS:
+        return [sys.executable, str(REPLAY_STAND_IN)], {"LC_ALL": "C.UTF-8"}
     words = [sys.executable, str(STAND_IN)]
     if job.dagger == rundir.SPARE:
         return [*words, "--spare"], {"LC_ALL": "C.UTF-8"}

@@ -89,6 +89,8 @@ async def serve(
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        if Path(job.run_dir).parent.name == rundir.REPLAYS:
+            return command.replay(job, installation.python), command.replay_environment(job, environment)
         words = (
             command.spare(job, master, installation, me)
             if job.dagger == rundir.SPARE

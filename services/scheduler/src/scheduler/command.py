@@ -70,6 +70,20 @@ def spare(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler
     return [*_submitted(job, url, installation), "--spare", scheduler]
 
 
+def replay(job: spec_pb2.JobSpec, python: Path) -> list[str]:
+    """The command line of an attempt of a replay, but for what only the replay knows."""
+    words = [str(python), "-P", "-m", "runtime.replay", "--run-dir", job.run_dir]
+    return [*words, "--generation", str(job.generation)]
+
+
+def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an attempt of a replay: as a driver's, without what Spark and Java want."""
+    passed = {name: inherited[name] for name in ("HOME", "USER") if name in inherited}
+    temporary = str(Path(job.run_dir) / rundir.TEMPORARY)
+    fixed = {"LC_ALL": "C.UTF-8", "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": temporary}
+    return {**passed, **secrets(job, inherited), **fixed, "TZ": "UTC"}
+
+
 def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
     """The command line up to what the runtime is told. Raises: Unresolved."""
     master = _known(url)

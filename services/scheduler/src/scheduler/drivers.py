@@ -2,7 +2,8 @@
 
 A launch owns the directory RUNS/DAGGER/GENERATION. Its processes are one session, led by the wrapper; the
 identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`). A spare has no
-launch yet, and waits in RUNS/_spare/NUMBER, a directory as all others (ADR 89).
+launch yet, and waits in RUNS/_spare/NUMBER, a directory as all others (ADR 89). An attempt of a replay has
+RUNS/_replay/NUMBER (ADR 95).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
@@ -31,6 +33,19 @@ from fleet.observation import Presence
 from scheduler import exit_classification
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+KEPT_ATTEMPTS: Final = 20
+"""The directories of so many attempts of replays are kept, whosever they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of a replay that lives."""
+
+    dagger: str
+    replay_id: str
+    process: events_pb2.DriverHandle
 
 
 def _is_plain(name: str) -> bool:
@@ -136,6 +151,58 @@ class Drivers:
             elif place.is_symlink():
                 place.unlink(missing_ok=True)
             elif place != places[-1]:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def attempt_dir(self, number: int) -> Path:
+        """The directory of an attempt of a replay."""
+        return self.runs / rundir.REPLAYS / str(number)
+
+    def start_attempt(
+        self,
+        job: spec_pb2.JobSpec,
+        asked: events_pb2.QuarantineReplayRequested,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> events_pb2.DriverHandle:
+        """Start an attempt of a replay, in the directory that its job names. Raises: OSError."""
+        run_dir = Path(job.run_dir)
+        # A directory that exists is another attempt's.
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        _write_spec(run_dir, job)
+        replace_bytes(run_dir / rundir.REPLAY, asked.SerializeToString(deterministic=True))
+        # Nobody who looks for drivers of the dagger means this one.
+        named = spec_pb2.JobSpec(dagger=rundir.REPLAYS, generation=job.generation)
+        return as_handle(self._spawn(run_dir, named, command, environment), self.host)
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts of replays that live, the oldest first."""
+        self.reap()
+        alive = []
+        for place in sorted(_entries(self.runs / rundir.REPLAYS), key=_number):
+            identity = drivers.read(place)
+            if identity is None or not drivers.alive(identity):
+                continue
+            try:
+                asked = events_pb2.QuarantineReplayRequested.FromString((place / rundir.REPLAY).read_bytes())
+            except (OSError, DecodeError):
+                continue
+            alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host)))
+        return alive
+
+    def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:
+        """How many records have each outcome, as an attempt that has finished counted them."""
+        try:
+            counted = json.loads((Path(handle.run_dir) / rundir.OUTCOMES).read_text())
+            return {str(name): int(number) for name, number in counted.items()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            return {}
+
+    def clear_attempts(self) -> None:
+        """Remove the directories of attempts that have ended, but for the newest."""
+        places = sorted(_entries(self.runs / rundir.REPLAYS), key=_number)
+        for place in places[:-KEPT_ATTEMPTS]:
+            identity = drivers.read(place)
+            if identity is None or not drivers.alive(identity):
                 shutil.rmtree(place, ignore_errors=True)
 
     def _spawn(
@@ -264,6 +331,10 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except FileNotFoundError:
         return []
+
+
+def _number(place: Path) -> int:
+    return int(place.name) if place.name.isdigit() else 0
 
 
 def _heap_mib(run_dir: Path) -> int:

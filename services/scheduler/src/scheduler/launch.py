@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -100,18 +101,21 @@ class Launcher:
         accepted = step.applied.changed and intended.generation == step.record.sequence
         return intended if accepted else None
 
-    def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
-        fleet = self._fleet
-        self._secrets.check(fleet, dagger)
-        prepared = job(
-            fleet,
+    def job(self, dagger: Dagger, generation: int, run_dir: Path) -> spec_pb2.JobSpec:
+        """What a process is told that works for a dagger, in a directory. Raises: Unresolved."""
+        self._secrets.check(self._fleet, dagger)
+        return job(
+            self._fleet,
             dagger,
-            dagger.generation,
+            generation,
             platform=self._platform,
             checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
-            run_dir=str(self._drivers.run_dir(dagger.name, dagger.generation)),
+            run_dir=str(run_dir),
             egress=self._egress,
         )
+
+    def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
+        prepared = self.job(dagger, dagger.generation, self._drivers.run_dir(dagger.name, dagger.generation))
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         prepared.batches.CopyFrom(self._batches)
         command, environment = self._command(prepared, self._master(dagger))

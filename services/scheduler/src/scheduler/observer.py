@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
+from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet, quotas
 from fleet.observation import Observation, Presence
 from fleet.quotas import Full, Room
@@ -70,5 +72,7 @@ class Observer:
         """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return None
-        fleet = self._fleet
-        return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, self._room)
+        fleet, room = self._fleet, self._room
+        if room.memory_mib is not None and (replays := len(self._drivers.attempts())):
+            room = replace(room, memory_mib=room.memory_mib - replays * REPLAY_MIB)
+        return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)

@@ -23,6 +23,7 @@ from eventlog import Draft, Log
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
+from fleet.facts import FACTS, About
 from fleet.observation import Policy
 from fleet.quotas import Room
 from fleet.reconcile import Drain, Kill, Launch, next_action
@@ -32,9 +33,11 @@ from scheduler.drivers import Drivers
 from scheduler.launch import Launcher
 from scheduler.observer import Observer
 from scheduler.process_watcher import ProcessWatcher
+from scheduler.replays import Replays
 from scheduler.secretplaces import SecretRule
 from scheduler.spares import Spares
 from scheduler.sweep import Sweeper, seen
+from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
 STEPS: Final = 16
@@ -148,6 +151,7 @@ class Scheduler:
             secrets=options.secrets,
             egress=options.egress,
         )
+        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
         self._processes = ProcessWatcher(self._look_at)
         self._observer = Observer(self._fleet, drivers, self._processes, room, clock)
         self._dirty: set[str] = set()
@@ -193,6 +197,7 @@ class Scheduler:
                 if self._now() >= next_sweep:
                     next_sweep = self._now() + self._options.sweep
                     self._sweeper.end_orphans()
+                    self._replays.end_orphans()
                 await self._pause()
             with suppress(Deposed):
                 await self._election.claim()
@@ -228,11 +233,13 @@ class Scheduler:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
+            await self._replays.look(self._write, self._election.still, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
                 next_sweep = started + self._options.sweep
                 await self._sweeper.sweep()
                 await self._spares.clear()
+                await to_its_end(self._drivers.clear_attempts)
             passed = self._now()
             await self._pause()
 
@@ -324,7 +331,7 @@ class Scheduler:
         id_ = f"{type(fact).__name__}/{dagger.name}/{self._election.epoch}/{dagger.sequence}"
         if isinstance(fact, events_pb2.LaunchIntended):
             fact.submission_id = id_
-        else:
+        elif FACTS[type(fact)].about is not About.NONE:
             fact.meta.generation = dagger.generation
         draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)

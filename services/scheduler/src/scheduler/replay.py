@@ -1,0 +1,118 @@
+"""What is to be done next about the replay of a dagger (ADR 95): level-triggered, as `fleet.reconcile`. Pure.
+
+An attempt is intended in the log before it is started: `ReplayStarted` with the host and no process. The
+sequence of that record is the attempt's number, and fences all attempts before it. An intent that nobody
+answered is never submitted; its process is adopted if it lives, and a new attempt is intended if none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2
+
+from daggerspec import exits
+from fleet import Dagger
+from fleet.backoff import delay
+from fleet.replay import Replay
+
+ATTEMPTS: Final = 5
+"""So many that end unfinished, and it is given up."""
+_FIRST_DELAY: Final = timedelta(seconds=1)
+_LONGEST_DELAY: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Intend an attempt, read it back, and start it."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Kill the processes of these attempts."""
+
+    processes: tuple[events_pb2.DriverHandle, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What this host knows of the attempts of one replay."""
+
+    alive: tuple[events_pb2.DriverHandle, ...] = ()
+    """Those that live, the newest last."""
+    strays: tuple[events_pb2.DriverHandle, ...] = ()
+    """Attempts of other replays of the dagger that live."""
+    left: events_pb2.Exited | None = None
+    """How the one ended that the log knows of; None where it is on another host."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """What that one has counted, once it has finished."""
+    has_room: bool = True
+
+
+Action: TypeAlias = (
+    Start | End | events_pb2.ReplayStarted | events_pb2.ReplayExited | events_pb2.ReplayFinished
+)
+
+
+def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action | None:
+    """What the leading scheduler of this host does next about a dagger's replay; None: nothing, or wait."""
+    replay = dagger.replay
+    if seen.strays:
+        return End(seen.strays)
+    if replay is None or replay.finished is not None:
+        return End(seen.alive) if seen.alive else None
+    if dagger.desired == gateway_pb2.DESIRED_DELETED:
+        return End(seen.alive) if seen.alive else _given_up(replay, _deleted())
+    if seen.alive:
+        *older, newest = seen.alive
+        if older:
+            return End(tuple(older))
+        if replay.process != newest:
+            return events_pb2.ReplayStarted(replay_id=replay.id, process=newest, adopted=True)
+        return None
+    process = replay.process
+    if process is not None and process.host == host and process.pid and seen.left is not None:
+        return _ended(replay, seen.left, seen.outcomes)
+    if process is None and replay.exit_time is not None:
+        wait = delay(dagger.name, max(replay.exits, 1), base=_FIRST_DELAY, cap=_LONGEST_DELAY)
+        if now < replay.exit_time + wait:
+            return None
+    return Start() if seen.has_room else None
+
+
+def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:
+    """Whether an attempt of this replay may live on this host, as far as the log says."""
+    replay = dagger.replay if dagger is not None else None
+    if dagger is None or replay is None or replay.id != replay_id or replay.finished is not None:
+        return False
+    is_elsewhere = replay.process is not None and replay.process.host not in ("", host)
+    return not is_elsewhere and dagger.desired != gateway_pb2.DESIRED_DELETED
+
+
+def _ended(replay: Replay, left: events_pb2.Exited, outcomes: Mapping[str, int]) -> Action:
+    """The end of an attempt: of the replay, if all is done or nothing can help."""
+    if left.HasField("code") and left.code == 0:
+        return events_pb2.ReplayFinished(replay_id=replay.id, outcomes=outcomes)
+    error = left.error
+    is_fenced = left.HasField("code") and left.code == exits.FENCED
+    if replay.exits + 1 >= ATTEMPTS or not (error.retryable or is_fenced):
+        return _given_up(replay, error)
+    gone = events_pb2.ReplayExited(replay_id=replay.id, error=error)
+    if left.HasField("code"):
+        gone.code = left.code
+    return gone
+
+
+def _given_up(replay: Replay, error: events_pb2.DaggerError) -> events_pb2.ReplayFinished:
+    return events_pb2.ReplayFinished(replay_id=replay.id, error=error)
+
+
+def _deleted() -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER,
+        reason="DAGGER_DELETED",
+        detail="the dagger was deleted meanwhile",
+    )

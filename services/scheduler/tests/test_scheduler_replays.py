@@ -1,0 +1,100 @@
+"""Schedulers and replays, with real processes: started, adopted, started again, ended, never two at once."""
+
+from __future__ import annotations
+
+from daggers.v1 import events_pb2, gateway_pb2
+from services.scheduler.tests.scheduler_world import META, World, until
+
+from daggerspec import rundir
+from fleet import Dagger
+from fleet.replay import Replay
+
+
+def asked(verb: str) -> events_pb2.QuarantineReplayRequested:
+    selection = events_pb2.QuarantineSelection(reasons=[verb])
+    return events_pb2.QuarantineReplayRequested(
+        meta=META, name="d", replay_id=f"to-{verb}", selection=selection, up_to={0: 7}
+    )
+
+
+def runs(dagger: Dagger) -> bool:
+    return dagger.replay is not None and dagger.replay.process is not None and bool(dagger.replay.process.pid)
+
+
+def finished(dagger: Dagger) -> bool:
+    return dagger.replay is not None and dagger.replay.finished is not None
+
+
+def replay(dagger: Dagger) -> Replay:
+    assert dagger.replay is not None
+    return dagger.replay
+
+
+async def test_a_replay_is_run_and_its_outcomes_are_told(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        await world.append(asked("finish"))
+        after = replay(await world.until(finished))
+    [home] = (world.state_dir / "runs" / rundir.REPLAYS).iterdir()
+
+    assert after.finished is not None
+    assert (dict(after.finished.outcomes), after.finished.HasField("error")) == ({"REPLAYED": 2}, False)
+    assert [each for each in world.story() if each.startswith("Replay")] == [
+        "ReplayStarted",
+        "ReplayStarted",
+        "ReplayFinished",
+    ]
+    assert (home / "replay.pb").read_bytes() == after.request.SerializeToString(deterministic=True)
+    assert (home / "spec.pb").exists()
+
+
+async def test_the_next_scheduler_adopts_the_process_of_a_replay_and_starts_no_other(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        await world.append(asked("hang"))
+        before = replay(await world.until(runs))
+    async with world.serving():
+        await world.append(events_pb2.StopRequested(meta=META, name="d"))
+        await world.until(lambda dagger: bool(dagger.phase == gateway_pb2.STOPPED))
+        [alive] = world.drivers().attempts()
+
+    assert before.process is not None
+    assert alive.process == before.process
+    assert len(world.facts(events_pb2.ReplayStarted)) == 2
+
+
+async def test_a_process_whose_intent_was_never_answered_is_adopted(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        await world.append(asked("hang"))
+        before = replay(await world.until(runs))
+        epoch = world.facts(events_pb2.ReplayStarted)[-1].meta.epoch
+    meta = events_pb2.FactMeta(epoch=epoch, name="d")
+    intent = events_pb2.ReplayStarted(meta=meta, replay_id="to-hang", process={"host": "here"})
+    await world.append(intent, id_="as if it had died in between")
+    async with world.serving():
+        told = world.fleet.sequence + 1
+        after = replay(await world.until(lambda dagger: runs(dagger) and dagger.sequence > told))
+
+    assert after.process == before.process
+    assert world.facts(events_pb2.ReplayStarted)[-1].adopted
+
+
+async def test_an_attempt_that_ends_unfinished_is_followed_by_another(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        await world.append(asked("crash"))
+        after = replay(await world.until(finished))
+
+    assert after.exits == 1
+    [exited] = world.facts(events_pb2.ReplayExited)
+    assert (exited.code, exited.error.reason) == (69, "LOST")
+
+
+async def test_a_replay_of_a_dagger_that_is_deleted_is_killed(world: World) -> None:
+    async with world.serving():
+        await world.ask()
+        await world.append(asked("hang"))
+        await world.until(runs)
+        await world.append(events_pb2.DeleteRequested(meta=META, name="d"))
+        await until(lambda: not world.drivers().attempts(), "the attempt still lives")

@@ -1,0 +1,41 @@
+"""An attempt of a replay as a scheduler starts it: command line, environment, directory, end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from services.runtime.tests.test_replay import Desk, desk  # noqa: F401 - a fixture
+
+from daggerspec import rundir
+from fleet.observation import Presence
+from scheduler import command
+from scheduler.drivers import Drivers
+
+pytestmark = pytest.mark.integration
+DEADLINE_S = 240.0
+
+
+def test_rows_are_replayed_by_a_process_as_a_scheduler_starts_it(
+    desk: Desk,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    desk.deliver({-1: 7, 1: 5})
+    desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
+    asked = desk.ask()
+    drivers = Drivers(tmp_path / "runs", host="here", python=sys.executable)
+    desk.generation = 300
+    job = desk.spec(drivers.attempt_dir(300))
+    words = [*command.replay(job, Path(sys.executable)), "--sequence", "190", "--created", "10"]
+    process = drivers.start_attempt(job, asked, words, command.replay_environment(job, {"HOME": "/root"}))
+    end = time.monotonic() + DEADLINE_S
+    while drivers.presence(process) is Presence.ALIVE:
+        assert time.monotonic() < end, (Path(process.run_dir) / rundir.LOG).read_text()
+        time.sleep(0.05)  # nothing tells the end of a process that is not our child
+
+    log = (Path(process.run_dir) / rundir.LOG).read_text()
+    assert drivers.exit(process).code == 0, log
+    assert (drivers.outcomes(process), desk.rows()) == ({"REPLAYED": 1}, [(-1, 7), (1, 5)])
+    assert list(desk.outcomes(asked.replay_id).values()) == ["REPLAYED"]
