@@ -118,6 +118,10 @@ bench: setup ## Every number of docs/performance.md, one after another; each end
 bench-flink: setup ## The seed query beside Flink in one run; Flink is built in a throw-away environment
 	@$(BENCH) 3000 $(BIN)/python bench/seed.py --flink
 
+.PHONY: bench-sinks
+bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same library; fails where one costs too much
+	@$(BENCH) 1500 $(BIN)/python bench/sinks.py
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

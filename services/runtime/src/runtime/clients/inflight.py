@@ -33,7 +33,8 @@ class InFlightLimit:
 
     def taken(self) -> InFlightLimit:
         """A request succeeded."""
-        return replace(self, value=min(self.value + 1 / self.value, self.most))
+        # once for each request, where `replace` would take a share of it that is seen
+        return InFlightLimit(min(self.value + 1 / self.value, self.most), self.most, self.shrunk)
 
     def throttled(self, now: float) -> InFlightLimit:
         """The server asked for less (429, RESOURCE_EXHAUSTED), or did not answer in time."""

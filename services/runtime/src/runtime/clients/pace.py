@@ -25,6 +25,7 @@ class Pace:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._share = share
+        self._is_free = not (share.rows_per_second or share.requests_per_second)
         self._clock, self._pause = clock, pause
         self._turn = threading.Lock()
         self._free = 0.0
@@ -40,6 +41,8 @@ class Pace:
 
     def reserved(self, rows: int) -> float:
         """In so many seconds a request with so many rows may go out; the next one later."""
+        if self._is_free:
+            return 0.0
         share = self._share
         by_rows = rows / share.rows_per_second if share.rows_per_second else 0.0
         by_requests = 1 / share.requests_per_second if share.requests_per_second else 0.0

@@ -206,6 +206,8 @@ os.register_at_fork(after_in_child=_open.clear)
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
     """The beginning of a body."""
+    if response.content_length is not None and response.content_length <= ANSWER_BYTES:
+        return await response.read()
     read = bytearray()
     while len(read) < ANSWER_BYTES and (more := await response.content.read(ANSWER_BYTES - len(read))):
         read += more
