@@ -7,13 +7,13 @@ Calls block: run them in a thread.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from daggers.v1 import telemetry_pb2
-from sqlalchemy import Connection, tuple_
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlmodel import col, delete, insert, select, update
@@ -29,6 +29,7 @@ from daggerspec import fields
 from eventlog import read_record
 
 Row = dict[str, Any]
+K = TypeVar("K", bound=Hashable)
 _STEP: Final = 5_000
 _ASKED: Final = 500
 """So many ids are asked for in one statement."""
@@ -154,13 +155,12 @@ class _Fold:
             if not isinstance(said, telemetry_pb2.QuarantineDiscarded)
         }
         self._known = dict.fromkeys(wanted)
-        keys = sorted(wanted)
-        pair = tuple_(col(QuarantineRow.dagger), col(QuarantineRow.id))
         columns = [each for each in QuarantineRow.__table__.columns if each.name != "data"]  # type: ignore[attr-defined]
-        for start in range(0, len(keys), _ASKED):
-            rows = self._connection.execute(select(*columns).where(pair.in_(keys[start : start + _ASKED])))
-            for row in rows.mappings():
-                self._known[row["dagger"], row["id"]] = dict(row)
+        # By one dagger at a time: SQLite looks all rows through for a list of pairs.
+        for name, ids in _grouped(wanted):
+            about = select(*columns).where(col(QuarantineRow.dagger) == name, col(QuarantineRow.id).in_(ids))
+            for row in self._connection.execute(about).mappings():
+                self._known[name, row["id"]] = dict(row)
 
     def _set_aside(self, name: str, message: Message, said: telemetry_pb2.Quarantined) -> None:
         id_ = _id(message, said)
@@ -236,11 +236,10 @@ class _Fold:
         self._write_outcomes()
 
     def _write_outcomes(self) -> None:
-        keys = sorted(self._outcomes)
-        triple = tuple_(col(OutcomeRow.dagger), col(OutcomeRow.replay), col(OutcomeRow.id))
-        for start in range(0, len(keys), _ASKED):
-            self._connection.execute(delete(OutcomeRow).where(triple.in_(keys[start : start + _ASKED])))
-        if keys:
+        for (name, replay), ids in _grouped(((name, replay), id_) for name, replay, id_ in self._outcomes):
+            about = col(OutcomeRow.dagger) == name, col(OutcomeRow.replay) == replay
+            self._connection.execute(delete(OutcomeRow).where(*about, col(OutcomeRow.id).in_(ids)))
+        if self._outcomes:
             self._connection.execute(insert(OutcomeRow), [*self._outcomes.values()])
         self._outcomes = {}
 
@@ -253,6 +252,16 @@ def _said(message: Message) -> Any:
     said = read_record(message.offset, message.headers, message.value).message
     name = message.key.decode(errors="replace")
     return said if isinstance(said, _Said) and not list(fields.name("", name)) else None
+
+
+def _grouped(pairs: Iterable[tuple[K, str]]) -> Iterator[tuple[K, Sequence[str]]]:
+    """Ids by what they are of, not more than one statement takes."""
+    of: dict[K, list[str]] = {}
+    for key, id_ in pairs:
+        of.setdefault(key, []).append(id_)
+    for key, ids in of.items():
+        for start in range(0, len(ids), _ASKED):
+            yield key, ids[start : start + _ASKED]
 
 
 def _id(message: Message, said: Any) -> str:
