@@ -32,6 +32,8 @@ class Rule:
     specifies: bool = False
     """Whether the request has a specification: its streams must be granted to its team, and the places of its
     secrets allowed."""
+    sends: bool = True
+    """Whether the sinks of that specification are written to, some day."""
     samples_stream: bool = False
     """Whether the answer has records of the stream in the field `name`."""
     always: bool = False
@@ -59,7 +61,7 @@ def decide(
         for stream in dict.fromkeys(each.stream for each in request.spec.streams):
             if decision.allowed:
                 decision = may_read(principal, request.spec.team, stream, fleet)
-        if decision.allowed:
+        if decision.allowed and rule.sends:
             decision = may_send(principal, request.name, request.spec, fleet, places)
     if rule.samples_stream and decision.allowed:
         decision = may_sample(principal, request.name, fleet)
@@ -150,6 +152,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, specifies=True),
         "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
         "PlanDagger": Rule(Action.READ, _revised, specifies=True),
+        "PreviewDagger": Rule(Action.READ, _specified, specifies=True, sends=False, audited=True),
         "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),

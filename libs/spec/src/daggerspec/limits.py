@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 MAX_STREAMS: Final = 11
@@ -17,6 +18,14 @@ WATCHED_ROWS: Final = 1_000
 SAMPLED_RECORDS: Final = 10
 """Records of a stream that are shown unless asked otherwise."""
 MAX_SAMPLED_RECORDS: Final = 1_000
+PREVIEW_ROWS: Final = 10_000
+"""Rows that a preview gives."""
+PREVIEW_RECORDS: Final = 5_000_000
+"""Records of a stream that it reads."""
+PREVIEW_S: Final = 60.0
+"""How long it may take, once its host has begun."""
+PREVIEW_LAST: Final = timedelta(hours=24)
+"""How far back `last` may go."""
 WATCH_S: Final = 1.0
 """Between the looks of a watch."""
 

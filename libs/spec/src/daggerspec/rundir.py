@@ -17,6 +17,8 @@ EXIT_CODE: Final = "exit-code"
 TEMPORARY: Final = "tmp"
 READERS: Final = "source"
 REFERENCES: Final = "references"
+SOCKET: Final = "preview.sock"
+"""Where a process that previews is asked."""
 
 REPLAY: Final = "replay.pb"
 """Of an attempt of a replay: its request."""
