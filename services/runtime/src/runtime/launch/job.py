@@ -19,12 +19,14 @@ from daggerspec import state
 from runtime import functions, sinks
 from runtime.errors import JobError, internal
 from runtime.launch import guard, planned
-from runtime.launch.launch import Launch
+from runtime.launch.launch import Computed
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.context import SourceContext
 from runtime.source.plan import BatchRule, milliseconds
+from runtime.source.planner.ranges import Range
 from runtime.source.planner.start_offsets import Predecessor
+from runtime.source.readers import Readers
 from runtime.source.stream import open_stream
 from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
@@ -46,14 +48,26 @@ class Job:
     source: SourceContext
     patience: timedelta | None
     """How long windows may take to close; None where nothing waits for event time."""
-    closing: bool
-    """Whether its query only ends what was begun with other topics: run it to its end, and assemble again."""
-    lost: Sequence[str]
-    """What a person must know of records that it cannot end with, because their topics are gone."""
+    readers: Readers
+    """Who reads what."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether its query only ends what other topics began: run it to its end, and assemble again."""
+        return bool(self.readers.until)
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """What a person must know of records that it cannot end with, because their topics are gone."""
+        return self.readers.lost
 
 
-def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Job:
+def assemble(
+    launch: Computed, plan: daggersql.Plan, checkpoint: Checkpoint, range_: Range | None = None
+) -> Job:
     """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
+
+    With a range it is a preview's: rows that need earlier records are among them.
 
     Who reads the streams, and from where, is decided and stored here, before anything that can take time.
     """
@@ -71,6 +85,7 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
         batches=_batches(spec, plan),
         slots=slots(spark),
+        range=range_,
     )
     reads = {read.table: read for read in plan.reads}
     streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
@@ -86,10 +101,12 @@ def assemble(launch: Launch, plan: daggersql.Plan, checkpoint: Checkpoint) -> Jo
     for name in query.functions:
         functions.load(name).register(launch.functions)
     guard.check(spark, query.spark_sql, reads, query.functions)
-    rows = rows_of(spark, query.spark_sql, source.registry.published().complete_from())
+    whole_from = None if range_ else source.registry.published().complete_from()
+    rows = rows_of(spark, query.spark_sql, whole_from)
     again = state.updates(spec.spec)
     patience = _patience(source, streams.values())
-    return Job(rows, _targets(spec, plan, rows, again), again, source, patience, bool(who.until), who.lost)
+    targets = _targets(spec, plan, rows, again)
+    return Job(rows, targets, again, source, patience, who)
 
 
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:

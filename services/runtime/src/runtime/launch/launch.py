@@ -26,13 +26,32 @@ from runtime.state.store.local import LocalStore
 from runtime.values.registration import Registration
 
 
-class Launch:
+class Computed:
+    """What is computed: a spec, its folder, and the SQL session that no other has."""
+
+    def __init__(self, spec: spec_pb2.JobSpec, started: Callable[[], SparkSession]) -> None:
+        """`started` waits for that session; raises why there is none."""
+        self.spec = spec
+        self.run_dir = Path(spec.run_dir)
+        self._started = started
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """Its SQL session: its settings, views, functions and query."""
+        return self._started()
+
+    @cached_property
+    def functions(self) -> Registration:
+        """Our functions in its session, with its message types, and what they count."""
+        return Registration(self.session, self.spec.descriptors.SerializeToString(deterministic=True))
+
+
+class Launch(Computed):
     """One launch of one dagger: its spec, its heartbeat, and how to stop it."""
 
     def __init__(self, spec: spec_pb2.JobSpec, started: Callable[[], SparkSession]) -> None:
-        """`started` waits for a SQL session that no other launch has; raises why there is none."""
-        self.spec = spec
-        self.run_dir = Path(spec.run_dir)
+        """As what is computed."""
+        super().__init__(spec, started)
         self.pid = os.getpid()
         self.heartbeat = HeartbeatSender(
             spec.platform,
@@ -50,7 +69,6 @@ class Launch:
         """Set to end a wait of its main thread early."""
         self.ended = threading.Event()
         """Set once its query has ended: so do its threads."""
-        self._started = started
         self._asked = False
 
     @property
@@ -73,16 +91,6 @@ class Launch:
         """The lease where workers can look at it."""
         store = self._opened[1]
         return store if isinstance(store, LocalStore) else None
-
-    @cached_property
-    def session(self) -> SparkSession:
-        """Its SQL session: its settings, views, functions and query."""
-        return self._started()
-
-    @cached_property
-    def functions(self) -> Registration:
-        """Our functions in its session, with its message types, and what they count."""
-        return Registration(self.session, self.spec.descriptors.SerializeToString(deterministic=True))
 
     def stop(self) -> None:
         """Ask for a drain. Takes no lock: it is a signal handler, and its thread may hold any."""

@@ -10,6 +10,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from runtime.source.plan import BatchRule
+from runtime.source.planner.ranges import Range
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.source.status import ReaderRegistry
 from runtime.source.watermark import Windows
@@ -24,7 +25,7 @@ class SourceContext:
     record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
     unless everything there is fits into a trigger; `batches` says when one is due, `slots` how many tasks
-    run at once, 0 where that is not known.
+    run at once, 0 where that is not known. `range` is what a preview reads, in place of what comes.
     """
 
     dagger: str
@@ -41,6 +42,7 @@ class SourceContext:
     max_rows: int = 2_000_000
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
+    range: Range | None = None
 
     @property
     def registry(self) -> ReaderRegistry:

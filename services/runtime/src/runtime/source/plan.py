@@ -30,8 +30,10 @@ class ReaderPlan:
     """One reader: its topics, how to reach and decode them, and where it begins: `start`.
 
     `key` names it among the readers of its launch. `until` is set for a reader that only comes to its end,
-    and `missing` are topics of it that cannot be read any more. `query` is what readers of one query share,
-    `slots` how many tasks run at once, 0 where that is not known.
+    and `missing` are topics of it that cannot be read any more. `range_end` is set for a reader of a preview:
+    what is behind it is not read, nothing is committed or quarantined, and at the end all windows close.
+    Until `live_until`, if that is set, the range grows. `query` is what readers of one query share, `slots`
+    how many tasks run at once, 0 where that is not known.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -63,6 +65,8 @@ class ReaderPlan:
     pre_aggregation: PartialAggregation | None = None
     until: Positions | None = None
     missing: frozenset[str] = frozenset()
+    range_end: Positions | None = None
+    live_until: int = 0
     batches: BatchRule = field(default_factory=BatchRule)
     query: str = ""
     slots: int = 0

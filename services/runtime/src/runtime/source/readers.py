@@ -21,6 +21,7 @@ from runtime.source.plan import milliseconds
 from runtime.source.planner import start_offsets
 from runtime.source.planner.assignment import Assignment, merged, next_assignment, planned_records
 from runtime.source.planner.broker import Broker
+from runtime.source.planner.ranges import Bounds, bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Readers:
 
     `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
     their topics are not the wanted ones any more. `missing` are topics that cannot be read to it, and `lost`
-    says which of their records that were to be read are in no row. `query` is the name of that query.
+    says which of their records that were to be read are in no row. `ranges` is where each reader of a preview
+    ends, by name; `records` are how many it reads, and `left_out` how many it may not. `query` is the name of
+    that query.
     """
 
     assignment: Assignment
@@ -37,6 +40,9 @@ class Readers:
     until: Mapping[str, Positions]
     missing: frozenset[str] = frozenset()
     lost: Sequence[str] = ()
+    ranges: Mapping[str, Positions] = field(default_factory=dict)
+    records: int = 0
+    left_out: int = 0
     query: str = field(default_factory=lambda: uuid4().hex)
 
 
@@ -54,9 +60,14 @@ def assign(
     before, logged = store.assignment(), store.logged()
     begun = bool(logged.ends) and (context.windows is None or context.open is not None)
     warnings: dict[str, list[str]] = {}
+    ranges: dict[str, Bounds] = {}
 
     def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
         with closing(_broker(streams[table], context)) as broker:
+            if context.range is not None:
+                times = _event_times(streams[table], context)
+                ranges[table] = bounds(broker, topics, context.range, times)
+                return ranges[table].start
             if begun:
                 offsets, told = _joining(broker, streams[table], topics, ended, context)
                 warnings[table] = told
@@ -69,7 +80,19 @@ def assign(
     assignment, until = next_assignment(before, logged, wanted, join)
     if not until:
         store.keep(assignment)
-        return Readers(assignment, warnings, {})
+        return Readers(
+            assignment,
+            warnings,
+            {},
+            ranges={
+                share.reader: {p: end for p, end in ranges[table].end.items() if p.topic in share.ids}
+                for table, shares in assignment.shares.items()
+                for share in shares
+                if table in ranges
+            },
+            records=sum(each.records for each in ranges.values()),
+            left_out=sum(each.left_out for each in ranges.values()),
+        )
     missing: set[str] = set()
     for table, stream in streams.items():
         unwanted = set(assignment.topics()[table]) - set(stream.stream.topics)

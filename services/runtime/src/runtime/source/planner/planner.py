@@ -22,6 +22,7 @@ from runtime.source.planner.broker import Broker
 from runtime.source.planner.due import look_again
 from runtime.source.planner.idle_source import IdleSource
 from runtime.source.planner.pace import Pace, Seen, pace_of
+from runtime.source.planner.rounds import END_OF_TIME_MS, Rounds, rounds_of
 from runtime.source.planner.sampling import newest, walked
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.status import StatusPublisher
@@ -29,6 +30,8 @@ from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task
 from runtime.source.watermark import WatermarkState
 
 _log = logging.getLogger(__name__)
+# Between the batches of a preview of what comes.
+_LIVE_S = 1.0
 
 
 class Planner:
@@ -45,6 +48,7 @@ class Planner:
         self._has_planned = False
         self._has_begun = False
         self._target: Positions | None = None
+        self._live_ended = False
         self._here = plan.start
         self._ends: Positions = {}
         self._newest: int | None = None
@@ -54,7 +58,9 @@ class Planner:
     def finish_here(self) -> None:
         """From here on the topics end where they end now."""
         plan = self._plan
-        self._target = self._topics.ends(plan.start) if plan.until is None else plan.until
+        self._target = plan.range_end if plan.until is None else plan.until
+        if self._target is None:
+            self._target = self._topics.ends(plan.start)
 
     def batch_end(self, start: Offsets, max_rows: int | None) -> Offsets:
         """Where the batch that begins at `start` ends: at `start` itself when there is nothing to do.
@@ -67,7 +73,7 @@ class Planner:
         if not self._ends_here and not self._pace.reads(self):
             return here
         try:
-            end = self._end(here, max_rows)
+            end = self._planned(here, max_rows)
         except TemporaryError as problem:
             if self._target is not None:
                 # Nothing new would mean that all is read, and end the query.
@@ -141,6 +147,8 @@ class Planner:
     def commit(self, end: Offsets) -> None:
         """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""
         self._pace.built()
+        if self._plan.range_end is not None:
+            return
         try:
             self._broker.commit(self._own(end).next)
         except KafkaException as problem:
@@ -167,6 +175,10 @@ class Planner:
     @cached_property
     def _pace(self) -> Pace:
         return pace_of(self._plan)
+
+    @cached_property
+    def _rounds(self) -> Rounds:
+        return rounds_of(self._plan)
 
     @property
     def _ends_here(self) -> bool:
@@ -230,6 +242,29 @@ class Planner:
         self._publisher.update(idle=False, warnings=tuple(dict.fromkeys(warnings)))
         until = end if max_rows is None else self._batch_end.find(start, end, max_rows)
         return here.moved(until, planned=int(time.time() * 1000))
+
+    def _in_range(self, here: Offsets, max_rows: int | None) -> Offsets:
+        """The end of a batch of a preview. Behind the last records of all its readers, all windows close."""
+        closes = self._rounds.ask(id(self)) and not here.idle_advance
+        if live := time.time() * 1000 < self._plan.live_until:
+            time.sleep(max(0.0, here.planned / 1000 + _LIVE_S - time.time()))
+        if live or (self._plan.live_until and not self._live_ended):
+            self._target = self._topics.ends(here)
+            self._live_ended = not live
+        end = self._end(here, max_rows)
+        last = self._target or {}
+        read = not live and all(end.next.get(p) == offset for p, offset in last.items())
+        self._rounds.tell(id(self), read=read)
+        now_ms = int(time.time() * 1000)
+        if live and end == here:
+            return here.moved(here.next, planned=now_ms)  # the same again would be the end
+        if closes and end == here:
+            return here.moved(here.next, idle_advance=END_OF_TIME_MS, planned=now_ms)
+        return end
+
+    def _planned(self, here: Offsets, max_rows: int | None) -> Offsets:
+        previews = self._plan.range_end is not None
+        return self._in_range(here, max_rows) if previews else self._end(here, max_rows)
 
     def _without_records(self, here: Offsets) -> Offsets:
         """The end of a batch when everything has been read: `here` itself, unless an idle advance is due.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from daggers.v1 import spec_pb2
@@ -58,7 +58,7 @@ def start_offsets(
 
     `start` is a `start_position`. Raises `JobError`.
     """
-    ids, partitions = _described(broker, topics)
+    ids, partitions = described(broker, topics)
     read = _read(before, ids, partitions)
     if before is None or before.since is None:
         positions = {**_positions(broker, partitions, start), **read}
@@ -68,15 +68,31 @@ def start_offsets(
         positions = _positions(broker, partitions, millis(before.since) - times.tolerance_ms)
         positions |= {p: min(offset, positions[p]) for p, offset in read.items()}
         read, certain = positions, millis(before.since) * 1000
-    first = broker.first(partitions)
+    closed = 0 if before is None or before.closed is None else millis(before.closed) * 1000
+    begin = begin_at(broker, ids, positions, times, read=read)
+    if any(positions.values()):
+        begin = replace(begin, complete_from=max(begin.complete_from, certain))
+    return replace(begin, closed=closed)
+
+
+def begin_at(
+    broker: Broker,
+    ids: Mapping[str, str],
+    positions: Positions,
+    times: EventTimes,
+    *,
+    read: Collection[Partition] = (),
+) -> Offsets:
+    """These positions, and from when on windows are whole that begin there; before those of `read` nothing is
+    skipped.
+    """
+    first = broker.first(positions)
     skipped = {p: offset for p, offset in positions.items() if offset > 0}
     partial = [
         _after_skipped(broker, {p: o for p, o in skipped.items() if o > first[p] and p not in read}, times),
         _after_expired(broker, {p: first[p] for p, o in skipped.items() if o <= first[p]}, times),
-        certain if skipped else 0,
     ]
-    closed = 0 if before is None or before.closed is None else millis(before.closed) * 1000
-    return Offsets(ids, positions, complete_from=max(partial), closed=closed)
+    return Offsets(ids, positions, complete_from=max(partial))
 
 
 def joining_offsets(
@@ -95,7 +111,7 @@ def joining_offsets(
     closed, and others would wait while what is late is read. Only these records are counted as skipped.
     Raises `JobError`.
     """
-    ids, partitions = _described(broker, topics)
+    ids, partitions = described(broker, topics)
     positions = _positions(broker, partitions, start)
     ended = ended.only(name for name, id_ in ended.ids.items() if ids.get(name) == id_)
     positions |= {p: ended.next.get(p, 0) for p in partitions if p.topic in ended.ids}
@@ -126,8 +142,8 @@ def missing(broker: Broker, share: Offsets) -> set[str]:
     return topics
 
 
-def _described(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
-    """The ids and the partitions of these topics."""
+def described(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
+    """The ids and the partitions of these topics. Raises: JobError."""
     topics = broker.topics(names)
     ids = {name: topic.id for name, topic in topics.items()}
     return ids, [partition for topic in topics.values() for partition in topic.partitions]

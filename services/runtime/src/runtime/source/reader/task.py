@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,6 +16,7 @@ from runtime.source.plan import ReaderPlan
 from runtime.source.reader import preaggregate
 from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
+from runtime.source.reader.examples import Examples
 from runtime.source.reader.preaggregate import Output
 from runtime.source.reader.rows import Rows
 from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
@@ -46,14 +48,14 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     """
     rows, out, statistics = _rows_of(plan), output(plan), RangeStatistics()
     late_before_ms = _late_before(plan)
-    quarantine: Quarantine | None = None
+    quarantine: Quarantine | Examples | None = None
     for range_ in task.ranges:
         for records in _consumers.read(plan, range_, task.siblings):
             batch, quarantined = rows.rows(
                 records, range_.partition, task.planned_ms, late_before_ms, statistics
             )
             for each in quarantined:
-                quarantine = quarantine or _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))
+                quarantine = quarantine or _set_aside(plan)
                 record = rows.quarantine_record(each, range_.partition)
                 record.dagger, record.generation = plan.dagger, plan.generation
                 record.topic_id = range_.id
@@ -93,6 +95,13 @@ def _rows(
 ) -> Rows:
     """What decodes records: one for all tasks of a process, whosever they are."""
     return Rows(descriptor(descriptors, message), paths, time_field, tolerance, conditions)
+
+
+def _set_aside(plan: ReaderPlan) -> Quarantine | Examples:
+    """Where records go that cannot be rows; a preview only shows a few."""
+    if plan.range_end is not None:
+        return Examples(Path(plan.run_dir))
+    return _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))
 
 
 @lru_cache(maxsize=4)

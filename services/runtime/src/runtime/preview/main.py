@@ -1,0 +1,139 @@
+"""The process that previews: one after another, asked over a socket where it works.
+
+A connection is a preview: a `PreviewJob` comes, and its steps go back in frames, as `runtime.framed` writes
+them. Who hangs up has ended it; the connection is closed from here once the process is free again.
+
+    P  PreviewDaggerResponse   a step
+    E  DaggerError             why there are no more
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from daggers.v1 import events_pb2, host_pb2
+from pyspark.sql import SparkSession
+
+from chassis import processes
+from chassis.logging import configure, logger
+from daggerspec import exits, rundir
+from runtime import framed
+from runtime.hiding import hidden
+from runtime.launch import warmup_run
+from runtime.preview.run import Preview, Step
+from runtime.spark import session as spark
+from runtime.spark.jvm import JvmWatch
+
+STEP: Final = b"P"
+_POLL_S: Final = 0.5
+_LONGEST: Final = 64 * 1024 * 1024
+
+
+def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
+    """Preview until the scheduler is gone; the exit code. `started` waits for Spark."""
+    parser = argparse.ArgumentParser(prog="runtime", description="Previews daggers.")
+    parser.add_argument("--preview", metavar="PID:TICKS", required=True, help="preview as long as this lives")
+    whose = parser.parse_args(arguments).preview
+    configure("runtime", as_driver=True, hidden=hidden)
+    jvm = JvmWatch()
+    jvm.follow(lambda: _leave(jvm.death()))
+    try:
+        with ExitStack() as process, _listening() as server:
+            session = process.enter_context(spark.stopped(started()))
+            _serve(server, session, jvm, partial(_gone, whose))
+    except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
+        error = jvm.explain(failure)
+        logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
+        return exits.code(error)
+    return 0
+
+
+def _serve(server: socket.socket, session: SparkSession, jvm: JvmWatch, gone: Callable[[], bool]) -> None:
+    """Preview whatever is asked. Who is asked at once is not warm yet: its first preview is its warm-up."""
+    if not _waits(server, 0):
+        warmup_run.warm_up(session, jvm, over=lambda: gone() or _waits(server, 0))
+    logger().info("preview.ready")
+    while not gone():
+        if _waits(server, _POLL_S):
+            connection, _ = server.accept()
+            with connection:
+                _answer(connection, session, jvm)
+
+
+def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> None:
+    """One preview. Its folder is gone when it is over."""
+    said = _read(connection)
+    if said is None:
+        return
+    asked = host_pb2.PreviewJob.FromString(said)
+    run_dir = Path(asked.job.run_dir)
+    run_dir.mkdir()
+    hung_up = threading.Event()
+    threading.Thread(target=_listen, args=(connection, hung_up), name="caller", daemon=True).start()
+    out = connection.makefile("wb")
+
+    def tell(kind: bytes, message: bytes) -> None:
+        try:
+            framed.frame(out, kind, message)
+        except OSError:
+            hung_up.set()
+
+    def step(each: Step) -> None:
+        tell(STEP, each.SerializeToString())
+
+    try:
+        Preview(asked, session, step, hung_up.is_set).run()
+    except Exception as failure:  # noqa: BLE001 - it is for whoever asked
+        error = jvm.explain(failure)
+        logger().info("preview.failed", reason=error.reason, detail=error.detail)
+        tell(framed.ERROR, error.SerializeToString())
+    finally:
+        shutil.rmtree(run_dir, ignore_errors=True)
+        with suppress(OSError):
+            out.close()
+
+
+def _listening() -> socket.socket:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(rundir.SOCKET)  # by a short name: a path may have 107 bytes
+    server.listen(1)
+    return server
+
+
+def _waits(server: socket.socket, seconds: float) -> bool:
+    return bool(select.select([server], [], [], seconds)[0])
+
+
+def _read(connection: socket.socket) -> bytes | None:
+    """The one message that is asked; None when who asks has hung up before."""
+    with connection.makefile("rb") as source:
+        head = source.read(4)
+        size = int.from_bytes(head, "big")
+        said = source.read(size) if len(head) == 4 and size <= _LONGEST else b""
+    return said if said and len(said) == size else None
+
+
+def _listen(connection: socket.socket, hung_up: threading.Event) -> None:
+    """Nothing more is said: what comes is the end."""
+    with suppress(OSError):
+        connection.recv(1)
+    hung_up.set()
+
+
+def _gone(scheduler: str) -> bool:
+    pid, _, ticks = scheduler.partition(":")
+    return processes.start_ticks(int(pid)) != int(ticks) or not Path.cwd().is_dir()
+
+
+def _leave(why: events_pb2.DaggerError) -> None:
+    os._exit(exits.code(why))

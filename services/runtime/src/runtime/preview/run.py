@@ -1,0 +1,253 @@
+"""One preview: what a launch of the dagger would compute of a range of its streams. It writes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from daggers.v1 import gateway_pb2, host_pb2
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import daggersql
+from chassis import processes
+from daggerspec import limits, rundir, state
+from runtime.errors import user
+from runtime.launch import job, planned
+from runtime.launch.launch import Computed
+from runtime.launch.listener import committed
+from runtime.launch.progress import Committed
+from runtime.preview.take import TAKEN, Take, marked, series_of
+from runtime.references.loading import References
+from runtime.source import metrics
+from runtime.source.planner import start_offsets
+from runtime.source.planner.ranges import Range
+from runtime.source.planner.rounds import CLOSED_BY_RANGE
+from runtime.source.reader.examples import kept
+from runtime.source.stream import begin_batch
+from runtime.source.watermark import windows_of
+from runtime.spark import queries
+from runtime.spark import session as spark
+from runtime.state import checkpoint
+from runtime.state.store import open_root
+
+Step = gateway_pb2.PreviewDaggerResponse
+Done = gateway_pb2.PreviewDone
+LEAST: Final = timedelta(minutes=5)
+_LOOK_S: Final = 0.05
+_PROGRESS_S: Final = 0.5
+_ROWS_BYTES: Final = 16 * 1024**2
+_REMEMBERED: Final = 10_000
+
+
+@dataclass
+class _Counted:
+    """What was taken so far."""
+
+    taken: int = 0
+    size: int = 0
+    rows: int = 0
+    whole: int = 0
+    series: set[bytes] = field(default_factory=set)
+    first_row: float | None = None
+
+
+class Preview:
+    """A preview in a session of its own; `told` is given each of its steps."""
+
+    def __init__(
+        self,
+        asked: host_pb2.PreviewJob,
+        session: SparkSession,
+        told: Callable[[Step], None],
+        over: Callable[[], bool],
+    ) -> None:
+        """`over`: whether nobody waits for it any more."""
+        self._asked, self._told, self._over = asked, told, over
+        self._computed = Computed(asked.job, lambda: spark.another(session))
+        self._counted = _Counted()
+        self._max_rows = asked.max_rows or limits.PREVIEW_ROWS
+        self._began = time.monotonic()
+        self._cpu_s = _cpu_s()
+        self._span_s = 0.0
+        self._live_s = asked.range.live.ToTimedelta().total_seconds()
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Preview to the end, or until nobody waits or its time is over. Raises: what a launch dies of."""
+        spec = self._computed.spec
+        plan = planned.checked(spec)
+        wanted, self._span_s = range_of(self._asked.range, plan, datetime.now(UTC))
+        root = open_root(spec.checkpoint_root)[0]
+        chosen = checkpoint.choose(root, state.identity(spec.spec, plan))
+        session = self._computed.session
+        session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REMEMBERED)
+        spark.checkpoint_locally(session)
+        if state.on_disk(spec.spec, plan):
+            spark.keep_state_on_disk(session)
+        references = self._references(plan)
+        try:
+            assembled = job.assemble(self._computed, plan, chosen, wanted)
+            query = self._start(assembled, str(chosen.path), references)
+        except AnalysisException as refused:
+            what = str(refused).splitlines()[0]
+            raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
+        in_time = self._follow(query, assembled.readers.records)
+        if self._over():
+            return
+        failure = self._failure or queries.failure(query)
+        if failure is not None and in_time:
+            raise failure
+        self._told(Step(done=self._done(query, assembled, in_time=in_time)))
+
+    def _references(self, plan: daggersql.Plan) -> References:
+        run_dir = self._computed.run_dir
+        references = References(
+            plan.references,
+            self._computed.spec.references,
+            dagger=self._computed.spec.dagger,
+            store=run_dir / "kept",
+            folder=run_dir / rundir.REFERENCES,
+            clock=time.monotonic,
+        )
+        references.start()
+        return references
+
+    def _start(self, assembled: job.Job, path: str, references: References) -> StreamingQuery:
+        take = assembled.targets[0].layout
+
+        def batch(rows: DataFrame, _: int) -> None:
+            try:
+                references.refresh(self._computed.session)
+                closed = begin_batch(self._computed.session)
+                closing = closed is not None and closed > CLOSED_BY_RANGE
+                since = assembled.source.registry.published().complete_from()
+                room = self._max_rows - self._counted.taken
+                taking = Take(take, max(room, 0), _ROWS_BYTES - self._counted.size)
+                self._take(marked(rows, since, closing=closing).mapInArrow(taking, TAKEN))
+            except BaseException as failure:
+                self._failure = failure
+                raise
+
+        writer = assembled.rows.writeStream.queryName(self._computed.spec.dagger).outputMode("append")
+        return (
+            writer.option("checkpointLocation", path).foreachBatch(batch).trigger(availableNow=True).start()
+        )
+
+    def _take(self, rows: DataFrame) -> None:
+        counted = self._counted
+        for line in rows.collect():
+            if not line["content"]:
+                counted.rows += line["rows"]
+                counted.series |= series_of(bytes(line["series"]))
+                continue
+            step = gateway_pb2.PreviewRows.FromString(bytes(line["content"]))
+            del step.rows[max(0, self._max_rows - counted.taken) :]  # each partition takes so many
+            counted.taken += len(step.rows)
+            counted.size += line["bytes"]
+            counted.whole += 0 if step.partial else len(step.rows)
+            if step.rows:
+                counted.first_row = counted.first_row or time.monotonic()
+                self._told(Step(rows=step))
+
+    def _follow(self, query: StreamingQuery, records: int) -> bool:
+        """Wait for the query's end, and stop it when nobody waits; whether it ended in time."""
+        told, last = 0.0, None
+        while query.isActive:
+            now = time.monotonic()
+            late = now - self._began > limits.PREVIEW_S + self._live_s
+            if late or self._over():
+                queries.stop_patiently(query.stop)
+                return not late
+            if now - told > _PROGRESS_S:
+                read = sum(metrics.of(each).rows for each in query.recentProgress)
+                step = gateway_pb2.PreviewProgress(
+                    phase=gateway_pb2.PreviewProgress.PHASE_READING,
+                    records=read,
+                    records_total=records,
+                    rows=self._counted.rows,
+                )
+                told = now
+                if step != last:
+                    last = step
+                    self._told(Step(progress=step))
+            time.sleep(_LOOK_S)
+        return True
+
+    def _done(self, query: StreamingQuery, assembled: job.Job, *, in_time: bool) -> Done:
+        batches = [committed(each, metrics.of(each), 1) for each in query.recentProgress]
+        counted = self._counted
+        left_out = counted.rows - counted.taken
+        reason = Done.REASON_ROW_LIMIT if left_out else Done.REASON_END_OF_RANGE
+        quarantined: Counter[str] = Counter()
+        for each in batches:
+            quarantined.update(each.quarantined)
+        invalid = Counter(self._computed.functions.counts())
+        for each in batches:
+            invalid.update(each.invalid)
+        done = Done(
+            reason=reason if in_time else Done.REASON_TIME_LIMIT,
+            records=sum(each.rows for each in batches),
+            late=sum(each.late for each in batches),
+            quarantined=quarantined,
+            examples=kept(self._computed.run_dir),
+            invalid=invalid,
+            rows=counted.rows,
+            rows_left_out=left_out,
+            records_left_out=assembled.readers.left_out,
+            series=len(counted.series),
+            total_ms=round((time.monotonic() - self._began) * 1000),
+            cpu_seconds=_cpu_s() - self._cpu_s,
+        )
+        if counted.first_row is not None:
+            done.first_row_ms = round((counted.first_row - self._began) * 1000)
+        self._cost(done, batches)
+        return done
+
+    def _cost(self, done: Done, batches: Sequence[Committed]) -> None:
+        """What it tells of a running dagger."""
+        if not done.records:
+            return
+        done.cost.cpu_seconds_per_million = done.cpu_seconds / done.records * 1e6
+        done.cost.state_rows = max((each.state_rows for each in batches), default=0)
+        if self._span_s:
+            done.cost.records_per_second = done.records / self._span_s
+            done.cost.cores = done.cpu_seconds / self._span_s
+            done.cost.rows_per_minute = self._counted.whole / self._span_s * 60
+
+
+def range_of(asked: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetime) -> tuple[Range, float]:
+    """What is read, by default as much as fills two windows; and how many seconds of Kafka's time that is, 0
+    where that is not known.
+    """
+    match asked.WhichOneof("kind"):
+        case "last_records":
+            return Range(limits.PREVIEW_RECORDS, last_records=asked.last_records), 0.0
+        case "between":
+            begin, end = (getattr(asked.between, name).ToDatetime(UTC) for name in ("from", "to"))
+            read = Range(
+                limits.PREVIEW_RECORDS, since=start_offsets.millis(begin), until=start_offsets.millis(end)
+            )
+            return read, (end - begin).total_seconds()
+        case "live":
+            live = asked.live.ToTimedelta()
+            begin, end = start_offsets.millis(now), start_offsets.millis(now + live)
+            return Range(limits.PREVIEW_RECORDS, since=begin, live_until=end), live.total_seconds()
+        case "last":
+            last = asked.last.ToTimedelta()
+        case _:
+            windows = windows_of(plan)
+            twice = timedelta(milliseconds=2 * windows.size) if windows else LEAST
+            last = min(max(LEAST, twice), limits.PREVIEW_LAST)
+    read = Range(limits.PREVIEW_RECORDS, since=start_offsets.millis(now - last))
+    return read, last.total_seconds()
+
+
+def _cpu_s() -> float:
+    return processes.used(os.getsid(0)).cpu_seconds

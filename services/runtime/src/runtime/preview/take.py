@@ -1,0 +1,112 @@
+"""The rows of a batch of a preview, from its workers: the first of them, and how many there are in all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from daggers.v1 import gateway_pb2
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
+from daggersql import Role
+from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.readback import from_columns, from_json
+from runtime.encode.rows import Layout
+
+PARTIAL = "__partial"
+STEP_BYTES = 512 * 1024
+_SERIES = 100_000
+_HASH = 8
+SCHEMA = pa.schema(
+    [("rows", pa.int64()), ("bytes", pa.int64()), ("content", pa.binary()), ("series", pa.binary())]
+)
+TAKEN = "rows bigint, bytes bigint, content binary, series binary"
+
+
+def marked(rows: DataFrame, complete_from: datetime | None, *, closing: bool) -> DataFrame:
+    """The rows, with a column that says which are a part only: of a window that the range begins or ends in.
+
+    `closing`: these are of windows that no record has closed.
+    """
+    told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
+    if closing or complete_from is None or told is None:
+        return rows.withColumn(PARTIAL, F.lit(closing))
+    since = F.col(told)
+    if told == SINCE_OF_WINDOW:
+        since = F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END))
+    return rows.withColumn(PARTIAL, F.coalesce(since < F.lit(complete_from), F.lit(False)))
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Called by Spark with the rows of one partition. Picklable."""
+
+    layout: Layout
+    rows: int
+    """So many are taken, and the rest is counted."""
+    size: int
+    """So much is taken, serialised."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of `SCHEMA`: PreviewRows, and last how many rows there were, and the hashes of their
+        series.
+        """
+        rows, size, seen, series = self.rows, self.size, 0, set[bytes]()
+        for batch in batches:  # to the end, whatever is taken: Spark's state depends on it
+            seen += batch.num_rows
+            self._add_series(series, batch)
+            for step in self._steps(batch.slice(0, rows)):
+                content = step.SerializeToString()
+                if len(content) > size:
+                    rows = 0
+                    break
+                rows, size = rows - len(step.rows), size - len(content)
+                yield _line(len(step.rows), len(content), content)
+        yield _line(seen, 0, b"", b"".join(sorted(series)))
+
+    def _steps(self, batch: pa.RecordBatch) -> Iterator[gateway_pb2.PreviewRows]:
+        """The rows in messages, each of whole windows or of parts."""
+        columns = [
+            (column.name, texts(values, KEY if column.role is Role.TAG else VALUE))
+            for column, values in self.layout.visible(batch)
+        ]
+        flags = batch.column(batch.schema.get_field_index(PARTIAL)).to_pylist()
+        step, size = gateway_pb2.PreviewRows(), 0
+        for text, partial in zip(named(columns), flags, strict=True):
+            row = from_columns(from_json(text)).to_proto()
+            if step.rows and (step.partial != partial or size + row.ByteSize() > STEP_BYTES):
+                yield step
+                step, size = gateway_pb2.PreviewRows(), 0
+            step.partial = partial
+            step.rows.append(row)
+            size += row.ByteSize()
+        if step.rows:
+            yield step
+
+    def _add_series(self, series: set[bytes], batch: pa.RecordBatch) -> None:
+        tags = [
+            pa.array(texts(values, KEY))
+            for column, values in self.layout.visible(batch)
+            if column.role is Role.TAG
+        ]
+        if tags and batch.num_rows:
+            names = [str(number) for number in range(len(tags))]
+            unique = pa.table(tags, names=names).group_by(names).aggregate([])
+            for values in zip(*(unique.column(name).to_pylist() for name in names), strict=True):
+                if len(series) < _SERIES:
+                    series.add(hashlib.blake2b(repr(values).encode(), digest_size=_HASH).digest())
+
+
+def series_of(content: bytes) -> set[bytes]:
+    """The hashes of series that a worker tells."""
+    return {content[begin : begin + _HASH] for begin in range(0, len(content), _HASH)}
+
+
+def _line(rows: int, size: int, content: bytes, series: bytes = b"") -> pa.RecordBatch:
+    line = {"rows": rows, "bytes": size, "content": content, "series": series}
+    return pa.RecordBatch.from_pylist([line], schema=SCHEMA)

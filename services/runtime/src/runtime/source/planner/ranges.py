@@ -1,0 +1,72 @@
+"""Which records a preview reads: a range of each partition, decided once, before its query starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runtime.source.event_times import EventTimes
+from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.planner import start_offsets
+from runtime.source.planner.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is read of a stream; times are Kafka's, in ms since the epoch."""
+
+    most: int
+    """Records of a stream: of more, the oldest are left out."""
+    since: int | None = None
+    """From here on; None: from the first record on."""
+    until: int | None = None
+    """Up to, not including, this; None: up to the last record there is now."""
+    live_until: int = 0
+    """Not 0: what comes up to then is read, too."""
+    last_records: int = 0
+    """Not 0: about so many of the newest, whenever they were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The range of a stream."""
+
+    start: Offsets
+    end: Positions
+    left_out: int = 0
+    """Records that are more than may be read."""
+
+    @property
+    def records(self) -> int:
+        """How many offsets it has."""
+        return sum(end - self.start.next[partition] for partition, end in self.end.items())
+
+
+def bounds(broker: Broker, topics: Sequence[str], wanted: Range, times: EventTimes) -> Bounds:
+    """The range of these topics. Raises: JobError."""
+    ids, partitions = start_offsets.described(broker, topics)
+    first, end = broker.first(partitions), broker.end(partitions)
+    if wanted.until is not None:
+        end = {**end, **broker.first_at(wanted.until, partitions)}
+    start = dict(first)
+    if wanted.since is not None:
+        start = {**end, **broker.first_at(wanted.since, partitions)}
+    # Retention may take records between two questions, and a range may be in the future.
+    start = {partition: min(max(start[partition], first[partition]), end[partition]) for partition in end}
+    if wanted.last_records:
+        start = newest(start, end, wanted.last_records)
+    sizes = sum(end[partition] - start[partition] for partition in end)
+    kept = newest(start, end, wanted.most)
+    left_out = sizes - sum(end[partition] - kept[partition] for partition in end)
+    return Bounds(start_offsets.begin_at(broker, ids, kept, times), end, left_out)
+
+
+def newest(start: Mapping[Partition, int], end: Positions, most: int) -> dict[Partition, int]:
+    """Where to begin to have the last `most` records, as evenly of each partition as they have them."""
+    left, begin = most, dict(start)
+    sizes = {partition: end[partition] - start[partition] for partition in end}
+    for number, partition in enumerate(sorted(sizes, key=lambda each: (sizes[each], each))):
+        taken = min(sizes[partition], left // (len(sizes) - number))
+        begin[partition] = end[partition] - taken
+        left -= taken
+    return begin

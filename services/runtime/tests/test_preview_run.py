@@ -1,0 +1,199 @@
+"""Previews on a real broker and a real Spark: rows, parts of windows, what is set aside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from pyspark.sql import SparkSession
+from services.runtime.tests.launches import Dagger, whole
+from services.runtime.tests.streams import source_session
+from tests.integration.bookings import booking, recount, spread
+
+from daggerspec.row import from_proto
+from daggerspec.topics import HEARTBEATS, QUARANTINE
+from runtime.preview.run import Preview
+
+pytestmark = pytest.mark.integration
+Done = gateway_pb2.PreviewDone
+Counts = Counter[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    """A host's."""
+    with source_session() as session:
+        yield session
+
+
+class Previewed:
+    """What a preview has told."""
+
+    def __init__(
+        self, session: SparkSession, dagger: Dagger, range_: gateway_pb2.PreviewRange, max_rows: int = 0
+    ) -> None:
+        dagger.generation += 1
+        run_dir = dagger.folder / f"preview-{dagger.generation}"
+        run_dir.mkdir(parents=True)
+        dagger.sinks = [spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=1)))]
+        dagger.root = str(run_dir / "checkpoints")
+        job = whole(dagger.spec(run_dir))
+        job.ClearField("platform")
+        asked = host_pb2.PreviewJob(job=job, range=range_, max_rows=max_rows)
+        self.steps: list[gateway_pb2.PreviewDaggerResponse] = []
+        Preview(asked, session, self.steps.append, lambda: False).run()
+
+    @property
+    def done(self) -> Done:
+        return self.steps[-1].done
+
+    def counts(self, *, partial: bool) -> Counts:
+        """(window end, city) -> count, of whole windows or of parts."""
+        rows = [
+            from_proto(row) for each in self.steps if each.rows.partial == partial for row in each.rows.rows
+        ]
+        return Counter(
+            {
+                (row.time.strftime("%Y-%m-%dT%H:%M:%SZ"), row.tags["tag_city_id"]): row.fields[
+                    "num_of_bookings"
+                ]
+                for row in rows
+                if row.time is not None
+            }
+        )
+
+
+def everything() -> gateway_pb2.PreviewRange:
+    return gateway_pb2.PreviewRange(last_records=1_000_000)
+
+
+def told_of(kafka: str, dagger: str) -> list[bytes]:
+    """What the platform's topics have of a dagger."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "looks", "enable.auto.commit": False})
+    topics = consumer.list_topics(timeout=30).topics
+    found: list[bytes] = []
+    for name in (HEARTBEATS, QUARANTINE):
+        for number in topics[name].partitions:
+            place = TopicPartition(name, number, 0)
+            end = consumer.get_watermark_offsets(place, 30)[1]
+            consumer.assign([place])
+            while consumer.position([place])[0].offset < end and (record := consumer.poll(10)) is not None:
+                found += [record.value() or b""] if record.key() == dagger.encode() else []
+    consumer.close()
+    return found
+
+
+def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
+    tmp_path: Path, kafka: str, session: SparkSession
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    events = spread([s / 4 for s in range(4 * 170)], cities=3)
+    dagger.write(*(booking(second, city_id=city) for second, city in events), b"\xff broken")
+
+    told = Previewed(session, dagger, everything())
+
+    expected = recount(events)
+    last = max(end for end, _ in expected)
+    assert told.counts(partial=False) == {key: n for key, n in expected.items() if key[0] != last}
+    assert told.counts(partial=True) == {key: n for key, n in expected.items() if key[0] == last}
+    done = told.done
+    assert (done.reason, done.records, done.late) == (Done.REASON_END_OF_RANGE, len(events), 0)
+    assert (done.rows, done.rows_left_out, done.series) == (9, 0, 3)
+    assert dict(done.quarantined) == {"MALFORMED": 1}
+    assert [(each.topic, each.offset, each.value) for each in done.examples] == [
+        (dagger.topic, len(events), b"\xff broken")
+    ]
+    assert 0 < done.first_row_ms <= done.total_ms
+    assert done.cpu_seconds > 0
+    assert told_of(kafka, dagger.name) == []
+    groups = AdminClient({"bootstrap.servers": kafka}).list_consumer_groups().result().valid
+    assert not [each.group_id for each in groups if dagger.name in each.group_id]
+
+
+def test_windows_that_the_range_begins_in_are_partial(
+    tmp_path: Path, kafka: str, session: SparkSession
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    events = [(float(second), 1) for second in range(180)]
+    dagger.write(*(booking(second, city_id=city) for second, city in events))
+
+    told = Previewed(session, dagger, gateway_pb2.PreviewRange(last_records=90))
+
+    expected = recount(events[90:])
+    first, last = min(end for end, _ in expected), max(end for end, _ in expected)
+    assert told.counts(partial=False) == Counter()
+    assert told.counts(partial=True) == expected
+    assert (first, last) == ("2026-01-01T12:02:00Z", "2026-01-01T12:03:00Z")
+
+
+def test_a_range_of_kafkas_time_ends_before_what_came_later(
+    tmp_path: Path, kafka: str, session: SparkSession
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    dagger.write(*(booking(second) for second in range(100)))
+    split = datetime.now(UTC) + timedelta(milliseconds=50)
+    while datetime.now(UTC) <= split + timedelta(milliseconds=50):
+        pass  # Kafka's times are those of the producer, in milliseconds
+    dagger.write(*(booking(second) for second in range(100, 250)))
+    range_ = gateway_pb2.PreviewRange()
+    getattr(range_.between, "from").FromDatetime(split - timedelta(hours=1))
+    range_.between.to.FromDatetime(split)
+
+    told = Previewed(session, dagger, range_)
+
+    assert told.done.records == 100
+    assert sum(told.counts(partial=False).values()) == 60
+    assert sum(told.counts(partial=True).values()) == 40
+    assert told.done.cost.records_per_second == pytest.approx(100 / 3600)
+
+
+def test_rows_beyond_the_limit_are_counted(tmp_path: Path, kafka: str, session: SparkSession) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    dagger.write(*(booking(second, city_id=city) for second in range(180) for city in (1, 2, 3)))
+
+    told = Previewed(session, dagger, everything(), max_rows=4)
+
+    given = sum(len(each.rows.rows) for each in told.steps)
+    assert (given, told.done.rows, told.done.rows_left_out) == (4, 9, 5)
+    assert told.done.reason == Done.REASON_ROW_LIMIT
+
+
+def test_two_streams_close_their_windows_together(tmp_path: Path, kafka: str, session: SparkSession) -> None:
+    dagger, other = Dagger(tmp_path, kafka), Dagger(tmp_path / "other", kafka)
+    dagger.sql = """
+        SELECT a.order_number AS order_number, b.city_id AS city, a.rowtime
+        FROM data_stream AS a LEFT JOIN other AS b ON a.order_number = b.order_number
+        AND b.rowtime BETWEEN a.rowtime - INTERVAL '60' SECOND AND a.rowtime + INTERVAL '60' SECOND"""
+    dagger.write(*(booking(second, order=str(second)) for second in range(10)))
+    other.write(*(booking(second, order=str(second), city_id=7) for second in range(0, 10, 2)))
+
+    class Joined(Dagger):
+        def spec(self, run_dir: Path) -> spec_pb2.JobSpec:
+            job = super().spec(run_dir)
+            second = job.streams.add()
+            second.CopyFrom(job.streams[0])
+            second.stream.name, second.stream.topics[0] = "others", other.topic
+            second.input.table = "other"
+            return job
+
+    dagger.__class__ = Joined
+    told = Previewed(session, dagger, everything())
+
+    rows = [(from_proto(row), each.rows.partial) for each in told.steps for row in each.rows.rows]
+    found = {row.fields["order_number"]: (row.fields.get("city"), partial) for row, partial in rows}
+    assert found == {str(n): (7, False) if n % 2 == 0 else (None, True) for n in range(10)}
+
+
+def test_an_empty_range_ends_at_once(tmp_path: Path, kafka: str, session: SparkSession) -> None:
+    dagger = Dagger(tmp_path, kafka)
+
+    told = Previewed(session, dagger, everything())
+
+    assert (told.done.records, told.done.rows, told.done.reason) == (0, 0, Done.REASON_END_OF_RANGE)
+    assert not told.done.HasField("first_row_ms")
