@@ -6,8 +6,8 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
@@ -28,11 +28,13 @@ from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
+from fleet.quotas import Room
 from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
 from scheduler.metrics import FACTS, gauges
+from scheduler.previews import Previews
 from scheduler.rowreader import RowReader
 from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
@@ -98,6 +100,13 @@ async def serve(
         )
         return words, command.environment(job, master, installation, environment)
 
+    def preview_of(
+        own: spec_pb2.JobSpec, master: str, job: spec_pb2.JobSpec
+    ) -> tuple[Sequence[str], Mapping[str, str]]:
+        words = command.preview(own, master, installation, me)
+        secrets = command.secrets(job, environment)
+        return words, {**command.environment(own, master, installation, environment), **secrets}
+
     await ensure_topics(kafka)
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         scheduler = Scheduler(
@@ -123,8 +132,19 @@ async def serve(
             appended=lambda fact: facts.labels(fact).inc(),
         )
         streams = StreamSampler(sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet)
-        host = HostService(drivers.runs, drivers.host, rows, streams)
+        previews = Previews(
+            sys.executable,
+            state_dir / "previews",
+            scheduler.follower,
+            scheduler.fleet,
+            preview_of,
+            Room(memory_mib=memory_mib, driver_memory_mib=told.driver_memory_mib),
+            on=told.previews,
+            idle_s=told.preview_idle_s,
+        )
+        host = HostService(drivers.runs, drivers.host, rows, streams, previews)
         async with (
+            _closed(previews),
             hostservice.serving(host, reached, metrics.calls()) as port,
             metrics.serving(told.metrics_bind, lambda: gauges(scheduler, limit)),
         ):
@@ -141,6 +161,14 @@ async def serve(
             serving.cancel()
             with suppress(asyncio.CancelledError):
                 await serving
+
+
+@asynccontextmanager
+async def _closed(previews: Previews) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        previews.close()
 
 
 def policy(told: SchedulerSettings) -> Policy:

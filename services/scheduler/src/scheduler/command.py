@@ -84,6 +84,11 @@ def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> d
     return {**passed, **secrets(job, inherited), **fixed, "TZ": "UTC"}
 
 
+def preview(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
+    """The command line of a process that previews for this scheduler. As `spare`."""
+    return [*_submitted(job, url, installation), "--preview", scheduler]
+
+
 def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
     """The command line up to what the runtime is told. Raises: Unresolved."""
     master = _known(url)

@@ -31,6 +31,7 @@ from daggerspec.violation import Violation
 from fleet.answers import about
 from scheduler import driverlog
 from scheduler.driverlog import LONGEST, Position, TraceFilter
+from scheduler.previews import Previews
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 from scheduler.sampler import StreamSampler
@@ -61,7 +62,7 @@ Found = TypeVar("Found")
 
 
 class HostService(host_pb2_grpc.HostServiceServicer):
-    """The logs and rows of the drivers below one directory `runs`, and samples of streams."""
+    """The logs and rows of the drivers below one directory `runs`, samples of streams, and previews."""
 
     def __init__(
         self,
@@ -69,14 +70,15 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         host: str,
         rows: RowReader,
         streams: StreamSampler | None = None,
+        previews: Previews | None = None,
         *,
         most_watches: int = 8,
     ) -> None:
-        """`streams`: None for a host that knows of none."""
+        """`streams`, `previews`: None for a host that knows of none."""
         self._runs = runs
         self._host = host
         self._rows = rows
-        self._streams = streams
+        self._streams, self._previews = streams, previews
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
@@ -260,6 +262,18 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         async with aclosing(self._sampler().topics(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.DiscoverTopicsResponse.FromString(frame)
+
+    async def PreviewHostDagger(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.PreviewHostDaggerRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
+        """A preview, in the process of its cluster."""
+        self._meant(request.host)
+        if self._previews is None:
+            text = "this host previews nothing"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
+        async with aclosing(self._previews.steps(request)) as steps:
+            async for step in steps:
+                yield step
 
     def _sampler(self) -> StreamSampler:
         """Raises: ApiError."""

@@ -1,0 +1,253 @@
+"""Previews of this host: a process for each cluster, one preview at a time, others wait (ADR 101).
+
+A process is started when the first preview asks, killed and replaced when it hangs or after `MOST` previews,
+and ended after a while without any, or when drivers need its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+
+from chassis.errors import ApiError
+from chassis.logging import logger
+from daggerspec.catalogue import Unresolved
+from daggerspec.master import parse
+from daggerspec.rundir import TEMPORARY
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet, quotas, resolve
+from fleet.phases import PENDING
+from fleet.quotas import Room
+from scheduler.command import secret_variables
+from scheduler.previewhost import PreviewHost
+from scheduler.readerprocess import RETRY, busy
+
+MOST: Final = 100
+"""Previews of one process."""
+WAITING: Final = 16
+"""Previews of a cluster that may wait for their turn."""
+NAME: Final = "preview"
+"""Of a dagger that has none yet."""
+_LOCAL: Final = "local[2]"
+_BEHIND_S: Final = 5.0
+_LOOK_S: Final = 2.0
+
+Command: TypeAlias = Callable[
+    [spec_pb2.JobSpec, str, spec_pb2.JobSpec], tuple[Sequence[str], Mapping[str, str]]
+]
+"""(job of the process, Spark master, a job that it is to preview) → command line and environment."""
+Progress = gateway_pb2.PreviewProgress
+
+
+@dataclass(eq=False)
+class _Lane:
+    """The previews of one cluster."""
+
+    host: PreviewHost | None = None
+    master: str = ""
+    variables: frozenset[str] = frozenset()
+    """The environment variables with secrets that the process has."""
+    queue: list[object] = field(default_factory=list)
+    """Who is previewing, and who waits."""
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    since: float = 0.0
+    """When its last preview ended, on the loop's clock."""
+
+
+class Previews:
+    """Previews for callers. Not `on`: none."""
+
+    def __init__(
+        self,
+        python: str,
+        folder: Path,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        command: Command,
+        room: Room,
+        *,
+        on: bool = True,
+        idle_s: float = 300.0,
+    ) -> None:
+        """`folder` is its own; `room` is what this host has for drivers."""
+        self._python, self._folder = python, folder
+        self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
+        self._on, self._idle_s = on, idle_s
+        self._lanes: dict[str, _Lane] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._number = 0
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """End every process."""
+        if self._watch is not None:
+            self._watch.cancel()
+        for lane in self._lanes.values():
+            self._end(lane)
+
+    @property
+    def running(self) -> int:
+        """How many processes there are."""
+        return sum(lane.host is not None and lane.host.alive for lane in self._lanes.values())
+
+    async def steps(
+        self, request: host_pb2.PreviewHostDaggerRequest
+    ) -> AsyncGenerator[gateway_pb2.PreviewDaggerResponse, None]:
+        """A preview, when it is its turn. Raises: ApiError."""
+        if not self._on:
+            text = "this host does not preview: DAGGERS_SCHEDULER_PREVIEWS is off there"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "PREVIEWS_OFF", text, {})
+        await self._reached(request.min_sequence)
+        asked = request.request
+        lane = self._lanes.setdefault(asked.spec.cluster, _Lane())
+        if len(lane.queue) >= WAITING:
+            raise busy(WAITING, "previews of a cluster")
+        turn = object()
+        lane.queue.append(turn)
+        try:
+            while ahead := lane.queue.index(turn):
+                yield _progress(Progress.PHASE_QUEUED, ahead)
+                moved = lane.moved
+                while lane.queue.index(turn) == ahead:
+                    await moved.wait()
+                    moved = lane.moved
+            if lane.host is not None:
+                await lane.host.free()
+            job = self._job(asked)
+            if not self._serves(lane, job):
+                yield _progress(Progress.PHASE_STARTING)
+                await self._start(lane, asked.spec.cluster, job)
+            assert lane.host is not None
+            preview = host_pb2.PreviewJob(job=job, range=asked.range, max_rows=asked.max_rows)
+            run_dir = lane.host.folder / str(job.generation)
+            preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / "checkpoints")
+            async with aclosing(lane.host.steps(preview)) as steps:
+                async for step in steps:
+                    yield step
+        finally:
+            lane.queue.remove(turn)
+            moved, lane.moved = lane.moved, asyncio.Event()
+            moved.set()
+            lane.since = asyncio.get_running_loop().time()
+            if lane.host is not None and (not lane.host.alive or lane.host.previews >= MOST):
+                self._end(lane)
+
+    def _serves(self, lane: _Lane, job: spec_pb2.JobSpec) -> bool:
+        """Whether the process that there is can take a job."""
+        known = lane.host is not None and lane.host.alive
+        return known and lane.master == self._master(job) and secret_variables(job) <= lane.variables
+
+    async def _start(self, lane: _Lane, cluster: str, job: spec_pb2.JobSpec) -> None:
+        """Raises: ApiError when there is no room, or it cannot be started."""
+        self._end(lane)
+        self._check_room()
+        self._number += 1
+        folder = self._folder / f"{cluster}-{self._number}"
+        master = self._master(job)
+        own = spec_pb2.JobSpec(dagger=NAME, generation=self._number, run_dir=str(folder))
+        own.spec.driver_memory_mib = self._room.driver_memory_mib
+        try:
+            command, environment = self._command(own, master, job)
+            (folder / TEMPORARY).mkdir(parents=True, mode=0o700)
+            lane.host = await PreviewHost.start(self._python, folder, command, environment)
+        except (OSError, Unresolved) as error:
+            text = f"the process that previews cannot be started: {error}"
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "PREVIEW_NOT_STARTED", text, {}) from error
+        lane.master, lane.variables = master, frozenset(secret_variables(job))
+        logger().info("scheduler.preview_host", cluster=cluster, pid=lane.host.pid)
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._give_way())
+
+    def _check_room(self) -> None:
+        """Raises: ApiError when drivers need what there is."""
+        if full := self._full(self.running):
+            text = f"this host has no memory for a preview now: {full}"
+            raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "NO_ROOM", text, {}, retry_after=RETRY)
+
+    def _full(self, others: int) -> str:
+        """Why one process more does not fit beside the drivers that run and so many others."""
+        drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
+        need = quotas.need_mib(spec_pb2.DaggerSpec(), self._room.driver_memory_mib)
+        room = Room(memory_mib=self._room.memory_mib, driver_memory_mib=self._room.driver_memory_mib)
+        full = quotas.host_full(drivers, need * (others + 1), room)
+        return full.detail if full is not None else ""
+
+    async def _give_way(self) -> None:
+        """End what nobody has used for a while, and what drivers need the memory of; while there is any."""
+        clock = asyncio.get_running_loop().time
+        while self.running:
+            await asyncio.sleep(_LOOK_S)
+            for lane in self._lanes.values():
+                idle = lane.host is not None and not lane.queue
+                if idle and (clock() - lane.since > self._idle_s or self._full(self.running - 1)):
+                    self._end(lane)
+
+    def _end(self, lane: _Lane) -> None:
+        if lane.host is not None:
+            lane.host.kill()
+            shutil.rmtree(lane.host.folder, ignore_errors=True)
+            lane.host = None
+
+    def _master(self, job: spec_pb2.JobSpec) -> str:
+        """Where it runs: beside the scheduler, also for a cluster that is elsewhere."""
+        cluster = self._fleet.clusters.get(job.spec.cluster)
+        url = cluster.value.spark_master if cluster else ""
+        known = parse(url) if url else None
+        return url if known is not None and known.is_local else _LOCAL
+
+    def _job(self, asked: gateway_pb2.PreviewDaggerRequest) -> spec_pb2.JobSpec:
+        """The launch that is previewed: as a driver has it, but for sinks and platform. Raises: ApiError."""
+        spec = spec_pb2.DaggerSpec()
+        spec.CopyFrom(asked.spec)
+        del spec.sinks[:]
+        spec.sinks.add().log.limit = 1
+        spec.emit = spec_pb2.EMIT_FINAL
+        now = datetime.now(UTC)
+        dagger = Dagger(
+            name=asked.name or NAME,
+            spec=spec,
+            warnings=(),
+            version=1,
+            desired=gateway_pb2.DESIRED_RUNNING,
+            phase=PENDING,
+            phase_time=now,
+            sequence=self._fleet.sequence,
+            create_sequence=self._fleet.sequence,
+            create_time=now,
+            update_time=now,
+        )
+        try:
+            return resolve.job(
+                self._fleet,
+                dagger,
+                int(now.timestamp() * 1_000_000),
+                platform=spec_pb2.KafkaAddress(),
+                checkpoint_root="",
+                run_dir="",
+            )
+        except Unresolved as error:
+            code = grpc.StatusCode.FAILED_PRECONDITION
+            raise ApiError(code, error.reason, error.detail, {}) from error
+
+    async def _reached(self, sequence: int) -> None:
+        """Wait for the fold. Raises: ApiError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BEHIND_S):
+                await self._follower.reached(sequence)
+        if self._follower.sequence < sequence:
+            text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
+            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
+
+
+def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:
+    return gateway_pb2.PreviewDaggerResponse(progress=Progress(phase=phase, ahead=ahead))

@@ -1,0 +1,177 @@
+"""Previews of a host: turns, replaced processes, room; the process is a stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
+
+from chassis import processes
+from chassis.errors import ApiError
+from eventlog import Draft
+from eventlog.follower import Follower
+from eventlog.memory import MemoryLog
+from fleet import Fleet
+from fleet.quotas import Room
+from scheduler import previews
+from scheduler.previews import Previews
+
+STAND_IN = str(Path(__file__).with_name("preview_stand_in.py"))
+DEADLINE_S = 60
+_ROOM = Room()
+META = events_pb2.RequestMeta(actor="test")
+Progress = gateway_pb2.PreviewProgress
+
+
+@dataclass
+class World:
+    """A host that previews on the cluster `local`."""
+
+    previews: Previews
+    masters: list[str]
+
+    def steps(self, sql: str, cluster: str = "local") -> Any:
+        spec = spec_pb2.DaggerSpec(cluster=cluster, sql=sql)
+        request = gateway_pb2.PreviewDaggerRequest(name="d", spec=spec)
+        return self.previews.steps(host_pb2.PreviewHostDaggerRequest(request=request))
+
+    async def all(self, sql: str, cluster: str = "local") -> list[gateway_pb2.PreviewDaggerResponse]:
+        async with asyncio.timeout(DEADLINE_S), aclosing(self.steps(sql, cluster)) as steps:
+            return [step async for step in steps]
+
+
+@asynccontextmanager
+async def world(
+    tmp_path: Path,
+    room: Room = _ROOM,
+    master: str = "local[1]",
+    **how: Any,
+) -> AsyncIterator[World]:
+    log, fleet, masters = MemoryLog(), Fleet(), list[str]()
+    kafka = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
+    for name in ("local", "other"):
+        cluster = spec_pb2.Cluster(name=name, kafka=kafka, spark_master=master)
+        registered = events_pb2.ClusterRegistered(meta=META, cluster=cluster)
+        await log.append(Draft(name, "/t", name, datetime.now(UTC), registered))
+    follower = Follower(log, fleet)
+    following = asyncio.create_task(follower.run())
+    await follower.reached(await log.end())
+
+    def command(own: spec_pb2.JobSpec, url: str, job: spec_pb2.JobSpec) -> Any:
+        masters.append(url)
+        return [sys.executable, "-P", STAND_IN], {"PATH": "/usr/bin:/bin"}
+
+    made = Previews(sys.executable, tmp_path / "previews", follower, fleet, command, room, **how)
+    try:
+        yield World(made, masters)
+    finally:
+        made.close()
+        following.cancel()
+
+
+def until(what: Callable[[], object]) -> None:
+    """Wait, for what ends by a signal is gone a moment later."""
+    end = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def process_of(steps: list[gateway_pb2.PreviewDaggerResponse]) -> int:
+    return steps[-1].done.records
+
+
+async def test_one_process_previews_one_after_another_and_each_cluster_has_its_own(tmp_path: Path) -> None:
+    async with world(tmp_path) as there:
+        first, second, other = [await there.all("rows", each) for each in ("local", "local", "other")]
+        kept = there.previews.running
+        logs = len(list((tmp_path / "previews").iterdir()))
+
+    assert [each.progress.phase for each in first[:-1]] == [Progress.PHASE_STARTING, 0]
+    assert [each.progress.phase for each in second[:-1]] == [0]
+    assert process_of(first) == process_of(second) != process_of(other)
+    assert (kept, logs, there.masters) == (2, 2, ["local[1]"] * 2)
+    assert first[-1].done.rows == 1  # the sink that is never opened
+    until(lambda: processes.find(process_of(first)) is None)
+
+
+async def test_who_waits_sees_the_place_and_comes_next(tmp_path: Path) -> None:
+    async with world(tmp_path) as there:
+        running = there.steps("hang")
+        assert (await anext(running)).progress.phase == Progress.PHASE_STARTING
+        await anext(running)
+        waiting = there.steps("rows")
+        place = await anext(waiting)
+        await running.aclose()
+        rest = [step async for step in waiting]
+
+    assert (place.progress.phase, place.progress.ahead) == (Progress.PHASE_QUEUED, 1)
+    assert rest[-1].HasField("done")
+    assert not any(step.progress.phase == Progress.PHASE_STARTING for step in rest)  # its host was free
+
+
+async def test_a_process_that_does_not_stop_is_killed_and_replaced(tmp_path: Path) -> None:
+    async with world(tmp_path) as there:
+        before = process_of(await there.all("rows"))
+        stubborn = there.steps("stubborn")
+        await anext(stubborn)
+        await stubborn.aclose()
+        await asyncio.to_thread(until, lambda: processes.find(before) is None)
+        after = process_of(await there.all("rows"))
+
+    assert before != after
+
+
+async def test_a_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
+    async with world(tmp_path) as there:
+        with pytest.raises(ApiError) as died:
+            await there.all("die")
+        again = await there.all("rows")
+
+    assert died.value.reason == "PREVIEW_HOST_DIED"
+    assert again[-1].HasField("done")
+
+
+async def test_a_process_is_replaced_after_enough_previews(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previews, "MOST", 2)
+    async with world(tmp_path) as there:
+        pids = [process_of(await there.all("rows")) for _ in range(3)]
+
+    assert pids[0] == pids[1] != pids[2]
+
+
+async def test_a_cluster_elsewhere_is_previewed_beside_the_scheduler(tmp_path: Path) -> None:
+    async with world(tmp_path, master="spark://spark:7077") as there:
+        await there.all("rows")
+
+    assert there.masters == ["local[2]"]
+
+
+async def test_without_room_or_switched_off_nothing_is_started(tmp_path: Path) -> None:
+    async with world(tmp_path, Room(memory_mib=1000)) as there:
+        with pytest.raises(ApiError) as full:
+            await there.all("rows")
+    async with world(tmp_path, on=False) as there:
+        with pytest.raises(ApiError) as off:
+            await there.all("rows")
+
+    assert (full.value.reason, off.value.reason) == ("NO_ROOM", "PREVIEWS_OFF")
+
+
+async def test_a_process_that_nobody_uses_ends(tmp_path: Path) -> None:
+    async with world(tmp_path, idle_s=0.01) as there:
+        pid = process_of(await there.all("rows"))
+        await asyncio.to_thread(until, lambda: not there.previews.running)
+
+    until(lambda: processes.find(pid) is None)
