@@ -20,6 +20,7 @@ from daggers.v1 import (
     host_pb2,
     host_pb2_grpc,
     spec_pb2,
+    telemetry_pb2,
 )
 from tests.contracts.quarantine import set_aside
 
@@ -60,6 +61,11 @@ class Host(host_pb2_grpc.HostServiceServicer):
     async def SampleHostStream(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         record = pb.SampledRecord(topic="bookings-1", key=b"Jakarta", json=json.dumps(RECORD))
         yield pb.SampleStreamResponse(records=[record] if request.last_records else [])
+
+    async def PreviewHostDagger(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        example = telemetry_pb2.Quarantined(reason="MALFORMED", value=b"Jakarta")
+        yield pb.PreviewDaggerResponse(rows=pb.PreviewRows(rows=[row()]))
+        yield pb.PreviewDaggerResponse(done=pb.PreviewDone(examples=[example]))
 
 
 class Caller:
@@ -153,6 +159,20 @@ async def test_rows_logs_and_samples_are_masked_for_who_is_not_granted_them_and_
     assert masked["log"] == [f"10:00:00 INFO log row {MASKED}", "10:00:01 INFO a row of nothing"]
     assert json.loads(masked["sample"].json) == {**RECORD, "city": MASKED}
     assert masked["sample"].key == b""
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+async def test_previews_are_masked_for_who_is_not_granted_what_they_show(
+    harness: Any, samples: Any, enforce: bool
+) -> None:
+    async with world(harness, samples, "city", enforce=enforce) as (_, seeing, other):
+        shown, masked = [await who.steps("PreviewDagger", spec=samples.spec()) for who in (seeing, other)]
+
+    assert shown[1].rows.rows[0] == row()
+    assert shown[2].done.examples[0].value == b"Jakarta"
+    assert dict(masked[1].rows.rows[0].tags) == {"tag_city": MASKED}
+    assert masked[1].rows.rows[0].fields[0].integer == 3
+    assert masked[2].done.examples[0].value == b""
 
 
 async def test_what_no_column_is_made_of_is_masked_in_samples_alone(harness: Any, samples: Any) -> None:

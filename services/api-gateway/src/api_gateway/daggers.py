@@ -26,6 +26,7 @@ from api_gateway.fold import Fold
 from api_gateway.heard import Heard
 from api_gateway.hosts import Asking, Hosts
 from api_gateway.masking import Masking
+from api_gateway.previewing import Previewing
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
 from api_gateway.registered import check_sequence
@@ -64,6 +65,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         heard: Heard,
         requests: Requests,
         masking: Masking,
+        previewing: Previewing,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -75,7 +77,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._hosts = hosts
         self._samples = samples
         self._heard = heard
-        self._requests, self._masking = requests, masking
+        self._requests, self._masking, self._previewing = requests, masking, previewing
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -144,6 +146,14 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             self._requests.decided(start if answer.action == applying.STARTED else revise)
             answer.warnings.extend(revise.warnings)
         return answer
+
+    async def PreviewDagger(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.PreviewDaggerRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
+        """The rows of a query on real data."""
+        async with aclosing(self._previewing.steps(request, context)) as steps:
+            async for step in steps:
+                yield step
 
     async def GetDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetDaggerRequest, context: Context

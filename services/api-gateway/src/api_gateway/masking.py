@@ -78,9 +78,14 @@ class Masking:
         """What is shown of a dagger's rows; None: all of it."""
         dagger = self._fleet.daggers.get(dagger.name, dagger)
         streams = sensitive.unseen(principal(), dagger.spec, self._fleet)
-        if not streams:
-            return None
-        made = await self._remembered(dagger)
+        return self._mask(await self._remembered(dagger), streams) if streams else None
+
+    def previewed(self, spec: spec_pb2.DaggerSpec, made: Made) -> Mask | None:
+        """What is shown of the rows of a specification; None: all of it."""
+        streams = sensitive.unseen(principal(), spec, self._fleet)
+        return self._mask(made, streams) if streams else None
+
+    def _mask(self, made: Made | None, streams: dict[str, spec_pb2.Stream]) -> Mask:
         if made is None:
             return Mask(frozenset(), time=False, key=False, salt=self._salt)
         shown, hidden = set[str](), set[str]()
@@ -114,8 +119,12 @@ class Masking:
                 record.json = json.dumps(_masked(json.loads(record.json), stream.sensitive))
 
     def quarantined(self, dagger: Dagger, records: Iterable[telemetry_pb2.Quarantined]) -> None:
-        """Mask what was set aside of a dagger: bytes that nobody could read are shown whole or not at all."""
-        if not sensitive.unseen(principal(), dagger.spec, self._fleet):
+        """Mask what was set aside of a dagger."""
+        self.set_aside(dagger.spec, records)
+
+    def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
+        """Mask what was set aside: bytes that nobody could read are shown whole or not at all."""
+        if not sensitive.unseen(principal(), spec, self._fleet):
             return
         for record in records:
             for field in ("value", "key", "decoded_prefix", "row", "sha256"):

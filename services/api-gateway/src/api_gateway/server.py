@@ -27,6 +27,7 @@ from api_gateway.hosts import HostAccess, Hosts
 from api_gateway.limits import limited
 from api_gateway.masking import Masking
 from api_gateway.oidc import Verifier
+from api_gateway.previewing import Previewing
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine.follower import QuarantineFollower
@@ -281,8 +282,9 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
+    previewing = Previewing(hosts, fold.fleet, requests, masking)
     daggers = DaggerService(
-        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking
+        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking, previewing
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)

@@ -1,0 +1,117 @@
+"""PreviewDagger: what is judged, asked of a host, masked, and refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2, telemetry_pb2
+from tests.samplehosts import Host, serving
+
+from api_gateway.hosts import HostAccess
+from chassis.errors import ApiError, from_rpc_error
+
+pb = gateway_pb2
+ROWS = pb.PreviewRows(rows=[pb.Row(tags={"tag_city": "x"}, fields=[pb.RowField(name="orders", integer=3)])])
+
+
+class Previews(Host):
+    """A host that has one row and one record that it would set aside; `held`: it never comes to the end."""
+
+    def __init__(self, held: asyncio.Event | None = None) -> None:
+        super().__init__()
+        self.previews: list[host_pb2.PreviewHostDaggerRequest] = []
+        self.cancelled = asyncio.Event()
+        self._held = held
+
+    async def PreviewHostDagger(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.PreviewHostDaggerRequest, context: Any
+    ) -> AsyncIterator[pb.PreviewDaggerResponse]:
+        self.previews.append(request)
+        yield pb.PreviewDaggerResponse(progress=pb.PreviewProgress(ahead=1))
+        try:
+            if self._held is not None:
+                await self._held.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        yield pb.PreviewDaggerResponse(rows=ROWS)
+        example = telemetry_pb2.Quarantined(topic="bookings-1", value=b"secret", reason="MALFORMED")
+        done = pb.PreviewDone(records=5, rows=1, first_row_ms=1, examples=[example])
+        yield pb.PreviewDaggerResponse(done=done)
+
+
+def asked(samples: Any, **fields: Any) -> pb.PreviewDaggerRequest:
+    spec = samples.spec()
+    del spec.sinks[:]
+    return pb.PreviewDaggerRequest(**{"spec": spec, **fields})
+
+
+async def refused(client: Any, request: pb.PreviewDaggerRequest) -> ApiError:
+    with pytest.raises(grpc.RpcError) as caught:
+        async for _ in client.daggers.PreviewDagger(request, timeout=20):
+            pass
+    return from_rpc_error(caught.value)
+
+
+async def test_columns_come_first_and_the_host_is_asked_without_sinks(harness: Any, samples: Any) -> None:
+    host = Previews()
+    async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
+        await samples.fill(client)
+        end = await client.log.end()
+        early = asked(samples, spec=samples.spec())
+        early.spec.emit = spec_pb2.EMIT_EARLY
+        call = client.daggers.PreviewDagger(early, timeout=20)
+        steps = [step async for step in call]
+        written = await client.log.end() - end
+
+    assert [each.WhichOneof("step") for each in steps] == ["columns", "progress", "rows", "done"]
+    assert [each.name for each in steps[0].columns.columns]
+    [told] = host.previews
+    assert (told.host, told.request.name, told.request.max_rows) == ("a", "preview", 10_000)
+    assert [each.WhichOneof("kind") for each in told.request.spec.sinks] == ["log"]
+    assert told.request.spec.emit == spec_pb2.EMIT_FINAL
+    assert steps[2].rows == ROWS
+    assert steps[3].done.total_ms >= steps[3].done.first_row_ms
+    assert steps[3].done.examples[0].value == b"secret"
+    assert written == 0
+
+
+async def test_what_is_wrong_is_told_at_once_and_asks_no_host(harness: Any, samples: Any) -> None:
+    host = Previews()
+    async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
+        await samples.fill(client)
+        request = asked(samples, max_rows=10_001)
+        request.spec.sql = "SELECT nothing FROM data_stream"
+        request.range.last.FromSeconds(86_401)
+        wrong = await refused(client, request)
+        turned = asked(samples)
+        getattr(turned.range.between, "from").FromSeconds(20)
+        turned.range.between.to.FromSeconds(10)
+        between = await refused(client, turned)
+
+    fields = {each.field for each in wrong.violations}
+    assert {"max_rows", "range.last", "spec.sql"} <= fields
+    assert [each.field for each in between.violations] == ["range.between.to"]
+    assert host.previews == []
+
+
+async def test_a_principal_has_one_preview_and_ends_it_by_hanging_up(harness: Any, samples: Any) -> None:
+    host = Previews(asyncio.Event())
+    async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
+        await samples.fill(client)
+        first = client.daggers.PreviewDagger(asked(samples), timeout=20)
+        await first.read()
+        await first.read()
+        second = await refused(client, asked(samples))
+        first.cancel()
+        await asyncio.wait_for(host.cancelled.wait(), 10)
+        host._held.set()  # type: ignore[union-attr]
+        third = [step async for step in client.daggers.PreviewDagger(asked(samples), timeout=20)]
+
+    assert (second.code, second.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_PREVIEWS")
+    assert second.metadata["limit"] == "previews_of_a_principal"
+    assert third[-1].HasField("done")
