@@ -56,7 +56,12 @@ class Host(host_pb2_grpc.HostServiceServicer):
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
-    """Address of a host, in a thread of its own."""
+    """Address of a host."""
+    yield from served(Host())
+
+
+def served(host: Host) -> Iterator[str]:
+    """Its address while it serves, in a thread of its own."""
     address: Future[str] = Future()
     stop: Future[Callable[[], object]] = Future()
 
@@ -64,7 +69,7 @@ def host() -> Iterator[str]:
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         stop.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
         server = grpc.aio.server()
-        host_pb2_grpc.add_HostServiceServicer_to_server(Host(), server)
+        host_pb2_grpc.add_HostServiceServicer_to_server(host, server)
         address.set_result(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
         await server.start()
         await stopped.wait()

@@ -49,6 +49,10 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             "What `daggers apply` would do, and what that does to windows and rows; writes nothing.",
             "cli.commands.applying",
         ),
+        "preview": Listed(
+            "The rows of a query on real data, with the engine that daggers have; writes nothing.",
+            "cli.commands.preview",
+        ),
         "get": Listed(
             "One dagger: what was asked, what is observed, and which alerts are open.", "cli.commands.daggers"
         ),

@@ -79,6 +79,11 @@ class Printer:
         else:
             text(self)
 
+    def document(self, document: Any) -> None:
+        """Print a JSON document as a line, at once."""
+        sys.stdout.write(f"{visible.json(dumps(document))}\n")
+        sys.stdout.flush()
+
     def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> int:
         """Print each item on a line as it comes; in JSON one array, closed however they end. How many."""
         count = 0

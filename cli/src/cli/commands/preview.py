@@ -1,0 +1,174 @@
+"""`daggers preview`: a query on real data, before anything is created."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli import previewing
+from cli.arguments import File, FileFlag, one_file
+from cli.errors import MisusedError, RefusedError
+from cli.gateway import Gateway
+from cli.group import group
+from cli.instants import instant, span
+from cli.previewing import Shown
+from cli.session import Session, command
+from cli.validation import parsed, read_file, validate_file, with_place
+from daggerclient.daggerfile.parse import DaggerFile
+from daggerspec.limits import PREVIEW_ROWS
+
+PREVIEW_S = 600.0
+"""How long a call may take: others may come first."""
+TABLE = "data_stream"
+ROWS = 30
+RANGES = ("--last", "--last-records", "--from", "--live")
+app = group()
+
+
+@command(app, "preview", example="daggers preview completed_bookings.yaml --last 15m")
+def preview(
+    session: Session,
+    file: File = None,
+    flag: FileFlag = None,
+    sql: Annotated[
+        str,
+        typer.Option("--sql", metavar="QUERY", help="A query in place of a file; - reads standard input."),
+    ] = "",
+    stream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stream",
+            metavar="[TABLE=]NAME",
+            help=f"Of a query: the stream that it reads, as table {TABLE} if not said; may be repeated.",
+        ),
+    ] = None,
+    team: Annotated[str, typer.Option("--team", help="Of a query: the team that it is previewed for.")] = "",
+    last: Annotated[
+        str, typer.Option("--last", metavar="SPAN", help="Read what came in the last 5m, 2h, up to 24h.")
+    ] = "",
+    last_records: Annotated[
+        int | None,
+        typer.Option("--last-records", min=1, metavar="N", help="Read about the newest N records."),
+    ] = None,
+    begin: Annotated[
+        str, typer.Option("--from", metavar="WHEN", help="Read from 2026-01-31T12:00Z, or 2h ago, …")
+    ] = "",
+    end: Annotated[str, typer.Option("--to", metavar="WHEN", help="… to here; default: now.")] = "",
+    live: Annotated[
+        str, typer.Option("--live", metavar="SPAN", help="Read what comes from now on, for up to 60s.")
+    ] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=PREVIEW_ROWS, help=f"At most this many rows; {ROWS}, in JSON {PREVIEW_ROWS}."
+        ),
+    ] = None,
+    chart: Annotated[bool, typer.Option("--chart", help="Draw each series in place of a table.")] = False,
+) -> None:
+    """The rows of a query on real data, with the engine that daggers have; writes nothing. Ctrl-C ends it.
+
+    It reads what came lately by Kafka's time: as much as fills two windows, if no option says otherwise.
+    Windows that this does not fill are marked partial. -o json gives one JSON document a line.
+    """
+    if sql and (file or flag):
+        raise MisusedError("FILE and --sql: name one of them")
+    if not sql and (stream or team):
+        raise MisusedError("--stream and --team are for --sql: a file says them itself")
+    range_ = _range(last, last_records, begin, end, live)
+    most = limit or (PREVIEW_ROWS if session.out.json or chart else ROWS)
+    with session.connect({"name": "NAME", "spec.team": "--team"} if sql else {}) as gateway:
+        if sql:
+            one, path = _of_query(gateway, sql, stream or (), team)
+        else:
+            one, path = _of_file(session, one_file(file, flag))
+        request = gateway_pb2.PreviewDaggerRequest(name=one.name, spec=one.spec, max_rows=most)
+        if range_ is not None:
+            request.range.CopyFrom(range_)
+        steps = gateway.stream(gateway.daggers.PreviewDagger, request, deadline_s=PREVIEW_S)
+        try:
+            _show(session, steps, chart=chart)
+        except RefusedError as refusal:
+            if refusal.findings and path:
+                raise with_place(refusal, one, path) from refusal
+            raise
+
+
+def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], *, chart: bool) -> None:
+    if session.out.json:
+        for document in previewing.documents(steps):
+            session.out.document(document)
+        return
+    shown = Shown()
+    for step in steps:
+        if (said := shown.take(step)) and session.out.terminal:
+            session.out.note(said)
+    for warning in shown.warnings:
+        session.out.note(f"warning: {warning}")
+    if chart:
+        from cli.sparkline import Series, table  # what draws takes long to load
+
+        series = Series.collect(shown.newest())
+        session.out.console.print(table("preview", series, len(series)))
+    else:
+        session.out.table(shown.head(), shown.cells(), empty="no rows")
+    for line in shown.summary():
+        session.out.note(line)
+
+
+def _of_query(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> tuple[DaggerFile, str]:
+    """What a query is, which has no file. Raises: CliError."""
+    text = sys.stdin.read() if sql == "-" else sql
+    return DaggerFile("", _spec(gateway, text, streams, team)), ""
+
+
+def _of_file(session: Session, path: Path) -> tuple[DaggerFile, str]:
+    """The dagger of a file, and the file's name. Raises: CliError."""
+    text = read_file(path)
+    files, errors = parsed(text, str(path))
+    if errors:
+        validate_file(session, text, str(path)).check()
+    if len(files) != 1:
+        raise MisusedError(f"{path} has {len(files)} daggers: one is previewed at a time")
+    return files[0], str(path)
+
+
+def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec_pb2.DaggerSpec:
+    """What a query alone says. Raises: CliError."""
+    if not streams:
+        raise MisusedError("--stream is missing: it says what the query reads")
+    spec = spec_pb2.DaggerSpec(sql=sql, team=team or previewing.own_team(gateway))
+    for each in streams:
+        table, _, name = each.rpartition("=")
+        answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
+        spec.streams.add(table=table or TABLE, stream=name)
+        spec.cluster = spec.cluster or answer.stream.cluster
+    return spec
+
+
+def _range(
+    last: str, last_records: int | None, begin: str, end: str, live: str
+) -> gateway_pb2.PreviewRange | None:
+    """What is read; None: what the gateway takes. Raises: MisusedError."""
+    given = [name for name, said in zip(RANGES, (last, last_records, begin, live), strict=True) if said]
+    if len(given) > 1:
+        raise MisusedError(f"{' and '.join(given)}: name one of them")
+    if end and not begin:
+        raise MisusedError("--to needs --from")
+    asked = gateway_pb2.PreviewRange()
+    now = datetime.now(UTC)
+    if last:
+        asked.last.FromTimedelta(span("--last", last))
+    elif live:
+        asked.live.FromTimedelta(span("--live", live))
+    elif last_records:
+        asked.last_records = last_records
+    elif begin:
+        getattr(asked.between, "from").FromDatetime(instant("--from", begin, now))
+        asked.between.to.FromDatetime(instant("--to", end, now) if end else now)
+    else:
+        return None
+    return asked
