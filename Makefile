@@ -122,6 +122,10 @@ bench-flink: setup ## The seed query beside Flink in one run; Flink is built in 
 bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same library; fails where one costs too much
 	@$(BENCH) 1500 $(BIN)/python bench/sinks.py
 
+.PHONY: bench-preview
+bench-preview: setup ## Previews: columns and first row, 50 warm and 5 cold
+	@$(BENCH) 1200 $(BIN)/python bench/preview.py
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

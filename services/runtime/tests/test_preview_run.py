@@ -81,7 +81,9 @@ def told_of(kafka: str, dagger: str) -> list[bytes]:
     for name in (HEARTBEATS, QUARANTINE):
         for number in topics[name].partitions:
             place = TopicPartition(name, number, 0)
-            end = consumer.get_watermark_offsets(place, 30)[1]
+            begin, end = consumer.get_watermark_offsets(place, 30)
+            if begin == end:
+                continue
             consumer.assign([place])
             while consumer.position([place])[0].offset < end and (record := consumer.poll(10)) is not None:
                 found += [record.value() or b""] if record.key() == dagger.encode() else []
@@ -112,7 +114,8 @@ def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
     assert 0 < done.first_row_ms <= done.total_ms
     assert done.cpu_seconds > 0
     assert told_of(kafka, dagger.name) == []
-    groups = AdminClient({"bootstrap.servers": kafka}).list_consumer_groups().result().valid
+    admin = AdminClient({"bootstrap.servers": kafka})  # a name of its own: its end would end the request
+    groups = admin.list_consumer_groups().result(60).valid
     assert not [each.group_id for each in groups if dagger.name in each.group_id]
 
 

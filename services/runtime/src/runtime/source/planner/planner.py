@@ -256,10 +256,10 @@ class Planner:
         read = not live and all(end.next.get(p) == offset for p, offset in last.items())
         self._rounds.tell(id(self), read=read)
         now_ms = int(time.time() * 1000)
-        if live and end == here:
-            return here.moved(here.next, planned=now_ms)  # the same again would be the end
         if closes and end == here:
             return here.moved(here.next, idle_advance=END_OF_TIME_MS, planned=now_ms)
+        if self._plan.live_until and end == here and not here.idle_advance:
+            return here.moved(here.next, planned=now_ms)  # the same again would be the end of the query
         return end
 
     def _planned(self, here: Offsets, max_rows: int | None) -> Offsets:

@@ -1,0 +1,133 @@
+"""A recounted query gives through a preview, from Kafka to rows, what its recount gives: as daggers are shown
+to do in `test_conformance_numbers`, over the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from google.protobuf.message import Message
+from pyspark.sql import SparkSession
+from services.runtime.tests.launches import whole
+from services.runtime.tests.streams import source_session
+from tests.conformance.corpus import public, tables
+from tests.conformance.recounts import ALL
+from tests.conformance.recounts.own import Query
+from tests.conformance.test_conformance_numbers import BEYOND, SAMPLE, made, planned
+
+from daggerspec.row import Row, from_proto
+from daggersql import Plan, Role
+from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.readback import from_columns, from_json
+from runtime.preview.run import Preview
+
+pytestmark = pytest.mark.integration
+QUICK = sorted(name for name, _ in SAMPLE)[::6]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    """A host's."""
+    with source_session() as started:
+        yield started
+
+
+def job(query: Query, topics: Mapping[str, str], kafka: str, run_dir: Path) -> spec_pb2.JobSpec:
+    """The launch of a query over these topics, by table."""
+    prepared = spec_pb2.JobSpec(
+        dagger=f"d-{uuid4().hex[:8]}",
+        version=1,
+        generation=1,
+        run_dir=str(run_dir),
+        checkpoint_root=str(run_dir / "checkpoints"),
+        sinks=[spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=1)))],
+    )
+    prepared.spec.sql = query.sql
+    prepared.spec.trigger.FromSeconds(1)
+    for table in tables(*query.streams):
+        stream = prepared.streams.add()
+        stream.kafka.bootstrap_servers = kafka
+        stream.input.table = table.name
+        stream.input.watermark_delay.FromSeconds(1)
+        stream.input.idle_timeout.FromSeconds(1)
+        stream.input.future_tolerance.FromSeconds(300)
+        stream.input.start.earliest = True
+        stream.stream.name, stream.stream.cluster = f"s-{table.name}".replace("_", "-"), "local"
+        stream.stream.topics.append(topics[table.name])
+        stream.stream.message, stream.stream.time_field = table.message.full_name, table.time_field
+    prepared.descriptors.CopyFrom(public().files)
+    prepared = whole(prepared)
+    prepared.ClearField("platform")
+    return prepared
+
+
+def written(streams: Mapping[str, Sequence[Message]], kafka: str) -> dict[str, str]:
+    """A topic for each table, with its records."""
+    admin, producer = AdminClient({"bootstrap.servers": kafka}), Producer({"bootstrap.servers": kafka})
+    topics = {table: f"preview-{uuid4().hex[:8]}" for table in streams}
+    for done in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics.values()]).values():
+        done.result(60)
+    for table, records in streams.items():
+        for record in records:
+            producer.produce(topics[table], record.SerializeToString())
+            producer.poll(0)
+    assert producer.flush(60) == 0
+    return topics
+
+
+def as_rows(plan: Plan, recounted: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """What a recount gives as rows of a preview."""
+    columns = [
+        (
+            each.name,
+            texts(pa.array([row[each.name] for row in recounted]), KEY if each.role is Role.TAG else VALUE),
+        )
+        for each in plan.columns
+    ]
+    return [from_columns(from_json(text)) for text in named(columns)]
+
+
+def canonical(rows: Sequence[Row]) -> list[str]:
+    """Rows in one order, floats to nine digits: sums are added up in another order."""
+    return sorted(
+        repr((row.time, sorted(row.tags.items()), sorted((k, _rounded(v)) for k, v in row.fields.items())))
+        for row in rows
+    )
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    if isinstance(value, Mapping):
+        return sorted((key, _rounded(each)) for key, each in value.items())
+    if isinstance(value, str | bool) or value is None:
+        return value
+    return float(f"{float(value):.9g}") + 0.0
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[] if each in QUICK else pytest.mark.long) for each in sorted(ALL)]
+)
+def test_a_preview_gives_what_a_recount_gives(
+    name: str, session: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    query = ALL[name]
+    plan, streams = planned(query), made(query)
+    prepared = job(query, written(streams, kafka), kafka, tmp_path)
+    asked = host_pb2.PreviewJob(job=prepared, range=gateway_pb2.PreviewRange(last_records=100_000))
+    steps: list[gateway_pb2.PreviewDaggerResponse] = []
+
+    Preview(asked, session, steps.append, lambda: False).run()
+
+    rows = [from_proto(row) for step in steps if not step.rows.partial for row in step.rows.rows]
+    expected = as_rows(plan, list(query.recount(streams, BEYOND)))
+    assert expected, "a recount of nothing shows nothing"
+    assert canonical(rows) == canonical(expected)
