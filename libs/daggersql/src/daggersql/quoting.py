@@ -1,4 +1,4 @@
-"""Texts and names as Spark reads them: how whatever a user wrote comes into what is emitted."""
+"""Texts as Spark reads them: how whatever a user wrote comes into what is emitted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,3 @@ from __future__ import annotations
 def quote_text(value: str) -> str:
     """The text as a Spark literal. The dollar is escaped: Spark fills in ${…} even inside literals."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
-
-
-def quote_name(name: str) -> str:
-    """The name as a Spark identifier."""
-    return "`" + name.replace("`", "``") + "`"

@@ -52,8 +52,9 @@ class Query:
 
         What no field says by itself is wrong with the whole, and has no place.
         """
+        starts = line_starts(self.sql)
         for part in self.parts:
-            first = bisect_right(line_starts(self.sql), part.start)
+            first = bisect_right(starts, part.start)
             if violation.line is not None and first <= violation.line < first + len(lines(part.text)):
                 named = dataclasses.replace(violation, field=f"{path}.{part.field}")
                 return _within(part, first, violation.line, named)
@@ -73,7 +74,7 @@ def of(spec: spec_pb2.DaggerSpec) -> Query:
         parts.append(Part(field, len(text), written))
         text += f"{written}\n{after}"
     text += "" if parts else "*"
-    text += f"\nFROM {_quoted(spec.streams[0].table)}" if spec.streams else ""
+    text += f"\nFROM {quote_name(spec.streams[0].table)}" if spec.streams else ""
     if spec.forward.filter.strip():
         text += "\nWHERE\n"
         parts.append(Part(f"{_FORWARD}.filter", len(text), spec.forward.filter))
@@ -84,10 +85,11 @@ def of(spec: spec_pb2.DaggerSpec) -> Query:
 def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
     """Of each column: the field of its expression, the expression, and what follows it."""
     for number, each in enumerate(forward.fields):
-        yield f"{_FORWARD}.fields[{number}].expression", each.expression, f"  AS {_quoted(each.name)}"
+        yield f"{_FORWARD}.fields[{number}].expression", each.expression, f"  AS {quote_name(each.name)}"
 
 
-def _quoted(name: str) -> str:
+def quote_name(name: str) -> str:
+    """A name as queries have it, and Spark: whatever stands in it is part of it."""
     return "`" + name.replace("`", "``") + "`"
 
 

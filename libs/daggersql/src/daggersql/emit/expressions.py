@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from decimal import Decimal as Exact
 
+from daggerspec.query import quote_name
 from daggersql.emit.operators import BOUNDS, TEMPLATES
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import Decimal
-from daggersql.quoting import quote_name, quote_text
+from daggersql.quoting import quote_text
 
 
 def sql(expression: Expr) -> str:

@@ -11,6 +11,7 @@ import json
 from datetime import timedelta
 from math import gcd
 
+from daggerspec.query import quote_name
 from daggersql.emit import exact, queries
 from daggersql.emit.expressions import sql
 from daggersql.exact import PARTS
@@ -23,7 +24,6 @@ from daggersql.ir.relations import Result, Select, Stream, Union
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
 from daggersql.ir.walk import METADATA, over_groups
 from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
-from daggersql.quoting import quote_name
 
 _GROUPED = frozenset(
     {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}

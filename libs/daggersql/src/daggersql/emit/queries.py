@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
+from daggerspec.query import quote_name
 from daggersql.emit import since
 from daggersql.emit.expressions import sql
 from daggersql.ir import reach, results, whole
@@ -37,7 +38,6 @@ from daggersql.ir.relations import (
 from daggersql.ir.types import NULL, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME
 from daggersql.ir.walk import columns_in, columns_of, identity, named, over_rows, tables
 from daggersql.plan import Window
-from daggersql.quoting import quote_name
 
 
 def hidden_columns(query: Result) -> tuple[str, ...]:

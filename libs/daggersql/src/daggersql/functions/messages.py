@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from google.protobuf.descriptor import FieldDescriptor
 
 from daggerspec.nearest import hint
+from daggerspec.query import quote_name
 from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
 from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
 from daggersql.ir.families import Family, family
@@ -28,7 +29,6 @@ from daggersql.ir.types import (  # fmt: skip
     of_message,
 )
 from daggersql.operators.fields import TIME_FIELDS
-from daggersql.quoting import quote_name
 
 
 @dataclass(frozen=True, slots=True)

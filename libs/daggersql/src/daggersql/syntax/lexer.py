@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from daggerspec.nearest import hint
+from daggerspec.query import quote_name
 from daggersql.findings import Refused, Report, Rewrite, Span, instead, quoted
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
@@ -129,7 +130,7 @@ def _double(match: re.Match[str], before: list[Token], report: Report) -> Token:
         previous.text not in _BEFORE_TEXT
         and any(text in message.fields_by_name for message in report.environment.streams)
     )
-    written = f"`{text.replace('`', '``')}`" if is_name else quoted(text)
+    written = quote_name(text) if is_name else quoted(text)
     report.error(
         "SYNTAX_ERROR",
         (start, end),
