@@ -35,21 +35,18 @@ _MAX_DURATION: Final = timedelta(days=31)
 def name(path: str, value: str) -> Iterator[Violation]:
     """Name of a dagger, cluster or stream."""
     if not _NAME.fullmatch(value):
-        yield Violation(
-            path,
-            "must be 3 to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit",
-            "INVALID_NAME",
-        )
+        yield _unlike_a_name(path, 3)
 
 
 def short_name(path: str, value: str) -> Iterator[Violation]:
     """Name of what is known within its dagger alone, such as a sink: db is one."""
     if not _SHORT_NAME.fullmatch(value):
-        yield Violation(
-            path,
-            "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit",
-            "INVALID_NAME",
-        )
+        yield _unlike_a_name(path, 1)
+
+
+def _unlike_a_name(path: str, least: int) -> Violation:
+    what = f"{least} to 63 of a-z, 0-9, _ and -, begin with a letter and end with a letter or digit"
+    return Violation(path, f"must be {what}", "INVALID_NAME")
 
 
 def table(path: str, value: str) -> Iterator[Violation]:
