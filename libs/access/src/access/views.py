@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from access.decision import Action, is_administrator, may
 from access.principal import Principal
+from daggerspec.protobuf import is_map
 from fleet import Fleet
 from fleet.fleet import is_of_dagger
 
@@ -228,7 +229,7 @@ def _strip(message: Message) -> None:
         kind = field.message_type
         if kind is None:
             continue
-        if kind.GetOptions().map_entry:
+        if is_map(field):
             of = kind.fields_by_name["value"].message_type
             if of is spec_pb2.SecretRef.DESCRIPTOR:
                 message.ClearField(field.name)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from daggerspec.protobuf import scalar
+from daggerspec.protobuf import map_entry, scalar
 from daggersql.analyse.scope import stream_columns
 from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
 from daggersql.ir.walk import METADATA
@@ -133,7 +133,7 @@ def _sql(kind: Type) -> str:
 
 
 def _protobuf(field: FieldDescriptor) -> str:
-    entry = _entry(field)
+    entry = map_entry(field)
     if entry is not None:
         return f"map<{_protobuf(entry.fields_by_name['key'])}, {_protobuf(entry.fields_by_name['value'])}>"
     named = field.message_type or field.enum_type
@@ -142,14 +142,8 @@ def _protobuf(field: FieldDescriptor) -> str:
     return scalar(field.type)
 
 
-def _entry(field: FieldDescriptor) -> Descriptor | None:
-    """The message that a map is made of; None for what is no map."""
-    below = field.message_type
-    return below if below is not None and below.GetOptions().map_entry else None
-
-
 def _enum(field: FieldDescriptor) -> EnumDescriptor:
-    entry = _entry(field)
+    entry = map_entry(field)
     enum = (entry.fields_by_name["value"] if entry else field).enum_type
     assert enum is not None, "its column is an enum's"
     return enum

@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from daggerspec import query
+from daggerspec.protobuf import is_map
 from fleet.answers import Code, Refusal, about, missing, some, version_mismatch, worded
 from fleet.catalogue import REMOVALS, Catalogue, Removal
 from fleet.dagger import Dagger
@@ -128,9 +129,7 @@ def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descript
     return any(_leads(each, kinds, (*above, held)) for each in held.fields)
 
 
-@cache  # options are read from bytes each time
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
+_is_map: Final = cache(is_map)  # options are read from bytes each time
 
 
 def _kind(field: FieldDescriptor) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
+
+from daggerspec.protobuf import is_map
 
 SQL: Final = "sql"
 """The field that is compared by lines."""
@@ -31,10 +34,10 @@ def unified(before: str, after: str, *, old: str, new: str) -> list[str]:
 
 
 def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
-    for field in before.DESCRIPTOR.fields:
+    for field in cast(Descriptor, before.DESCRIPTOR).fields:
         inner = f"{path}.{field.name}" if path else field.name
         old, new = getattr(before, field.name), getattr(after, field.name)
-        if _is_map(field):
+        if is_map(field):
             yield from _of_map(inner, dict(old), dict(new))
         elif field.is_repeated:
             yield from _of_list(inner, list(old), list(new))
@@ -74,10 +77,6 @@ def _of_map(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> I
 
 def _change(path: str, before: str, after: str) -> Change:
     return Change(field=path, before=before, after=after)
-
-
-def _is_map(field: Any) -> bool:
-    return bool(field.message_type and field.message_type.GetOptions().map_entry)
 
 
 def _is_ours(message: Message) -> bool:

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from daggerspec.columns import Column
 from daggerspec.nearest import hint, nearest
-from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS
+from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, map_entry
 from daggerspec.violation import Violation
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -65,9 +65,8 @@ def _field(path: str, column: str, kind: Type, owner: Descriptor, name: str) -> 
         meant = hint(nearest(name, owner.fields_by_name), "")
         text = f"column {column}: {owner.full_name} has no field {name}{meant}"
         yield Violation(path, text, "UNKNOWN_FIELD")
-    elif field.message_type is not None and field.message_type.GetOptions().map_entry:
-        parts = dict(kind.parts)
-        entry = field.message_type.fields_by_name
+    elif (held := map_entry(field)) is not None:
+        parts, entry = dict(kind.parts), held.fields_by_name
         if kind.name != "map":
             yield _mismatch(path, column, kind, field)
         else:

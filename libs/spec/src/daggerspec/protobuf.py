@@ -1,10 +1,15 @@
-"""What all who read Protobuf messages agree on: which messages of google.protobuf are values, and words."""
+"""What all who read Protobuf messages agree on: which of google.protobuf are values, which fields are maps,
+words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"
@@ -17,6 +22,32 @@ JSON_LIKE: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "V
 """Messages that are read as the JSON text of their value."""
 RECURSION_LIMIT: Final = 2
 """A message that contains itself is followed this often below its first occurrence; there its columns end."""
+_END_OF_TIME_S: Final = 253_402_300_800
+_NANOS: Final = 1_000_000_000
+
+
+def map_entry(field: FieldDescriptor) -> Descriptor | None:
+    """The message of key and value that a map is a repetition of; None for what is no map."""
+    below = field.message_type
+    return below if below is not None and below.GetOptions().map_entry else None
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether a field is a map."""
+    return map_entry(field) is not None
+
+
+def children(message: Message) -> Iterator[Message]:
+    """The messages that stand in a message itself: of each field that is said, those of maps too."""
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            held = value.values() if is_map(field) else value if field.is_repeated else (value,)
+            yield from (each for each in held if isinstance(each, Message))
+
+
+def is_instant(time: Timestamp) -> bool:
+    """Whether it is an instant from 1970 to the year 9999: what event times and positions of streams are."""
+    return 0 <= time.seconds < _END_OF_TIME_S and 0 <= time.nanos < _NANOS
 
 
 def scalar(number: int) -> str:

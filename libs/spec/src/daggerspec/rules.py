@@ -14,13 +14,12 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import defaults, fields, limits, sinks
 from daggerspec.catalogue import Catalogue
+from daggerspec.protobuf import is_instant
 from daggerspec.sinks import Asked
 from daggerspec.violation import Violation, unregistered
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
-_END_OF_TIME_S: Final = 253_402_300_800
-_NANOS: Final = 1_000_000_000
 
 
 def violations(path: str, asked: Asked, held: Sequence[sinks.Resolved]) -> Iterator[Violation]:
@@ -148,7 +147,7 @@ def _reading(path: str, asked: spec_pb2.StreamInput) -> Iterator[Violation]:
 
 
 def _instant(path: str, start: spec_pb2.StartPosition) -> Iterator[Violation]:
-    if not (0 <= start.at.seconds < _END_OF_TIME_S and 0 <= start.at.nanos < _NANOS):
+    if not is_instant(start.at):
         yield Violation(path, "must be an instant from 1970 on", "OUT_OF_RANGE")
 
 

@@ -6,12 +6,13 @@ A specification names one by its name. A launch is told its place and its addres
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerspec import address, fields
+from daggerspec.protobuf import children
 from daggerspec.violation import Violation
 
 MAX_BYTES: Final = 64 * 1024
@@ -91,13 +92,4 @@ def references(message: Message) -> Iterator[spec_pb2.SecretRef]:
     if isinstance(message, spec_pb2.SecretRef):
         yield message
         return
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        yield from (reference for each in _messages(field, value) for reference in references(each))
-
-
-def _messages(field: Any, value: Any) -> Iterator[Message]:
-    if field.message_type.GetOptions().map_entry:
-        value = [each for each in value.values() if isinstance(each, Message)]
-    yield from value if field.is_repeated else (value,)
+    yield from (reference for each in children(message) for reference in references(each))

@@ -6,7 +6,7 @@ runtime's own and the same wherever it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -18,6 +18,7 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.master import Manager, Master, parse, violations
+from daggerspec.protobuf import children
 
 # (job, Spark master) -> command line and environment of a driver. Raises: Unresolved.
 Command: TypeAlias = Callable[[spec_pb2.JobSpec, str], tuple[Sequence[str], Mapping[str, str]]]
@@ -192,7 +193,7 @@ def secret_variables(message: Message) -> set[str]:
     """The environment variables that the SecretRefs anywhere in a message name."""
     if isinstance(message, spec_pb2.SecretRef):
         return {message.env} if message.env else set()
-    return {name for child in _children(message) for name in secret_variables(child)}
+    return {name for child in children(message) for name in secret_variables(child)}
 
 
 def _known(url: str) -> Master:
@@ -210,14 +211,3 @@ def _spark_home(master: Master, installation: Installation) -> Path:
     if installation.prepared is not None and master.manager in (Manager.LOCAL, Manager.STANDALONE):
         return installation.prepared
     return installation.spark_home
-
-
-def _children(message: Message) -> Iterator[Message]:
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        if field.message_type.GetOptions().map_entry:
-            values = list(value.values())
-        else:
-            values = list(value) if field.is_repeated else [value]
-        yield from (each for each in values if isinstance(each, Message))

@@ -12,6 +12,7 @@ from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration
 from daggerspec import fields, sinks
 from daggerspec.keys import Key, flat
+from daggerspec.protobuf import is_map
 
 _PLACE = "{env: NAME} or {file: PATH}"
 BESIDE = ("name", "registered")
@@ -192,7 +193,7 @@ def _put(
     if key.keys:
         held.SetInParent()
         fill(reader, value, path, held, key.keys)
-    elif _is_map(field):
+    elif is_map(field):
         held.update(reader.texts(value, path))
     elif field.is_repeated:
         held.extend(reader.text(item, place) for place, item in reader.items(value, path, of="names"))
@@ -215,10 +216,6 @@ def _scalar(reader: Reader, value: yaml.Node, path: str, field: FieldDescriptor,
     return reader.integer(value, path, least=key.least, most=key.most)
 
 
-def _is_map(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
 def words(enum: EnumDescriptor) -> dict[str, int]:
     """The words of a dagger file for the values of an enumeration, but for what is unsaid."""
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
@@ -234,7 +231,7 @@ def _value(message: Message, key: Key) -> Any:
     if key.keys:
         return _said(value, key.keys)
     if field.is_repeated:
-        return dict(value) if _is_map(field) else list(value)
+        return dict(value) if is_map(field) else list(value)
     if field.message_type is not None and field.message_type.full_name == SECRET:
         return shown_secret(value)
     if field.message_type is not None:

@@ -162,10 +162,10 @@ def of_message(message: Descriptor) -> Message:
 
 def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
     """The type of a field, repetition included; None where recursion is cut, and for a proto2 group."""
-    below = field.message_type
-    if below is not None and below.GetOptions().map_entry:
-        key = of_field(below.fields_by_name["key"], above)
-        value = of_field(below.fields_by_name["value"], above)
+    entry = protobuf.map_entry(field)
+    if entry is not None:
+        key = of_field(entry.fields_by_name["key"], above)
+        value = of_field(entry.fields_by_name["value"], above)
         return None if key is None or value is None else MapOf(key, value)
     single = _single(field, above)
     return Array(single) if field.is_repeated and single is not None else single

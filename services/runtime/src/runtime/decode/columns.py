@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIMESTAMP, WRAPPERS
+from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIMESTAMP, WRAPPERS, is_map
 from runtime.errors import user
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -62,7 +62,7 @@ class Column:
     @property
     def is_map(self) -> bool:
         """Whether the field is a map<key, value>."""
-        return _is_map(self.field)
+        return is_map(self.field)
 
 
 # What is selected below a message: for each field name, what is selected below that; None is everything.
@@ -146,18 +146,13 @@ def _column(
         below = message_of(field)
         if above.count(below.full_name) > RECURSION_LIMIT:
             return None
-        whole = selection is None or _is_map(field)
+        whole = selection is None or is_map(field)
         children = _columns(
             below, None if whole else selection, f"{path}{field.name}.", (*above, below.full_name)
         )
-        if _is_map(field) and len(children) < 2:
+        if is_map(field) and len(children) < 2:
             return None
     return Column(field, kind, children, _type(field, kind, children))
-
-
-def _is_map(field: FieldDescriptor) -> bool:
-    below = field.message_type
-    return below is not None and bool(below.GetOptions().map_entry)
 
 
 def _kind(field: FieldDescriptor) -> Kind:
@@ -175,7 +170,7 @@ def _kind(field: FieldDescriptor) -> Kind:
 
 def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:
     """The column's Arrow type, repetition included."""
-    if _is_map(field):
+    if is_map(field):
         key, value = children
         return pa.map_(key.type, value.type)
     match kind:

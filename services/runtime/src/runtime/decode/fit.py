@@ -13,9 +13,8 @@ from typing import Any, Final, cast
 from google.protobuf import message
 from google.protobuf.descriptor import Descriptor
 
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
-_END_OF_TIME_S: Final = 253_402_300_800
-_NANOS: Final = 1_000_000_000
+from daggerspec.protobuf import TIMESTAMP, is_instant, is_map
+
 _SHOWN: Final = 3
 _LEAST: Final = 0.5
 _FITS: Final = 0.999
@@ -81,11 +80,11 @@ def _read(value: bytes, kind: type[message.Message]) -> message.Message | None:
 
 def _has_times(read: Any) -> bool:
     for field, value in read.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
+        if field.message_type is None or is_map(field):
             continue
         for each in value if field.is_repeated else (value,):
-            if field.message_type.full_name == _TIMESTAMP:
-                if not (0 <= each.seconds < _END_OF_TIME_S and 0 <= each.nanos < _NANOS):
+            if field.message_type.full_name == TIMESTAMP:
+                if not is_instant(each):
                     return False
             elif not _has_times(each):
                 return False

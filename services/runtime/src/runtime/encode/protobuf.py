@@ -20,6 +20,7 @@ from pyarrow import types
 from pyspark.sql.pandas.types import from_arrow_type
 
 from daggerspec import fit
+from daggerspec.protobuf import is_map
 from runtime.encode.rows import Layout, Refusal
 from runtime.errors import user
 
@@ -119,7 +120,7 @@ def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType) -> _Setter:
 def _field(descriptor: Descriptor, name: str, kind: pa.DataType) -> _Setter:
     """Sets one field, single, repeated or map."""
     field = descriptor.fields_by_name[name]
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+    if is_map(field):
         return _map(field, kind)
     if field.is_repeated:
         return _repeated(field, kind)

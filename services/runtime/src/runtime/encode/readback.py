@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from daggerspec.columns import WINDOW_TIMESTAMP, Role, key_of, role_of
 from daggerspec.exactjson import dumps, loads
+from daggerspec.protobuf import map_entry
 from daggerspec.row import Row
 
 _LONG: Final = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
@@ -63,10 +64,10 @@ def _read_integers(values: dict[str, Any], kind: Descriptor) -> None:
     """Make numbers of whole numbers of 64 bits, which Protobuf's JSON has as text."""
     for name, value in values.items():
         field = kind.fields_by_name[name]
-        message = field.message_type
-        if message is not None and message.GetOptions().map_entry:
-            entry = message.fields_by_name["value"]
-            values[name] = {key: _integers_of(each, entry) for key, each in value.items()}
+        entry = map_entry(field)
+        if entry is not None:
+            of_value = entry.fields_by_name["value"]
+            values[name] = {key: _integers_of(each, of_value) for key, each in value.items()}
         elif field.is_repeated:
             values[name] = [_integers_of(each, field) for each in value]
         else:

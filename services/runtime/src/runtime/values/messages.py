@@ -22,7 +22,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS
+from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, is_map
 from runtime.decode.columns import Column, Kind, column_at, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
@@ -201,8 +201,7 @@ def _rename_times(message: DescriptorProto, package: str) -> None:
 
 def _default(field: FieldDescriptor) -> str:
     if field.is_repeated:
-        below = field.message_type
-        return "{}" if below is not None and below.GetOptions().map_entry else "[]"
+        return "{}" if is_map(field) else "[]"
     if field.has_presence:
         return "null"
     if field.enum_type is not None:
