@@ -25,13 +25,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # public, but 
 from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf import message, message_factory
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
 
 from daggerspec import topics as own
 from kafkaclient.tail import bounds
 from runtime import framed
 from runtime.clients import kafka
 from runtime.decode import fit
+from runtime.decode.decoder import find_message, message_pool
 from runtime.samplestream import READING, Newest, content, missing, newest_of
 
 STEP: Final = b"S"
@@ -58,9 +58,7 @@ def _answer(out: BinaryIO) -> None:
 
 def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]:
     """The message of this name; without one all that the files define, but Google's own."""
-    pool = DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
+    pool = message_pool(files)
     prefixed = ((f"{file.package}." if file.package else "", file) for file in files.file)
     names = (
         [name]
@@ -72,7 +70,7 @@ def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]
             for each in file.message_type
         ]
     )
-    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(each)) for each in names]
+    return [message_factory.GetMessageClass(find_message(pool, each)) for each in names]
 
 
 def discover(
@@ -114,18 +112,21 @@ def _looked_into(
     consumer: Consumer, name: str, partitions: Sequence[int], now: float
 ) -> tuple[gateway_pb2.DiscoveredTopic, list[bytes]]:
     """What is known of a topic, and the values of its newest records, the newest first."""
-    ends = {each: bounds(consumer, TopicPartition(name, each)) for each in partitions}
+    begun = time.monotonic()
+    held = {(name, each): bounds(consumer, TopicPartition(name, each)) for each in partitions}
     since = [TopicPartition(name, each, int((now - _RATE_S) * 1000)) for each in partitions]
     recent = consumer.offsets_for_times(since, timeout=_METADATA_S)
     newest = Newest(_SAMPLED)
-    for _ in newest_of(consumer, [(name, each) for each in partitions], newest):
+    for _ in newest_of(consumer, held, newest, begun):
         pass
     values = [value for each in newest.records() if (value := each.value())]
     told = gateway_pb2.DiscoveredTopic(
         topic=name,
         partitions=len(partitions),
-        offsets=sum(high - low for low, high in ends.values()),
-        records_per_second=sum(ends[each.partition][1] - each.offset for each in recent if each.offset >= 0)
+        offsets=sum(high - low for low, high in held.values()),
+        records_per_second=sum(
+            held[name, each.partition][1] - each.offset for each in recent if each.offset >= 0
+        )
         / _RATE_S,
         sampled=len(values),
     )

@@ -86,7 +86,9 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
         if not count:
             return
         newest = Newest(count)
-        for read in newest_of(consumer, partitions, newest):
+        since = time.monotonic()
+        held = {each: bounds(consumer, TopicPartition(*each)) for each in partitions}
+        for read in newest_of(consumer, held, newest, since):
             yield _Step(partitions_read=read, partitions=len(partitions))
     kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
     yield from steps((record(each, kind) for each in newest.records()), newest.cut)
@@ -133,13 +135,15 @@ def _age(read: Message) -> tuple[int, str, int, int]:
     return read.timestamp()[1], *_place(read), read.offset() or 0
 
 
-def newest_of(consumer: Consumer, partitions: Sequence[Partition], newest: Newest) -> Iterator[int]:
+def newest_of(
+    consumer: Consumer, held: Mapping[Partition, tuple[int, int]], newest: Newest, since: float
+) -> Iterator[int]:
     """Take the last records of each partition; gives how many are read to their end, now and then.
 
-    Where offsets hold no records (a compacted topic, transactions), it goes further back.
+    `held`: where each partition begins and ends; `since`: when that was asked, by `time.monotonic`. Where
+    offsets hold no records (a compacted topic, transactions), it goes further back.
     """
-    deadline = time.monotonic() + PATIENCE_S
-    held = {each: bounds(consumer, TopicPartition(*each)) for each in partitions}
+    deadline = since + PATIENCE_S
     lows = {each: low for each, (low, high) in held.items() if low < high}
     ends = {each: held[each][1] for each in lows}
     counts, reach = dict.fromkeys(ends, 0), newest.count
@@ -147,7 +151,7 @@ def newest_of(consumer: Consumer, partitions: Sequence[Partition], newest: Newes
         starts = {each: max(lows[each], end - reach) for each, end in ends.items()}
         for read in _between(consumer, starts, ends, deadline):
             if isinstance(read, int):
-                yield len(partitions) - len(ends) + read
+                yield len(held) - len(ends) + read
             else:
                 counts[_place(read)] += 1
                 newest.take(read)
@@ -155,7 +159,7 @@ def newest_of(consumer: Consumer, partitions: Sequence[Partition], newest: Newes
         ends, reach = {each: starts[each] for each in short}, reach * _FURTHER
     if time.monotonic() >= deadline:
         newest.cut = f"not everything could be read in {PATIENCE_S:.0f} s: there may be newer records"
-    yield len(partitions) - len(ends)
+    yield len(held) - len(ends)
 
 
 def _between(
