@@ -155,10 +155,7 @@ def sample_stream(
         for step in gateway.stream(gateway.catalog.SampleStream, request, deadline_s=SAMPLE_S):
             told.MergeFrom(step)
             report(f"{told.partitions_read} of {told.partitions} partitions")
-    for each in told.missing_topics:
-        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
-    if told.cut:
-        session.out.warn(told.cut)
+    _warn(session, told)
     now = datetime.now(UTC)
     session.out.show(
         sample_view(name, told),
@@ -192,14 +189,21 @@ def discover_topics(
         for step in gateway.stream(gateway.catalog.DiscoverTopics, request, deadline_s=SAMPLE_S):
             told.MergeFrom(step)
             report(f"{told.topics_read} of {told.topics_total} topics")
-    for each in told.missing_topics:
-        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
-    if told.cut:
-        session.out.warn(told.cut)
+    _warn(session, told)
     columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
         discovery_view(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")
     )
+
+
+def _warn(
+    session: Session, told: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse
+) -> None:
+    """Tell of topics that are not there, and of what was cut short."""
+    for each in told.missing_topics:
+        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
+    if told.cut:
+        session.out.warn(told.cut)
 
 
 def _discovered(told: gateway_pb2.DiscoverTopicsResponse) -> Iterator[tuple[str, ...]]:
