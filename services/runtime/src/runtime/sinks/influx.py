@@ -30,7 +30,7 @@ from chassis.egress.addresses import AddressRefused
 from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
-from daggerspec.sinks.influx import CAPABILITIES, DEFAULT_ORG
+from daggerspec.sinks.influx import CAPABILITIES
 from runtime.clients import pace
 from runtime.clients.egress import checked
 from runtime.clients.secrets import resolve
@@ -209,8 +209,7 @@ def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
     if _NO_HEADER.search(secret):
         detail = f"The secret for {address.url} is no token: it has line breaks, or characters of no header."
         raise external("SECRET_UNUSABLE", detail, retryable=True)
-    org = address.org or DEFAULT_ORG
-    client = InfluxDBClient(url=address.url, token=secret, org=org, timeout=timeout_ms)
+    client = InfluxDBClient(url=address.url, token=secret, org=address.org, timeout=timeout_ms)
     if sink.HasField("egress"):
         manager = client.api_client.rest_client.pool_manager
         manager.pool_classes_by_scheme = checked(sink.egress, f"InfluxDB at {address.url}")
