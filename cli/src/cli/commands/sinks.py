@@ -1,6 +1,8 @@
 """`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
@@ -21,6 +23,7 @@ from daggerspec.sinks import kind_of, kinds, load, names
 
 secrets = group("Secrets by name: where they are, and where they may be sent.")
 sinks = group("Sinks by name: addresses that daggers of some teams may write to.")
+T = TypeVar("T")
 Name = Annotated[str, typer.Argument(help="Its name.")]
 Kind = Annotated[str | None, typer.Argument(help="A kind.")]
 
@@ -44,14 +47,19 @@ SECRETS = Entries(views.secret, ("NAME", "TEAM", "PLACE", "ADDRESSES"), _secret_
 SINKS = Entries(views.sink, ("NAME", "KIND", "WHERE", "TEAMS"), _sink_row, "no registered sinks yet")
 
 
+def _read(read: Callable[[str, str], T], file: Path | None, flag: Path | None) -> T:
+    """What stands in the file that is named."""
+    path = one_file(file, flag)
+    try:
+        return read(read_file(path), str(path))
+    except InvalidFileError as error:
+        raise in_words(error) from error
+
+
 @command(secrets, "apply", example="daggers secret apply crm-token.yaml")
 def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> None:
     """Register the secret of a file (`kind: secret`): where it is, never its value; or replace it."""
-    path = one_file(file, flag)
-    try:
-        secret = sinkfile.secret(read_file(path), str(path))
-    except InvalidFileError as error:
-        raise in_words(error) from error
+    secret = _read(sinkfile.secret, file, flag)
     flags = {f"secret.{name}": name for name in ("name", "team", "place", "addresses")}
     with session.connect(flags) as gateway:
         request = gateway_pb2.RegisterSecretRequest(secret=secret)
@@ -88,11 +96,7 @@ def delete_secret(session: Session, name: Name, yes: Yes = False, dry_run: DryRu
 @command(sinks, "apply", example="daggers sink apply crm.yaml")
 def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> None:
     """Register the sink of a file (`kind: sink`), or replace it: for daggers from their next launch on."""
-    path = one_file(file, flag)
-    try:
-        sink = sinkfile.sink(read_file(path), str(path))
-    except InvalidFileError as error:
-        raise in_words(error) from error
+    sink = _read(sinkfile.sink, file, flag)
     flags = {"sink.name": "name", "sink.teams": "teams", "sink.limit": "limit"}
     if kind := kind_of(sink.sink):
         keys = addresses(load(kind).KEYS)
