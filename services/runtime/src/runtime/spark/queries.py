@@ -28,11 +28,12 @@ def failure(query: StreamingQuery) -> QueryError | None:
     return QueryError(utils.exceptionString(ended.get()))
 
 
-def is_busy(query: StreamingQuery) -> bool:
-    """Whether it starts its readers, or works on a batch."""
-    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 - stopped early, it never says more
-    starting = query.status["message"] == "Initializing sources" and thread.isAlive()
-    return starting or bool(query.status["isTriggerActive"])
+def has_ended(query: StreamingQuery) -> bool:
+    """Whether its thread has: it starts no reader any more, works on no batch, and begins none.
+
+    What its status says is older: of a start, and of a batch that just begins, it does not know yet.
+    """
+    return not query._jsq.streamingQuery().queryExecutionThread().isAlive()  # noqa: SLF001 - see above
 
 
 def stop_patiently(stop: Callable[[], object]) -> None:
@@ -43,7 +44,10 @@ def stop_patiently(stop: Callable[[], object]) -> None:
 
 
 def last_batch(query: StreamingQuery) -> None:
-    """Let no further batch begin; the one that runs is finished and committed. `stop` comes after that."""
+    """Let no further batch begin; the one that runs is finished and committed, and then the query ends.
+
+    `stop` would interrupt it: that comes after `has_ended`.
+    """
     session = SparkSession.active()
     states = session._jvm.org.apache.spark.sql.execution.streaming.runtime  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to end a query between two batches
     ended = getattr(getattr(states, "TERMINATED$"), "MODULE$")

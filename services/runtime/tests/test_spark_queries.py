@@ -1,0 +1,110 @@
+"""How a query ends between two batches: nothing of it is interrupted, whenever it is asked to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from runtime.spark import queries
+from runtime.spark import session as spark
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as launcher:
+        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
+        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
+        launcher.setenv("PYSPARK_PYTHON", sys.executable)
+        session = spark.start()
+        yield session
+        session.stop()
+
+
+class Held(StreamingQueryListener):
+    """Holds a query's thread before it has begun anything: of all moments the one that Spark lets us hold."""
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        self.begun.set()
+        self.goes_on.wait(PATIENCE_S)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        pass
+
+
+def start(session: SparkSession, checkpoint: Path, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    writer = session.readStream.format("rate").load().writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", str(checkpoint)).start()
+
+
+def end(query: StreamingQuery) -> None:
+    """As a drain does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not queries.has_ended(query):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    query.stop()
+
+
+def test_a_query_that_is_only_about_to_begin_is_waited_for(session: SparkSession, tmp_path: Path) -> None:
+    held = Held()
+    session.streams.addListener(held)
+    starting = threading.Thread(target=start, args=(session, tmp_path, lambda _rows, _id: None))
+    starting.start()
+    try:
+        assert held.begun.wait(PATIENCE_S)
+        [query] = session.streams.active
+        queries.last_batch(query)
+
+        assert (query.status["isTriggerActive"], queries.has_ended(query)) == (False, False)
+    finally:
+        held.goes_on.set()
+        starting.join(PATIENCE_S)
+        session.streams.removeListener(held)
+    end(query)
+
+    assert queries.failure(query) is None
+
+
+def test_a_batch_that_runs_is_committed_and_none_follows(session: SparkSession, tmp_path: Path) -> None:
+    runs, may_end = threading.Event(), threading.Event()
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        runs.set()
+        may_end.wait(PATIENCE_S)
+        rows.count()  # a job: an interrupted batch fails here
+
+    query = start(session, tmp_path, write)
+    assert runs.wait(PATIENCE_S)
+    queries.last_batch(query)
+
+    assert not queries.has_ended(query)
+    may_end.set()
+    end(query)
+
+    assert queries.failure(query) is None
+    begun, committed = (
+        sorted(each.name for each in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
+    )
+    assert begun == committed != []
