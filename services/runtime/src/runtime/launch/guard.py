@@ -83,6 +83,9 @@ class _Walk:
         self._gateway = spark.sparkContext._gateway  # noqa: SLF001 - what it is made of is Java's
         self._tables = tables
         self._own = own
+        # By class, what each question to the JVM would tell again: a launch waits for hundreds of them.
+        self._collections: dict[str, bool] = {}
+        self._sizes: dict[str, int] = {}
 
     def visit(self, value: object) -> None:
         """Look at a node and at all below it."""
@@ -98,7 +101,7 @@ class _Walk:
         if name not in _CLASSES and not _is_container(name):
             raise _refused(name.rpartition(".")[2].rstrip("$"))
         self._look_up(name, value)
-        for part in self._parts(value):
+        for part in self._parts(value, name):
             self.visit(part)
 
     def _look_up(self, kind: str, node: JavaObject) -> None:
@@ -126,12 +129,20 @@ class _Walk:
     def _texts(self, names: JavaObject) -> list[str]:
         return [str(name) for name in self._parts(names)]
 
-    def _parts(self, value: JavaObject) -> Iterator[object]:
-        """The elements of a collection, or the arguments that a node was made of."""
-        collection = is_instance_of(self._gateway, value, "scala.collection.Iterable")
-        parts = value.iterator() if collection else value.productIterator()
-        while parts.hasNext():
-            yield parts.next()
+    def _parts(self, value: JavaObject, name: str = "") -> Iterator[object]:
+        """The elements of a collection, or the arguments that a node was made of; `name` is its class."""
+        name = name or value.getClass().getName()
+        if name not in self._collections:
+            self._collections[name] = is_instance_of(self._gateway, value, "scala.collection.Iterable")
+        if self._collections[name]:
+            parts = value.iterator()
+            while parts.hasNext():
+                yield parts.next()
+            return
+        if name not in self._sizes:  # as many for each object of a class
+            self._sizes[name] = value.productArity()
+        for place in range(self._sizes[name]):
+            yield value.productElement(place)
 
 
 def _is_container(name: str) -> bool:

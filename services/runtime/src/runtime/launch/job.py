@@ -88,6 +88,9 @@ def assemble(
         range=range_,
     )
     reads = {read.table: read for read in plan.reads}
+    query = plan.partial_aggregation or plan
+    # Beside the streams, for whom the JVM mostly waits: hundreds of short questions to it.
+    guarded = warmup.beside(partial(guard.check, spark, query.spark_sql, reads, query.functions))
     streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
     who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
@@ -97,10 +100,9 @@ def assemble(
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
     # told, where they are needed.
     warmup.beside(partial(warmup_source.read, spark))
-    query = plan.partial_aggregation or plan
     for name in query.functions:
         functions.load(name).register(launch.functions)
-    guard.check(spark, query.spark_sql, reads, query.functions)
+    guarded.result()
     whole_from = None if range_ else source.registry.published().complete_from()
     rows = rows_of(spark, query.spark_sql, whole_from)
     again = state.updates(spec.spec)
