@@ -30,6 +30,8 @@ import devstack  # noqa: F401
 
 # Some tests speak gRPC and others start Spark, which forks: gRPC's fork handlers end such a child.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # noqa: TID251 - gRPC has no other way to be told
+# A spare beside each stack would take processor and memory from what is tested. Who tests spares has one.
+os.environ.setdefault("DAGGERS_SCHEDULER_SPARE", "false")  # noqa: TID251 - stacks are started as by a user
 
 # A busy machine is no failure. `make test` tries the same each time; `make test-long` tries more and always
 # something else, and prints the line that tries a failure again.

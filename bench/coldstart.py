@@ -10,7 +10,6 @@ of the driver's processes from the command's start to that commit.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -37,18 +36,21 @@ def main() -> None:
     arguments.add_argument("--cold", type=int, default=3, help="cold starts that are counted")
     told = arguments.parse_args()
     print(header("pyspark"), flush=True)
-    os.environ["DAGGERS_SCHEDULER_SPARE"] = "true"  # noqa: TID251 - for the stack that is started here
-    with stack() as on:
+    with stack(spare=True) as on:
         dagger.prepare(on)
         workload.fill(on.kafka, dagger.TOPIC, RECORDS)
         cold = [_start(on, f"cold-{number}", None) for number in range(told.cold + 1)]
         warm = [_start(on, f"warm-{number}", _spare(on)) for number in range(told.runs + 1)]
     _print("cold start", cold[1:])
+    used = statistics.median(start[2] for start in warm[1:])
+    print(f"a spare, until it waits: {used:.1f} CPU-s of the processes that it has then")
     _print("start by the spare", warm[1:])
 
 
-def _start(on: Stack, name: str, spare: DriverIdentity | None) -> tuple[float, float]:
-    """Seconds, and CPU-seconds, of one start; the dagger is deleted behind it."""
+def _start(on: Stack, name: str, spare: DriverIdentity | None) -> tuple[float, float, float]:
+    """Seconds, and CPU-seconds, of one start, and those that its spare had used; the dagger is deleted behind
+    it.
+    """
     before = Meter(spare.pid).read().cpu if spare is not None else 0.0
     memory = "" if spare is not None else f"{DEFAULT_DRIVER_MEMORY_MIB + 1}m"
     begin = time.time()
@@ -61,7 +63,7 @@ def _start(on: Stack, name: str, spare: DriverIdentity | None) -> tuple[float, f
     if spare is not None and on.driver_session(name) != spare.pid:
         raise SystemExit(f"{name} was not started by the spare")
     on.daggers("delete", name, "--wait")
-    return committed - begin, used
+    return committed - begin, used, before
 
 
 def _spare(on: Stack) -> DriverIdentity:
@@ -85,7 +87,7 @@ def _first_commit(on: Stack, name: str) -> float:
     raise SystemExit(f"{name} committed nothing")
 
 
-def _print(what: str, starts: list[tuple[float, float]]) -> None:
+def _print(what: str, starts: list[tuple[float, float, float]]) -> None:
     took, cpu = ([start[column] for start in starts] for column in (0, 1))
     each = ", ".join(f"{seconds:.2f}" for seconds in took)
     print(

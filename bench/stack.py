@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -52,9 +53,12 @@ class Stack:
 
 
 @contextmanager
-def stack() -> Iterator[Stack]:
-    """A fresh stack. A signal to terminate ends the bench, and takes the stack down as an interrupt does."""
+def stack(*, spare: bool = False) -> Iterator[Stack]:
+    """A fresh stack; `spare`: with one that takes launches. A signal to terminate ends the bench, and takes
+    the stack down as an interrupt does.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    os.environ["DAGGERS_SCHEDULER_SPARE"] = str(spare).lower()  # noqa: TID251 - for what is started here
     with tempfile.TemporaryDirectory(prefix="daggers-bench-") as folder:
         state_dir = Path(folder)
         try:

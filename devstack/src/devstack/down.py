@@ -69,7 +69,7 @@ def _running(state_dir: Path, stack: state.Stack | None) -> list[processes.Start
 def _stop_drivers(state_dir: Path, steps: Steps) -> None:
     launched = drivers.find(state_dir)
     if launched:
-        with steps.step(f"stopping drivers: {', '.join(driver.dagger for driver in launched)}"):
+        with steps.step(f"stopping drivers: {', '.join(map(drivers.called, launched))}"):
             killed = drivers.stop_all(state_dir, grace_s=DRIVER_GRACE_S)
         if killed:
             steps.note(f"killed, as they did not end in {DRIVER_GRACE_S:.0f} s: {', '.join(killed)}")

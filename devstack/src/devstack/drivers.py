@@ -20,10 +20,15 @@ def find(state_dir: Path) -> list[DriverIdentity]:
     return sorted(living, key=lambda driver: (driver.dagger, driver.generation))
 
 
+def called(driver: DriverIdentity) -> str:
+    """What a person is told of it: its dagger, or that it has none."""
+    return "the spare" if driver.dagger == rundir.SPARE else driver.dagger
+
+
 def session(driver: DriverIdentity) -> Started:
     """What runs of a driver: the wrapper, the JVM, the Python half and its workers."""
     return Started(
-        name=f"driver {driver.dagger}",
+        name=f"driver {called(driver)}",
         pid=driver.pid,
         start_ticks=driver.start_ticks,
         boot_id=driver.boot_id,

@@ -50,16 +50,17 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     start, less 2 GiB, and no less than max_drivers of the usual size need."""
     driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
     """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
-    spare: bool = False
-    """Whether the leading scheduler keeps a warm driver, which takes the next launch on a local Spark master
-    that has the default memory and no secret of the environment: that starts in a fifth of the time. It needs
-    as much memory as any driver of the usual size, and gives way to drivers that run."""
+    spare: bool = True
+    """Whether the leading scheduler keeps a warm driver where a cluster has a local Spark master. It takes
+    the next launch there that has the default memory and no secret of the environment: that starts in a fifth
+    of the time. It needs as much memory as any driver of the usual size, and gives way to drivers that
+    run."""
     previews: bool = True
     """Whether this host previews daggers: in a process for each cluster, which is started when it is asked
     for, needs as much memory as any driver of the usual size, and gives way to drivers that run."""
     preview_idle_s: float = Field(default=300, gt=0)
     """Seconds without a preview after which that process ends; the next preview starts another."""
-    batch_wait_s: float = Field(default=20, ge=0)
+    batch_wait_s: float = Field(default=60, ge=0)
     """Seconds that records may wait for a batch where rows are written only when windows end, while none may
     close. 0: they do not wait. Takes effect with the next launch of a dagger."""
     batch_records: int = Field(default=10_000, ge=1)

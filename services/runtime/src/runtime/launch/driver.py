@@ -187,8 +187,8 @@ class Driver:
 
         Spark's `stop` interrupts whatever runs. So what it does first is done alone here: the state that
         Spark asks before each batch is set, the batch that runs ends as ever, and none begins after it: the
-        query's thread ends by itself. A batch that Spark was about to begin is one that runs, and a reader that
-        is being started is waited for as well: it would not find who started it.
+        query's thread ends by itself. A batch that Spark was about to begin is one that runs, and a reader
+        that is being started is waited for as well: it would not find who started it.
         """
         queries.last_batch(query)
         pace.release(self._spec.dagger, self._spec.generation)
