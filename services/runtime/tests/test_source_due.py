@@ -16,7 +16,7 @@ from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 MINUTE = 60_000
 TUMBLE = Windows(size=MINUTE, slide=MINUTE)
-RULE = BatchRule(trigger=1_000, at_ends=True, longest_wait=20_000, records=10_000)
+RULE = BatchRule(trigger=1_000, at_ends=True, longest_wait=60_000, records=10_000)
 AT_ONCE = BatchRule(trigger=1_000)
 SETTLED = Stand(begun=0, closed=MINUTE, settled=True)
 
@@ -40,7 +40,7 @@ def test_records_that_may_close_a_window_are_read_and_it_is_closed() -> None:
     "look", [Look(records=10_000), Look(records=1, silent=True), Look(records=1, reach=MINUTE)]
 )
 def test_many_records_old_ones_and_those_of_a_topic_that_fell_silent_do_not_wait(look: Look) -> None:
-    waited = 30_000 if look.records == 1 and not look.silent else 10_000
+    waited = 70_000 if look.records == 1 and not look.silent else 10_000
 
     assert next_of(look, now=waited) is Next.READ
 
@@ -88,7 +88,7 @@ times = st.integers(0, 10 * MINUTE)
 
 @given(
     rule=st.builds(BatchRule, st.integers(0, 5_000), st.booleans(), st.integers(1, 30_000), st.just(9)),
-    records=st.integers(1, 10), since=times, waited=st.integers(0, MINUTE),
+    records=st.integers(1, 10), since=times, waited=st.integers(0, 2 * MINUTE),
     begun=times, settled=st.booleans(), watermark=times, reach=times,
 )  # fmt: skip
 def test_no_record_waits_longer_than_it_may(
@@ -201,12 +201,12 @@ class Spark:
                     topic.read, topic.observed = topic.written(begun), topic.newest(begun)
 
 
-def test_a_light_dagger_has_four_batches_a_minute_and_its_windows_close_in_time() -> None:
+def test_a_light_dagger_has_two_batches_a_minute_and_its_windows_close_in_time() -> None:
     spark = Spark(RULE, Topic("s.0", rate=10))
     spark.run(11 * MINUTE)
     counted = [begun for begun, _ in spark.batches if begun >= MINUTE]
 
-    assert len(counted) <= 10 * 4 + 2
+    assert len(counted) <= 10 * 2 + 2
     assert len(spark.closed) == 11
     assert all(5_000 <= closed % MINUTE <= 7_000 for closed in spark.closed)
 
@@ -217,7 +217,7 @@ def test_two_topics_close_their_windows_when_the_later_one_lets_them() -> None:
 
     assert len(spark.closed) == 11
     assert all(10_000 <= closed % MINUTE <= 12_500 for closed in spark.closed)
-    assert len(spark.batches) <= 11 * 6
+    assert len(spark.batches) <= 11 * 3
 
 
 def test_a_busy_dagger_reads_as_soon_as_there_are_enough_records() -> None:
@@ -245,7 +245,7 @@ def test_a_forwarding_dagger_has_a_batch_at_each_trigger() -> None:
     assert all(after - before >= 1_000 for before, after in itertools.pairwise(begins))
 
 
-def test_records_that_wait_are_told_of_every_second() -> None:
+def test_records_that_wait_are_told_of_every_two_seconds() -> None:
     topic = Topic("s.0", rate=10)
     spark = Spark(RULE, topic)
     spark.run(2 * MINUTE)

@@ -22,6 +22,8 @@ from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 # Topics are looked at so often, in ms, and not more often than a batch may begin.
 _OFTEN, _SELDOM = 100, 1_000
+# … and half as often where few wait, and it is known when those may close a window.
+_CALM, _FEW = 2_000, 10
 # Where nothing waits Spark is answered after so long (ms). Where records wait it is not: answered, it runs a
 # batch without records whenever the watermark has moved, though that closes no window.
 _ANSWER = 2_000
@@ -169,7 +171,9 @@ class Pace:
             watermark=watermark,
             reach=min(reaches, default=NEVER),
         )
-        regular = now + min(max(self._rule.trigger, _OFTEN), _SELDOM)
+        few = _FEW * records <= self._rule.records
+        calm = self._rule.at_ends and few and all(each.again is not None for each in seen.values())
+        regular = now + (_CALM if calm else min(max(self._rule.trigger, _OFTEN), _SELDOM))
         rested = self._stand.begun + self._rule.trigger
         again = [regular, *(each.again for each in seen.values() if each.again is not None)]
         return look, min([*again, *([rested] if rested > now else [])])
