@@ -35,8 +35,10 @@ from runtime.spark.jvm import JvmWatch
 NAME = "warmup"
 # From the second one on they begin as every launch of a spare does: another session of a Spark that has run
 # a query. Later ones are for the JVM, which compiles what it has met often: with 6 in place of 2 the launch
-# that is waited for takes 1.7 CPU-s, not 2.2.
-LAUNCHES = 6
+# that is waited for takes 1.7 CPU-s, not 2.2. On a slow machine they would take minutes: none of them begins
+# after so long.
+LAUNCHES, NEEDED = 6, 2
+_LONG_S = 60.0
 _PATIENCE_S = 120.0
 _LOOK_S = 0.05
 _TOPIC, _ROWS = "beats", "rows"
@@ -56,8 +58,10 @@ def warm_up(session: SparkSession, jvm: JvmWatch, *, over: Callable[[], bool]) -
     folder = Path.cwd() / rundir.TEMPORARY / NAME
     with mock_cluster.opened([_TOPIC, _ROWS, HEARTBEATS, QUARANTINE]) as address:
         _write(spec_pb2.KafkaAddress(bootstrap_servers=address))
+        begun = time.monotonic()
         for number in range(1, 1 + LAUNCHES):
-            if not over():
+            late = number > NEEDED and time.monotonic() - begun > _LONG_S
+            if not (late or over()):
                 _live(job(folder, address, number), session, jvm, over)
     warmup_source.read(session)  # its processes have ended after the first batch, as after every launch's
     shutil.rmtree(folder, ignore_errors=True)
