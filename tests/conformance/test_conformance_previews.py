@@ -63,6 +63,7 @@ def job(query: Query, topics: Mapping[str, str], kafka: str, run_dir: Path) -> s
         stream.stream.name, stream.stream.cluster = f"s-{table.name}".replace("_", "-"), "local"
         stream.stream.topics.append(topics[table.name])
         stream.stream.message, stream.stream.time_field = table.message.full_name, table.time_field
+    prepared.platform.bootstrap_servers = kafka
     prepared.descriptors.CopyFrom(public().files)
     prepared = whole(prepared)
     prepared.ClearField("platform")
