@@ -20,9 +20,9 @@ from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from chassis.logging import logger
+from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.master import parse
-from daggerspec.rundir import TEMPORARY
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, quotas, resolve
 from fleet.phases import PENDING
@@ -129,7 +129,7 @@ class Previews:
             assert lane.host is not None
             preview = host_pb2.PreviewJob(job=job, range=asked.range, max_rows=asked.max_rows)
             run_dir = lane.host.folder / str(job.generation)
-            preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / "checkpoints")
+            preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / rundir.CHECKPOINTS)
             async with aclosing(lane.host.steps(preview)) as steps:
                 async for step in steps:
                     yield step
@@ -157,7 +157,7 @@ class Previews:
         own.spec.driver_memory_mib = self._room.driver_memory_mib
         try:
             command, environment = self._command(own, master, job)
-            (folder / TEMPORARY).mkdir(parents=True, mode=0o700)
+            (folder / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
             lane.host = await PreviewHost.start(self._python, folder, command, environment)
         except (OSError, Unresolved) as error:
             text = f"the process that previews cannot be started: {error}"

@@ -60,7 +60,7 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     for, needs as much memory as any driver of the usual size, and gives way to drivers that run."""
     preview_idle_s: float = Field(default=300, gt=0)
     """Seconds without a preview after which that process ends; the next preview starts another."""
-    batch_wait_s: float = Field(default=60, ge=0)
+    batch_wait_s: float = Field(default=20, ge=0)
     """Seconds that records may wait for a batch where rows are written only when windows end, while none may
     close. 0: they do not wait. Takes effect with the next launch of a dagger."""
     batch_records: int = Field(default=10_000, ge=1)

@@ -112,7 +112,7 @@ class Preview:
             plan.references,
             self._computed.spec.references,
             dagger=self._computed.spec.dagger,
-            store=run_dir / "kept",
+            store=run_dir / rundir.KEPT,
             folder=run_dir / rundir.REFERENCES,
             clock=time.monotonic,
         )
