@@ -17,12 +17,14 @@ from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 
 from chassis import processes
 from chassis.errors import ApiError
+from daggerspec.limits import REPLAY_MIB
 from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
 from fleet.quotas import Room
 from scheduler import previews
+from scheduler.occupancy import usual_mib
 from scheduler.previews import Previews
 
 STAND_IN = str(Path(__file__).with_name("preview_stand_in.py"))
@@ -167,6 +169,19 @@ async def test_without_room_or_switched_off_nothing_is_started(tmp_path: Path) -
             await there.all("rows")
 
     assert (full.value.reason, off.value.reason) == ("NO_ROOM", "PREVIEWS_OFF")
+
+
+async def test_a_process_counts_replays_and_gives_way_to_them(tmp_path: Path) -> None:
+    room, replays = Room(memory_mib=usual_mib(Room()) + REPLAY_MIB), [1]
+    async with world(tmp_path, room, replays=lambda: replays[0]) as there:
+        pid = process_of(await there.all("rows"))
+        replays[0] = 2
+        await asyncio.to_thread(until, lambda: not there.previews.running)
+        with pytest.raises(ApiError) as full:
+            await there.all("rows")
+
+    assert full.value.reason == "NO_ROOM"
+    until(lambda: processes.find(pid) is None)
 
 
 async def test_a_process_that_nobody_uses_ends(tmp_path: Path) -> None:

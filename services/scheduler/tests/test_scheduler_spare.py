@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
+from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.quotas import Room
+from scheduler.occupancy import Occupancy, for_spare
 from scheduler.spare import READY_WITHIN, End, Failures, Spare, Start, cold, next_step
 
 META = events_pb2.RequestMeta(actor="ada")
 HEAP = 768
+EACH = HEAP + DRIVER_OVERHEAD_MIB
 LOCAL = "local[2]"
 READY = Spare(
     identity=DriverIdentity(
@@ -115,8 +118,8 @@ def test_no_spare_warms_up_while_a_dagger_starts_and_one_that_is_ready_stays() -
     [
         (Room(drivers=2), True),
         (Room(drivers=1), False),
-        (Room(memory_mib=2 * (HEAP + 1536), driver_memory_mib=HEAP), True),
-        (Room(memory_mib=2 * (HEAP + 1536) - 1, driver_memory_mib=HEAP), False),
+        (Room(memory_mib=2 * EACH, driver_memory_mib=HEAP), True),
+        (Room(memory_mib=2 * EACH - 1, driver_memory_mib=HEAP), False),
     ],
 )
 def test_a_spare_counts_as_a_driver_and_gives_way_to_those_that_run(room: Room, fits: bool) -> None:
@@ -124,6 +127,15 @@ def test_a_spare_counts_as_a_driver_and_gives_way_to_those_that_run(room: Room, 
 
     assert next_step(fleet, None, room, NONE, START) == (Start(LOCAL) if fits else None)
     assert next_step(fleet, READY, room, NONE, START) == (None if fits else End())
+
+
+@pytest.mark.parametrize("taken", [Occupancy(previews=1), Occupancy(replays=1)])
+def test_a_spare_gives_way_to_a_process_that_previews_and_to_a_replay(taken: Occupancy) -> None:
+    fleet, room = fleet_of(cluster(), *launched("d")), Room(memory_mib=2 * EACH)
+
+    assert next_step(fleet, None, for_spare(room, Occupancy()), NONE, START) == Start(LOCAL)
+    assert next_step(fleet, None, for_spare(room, taken), NONE, START) is None
+    assert next_step(fleet, READY, for_spare(room, taken), NONE, START) == End()
 
 
 def test_a_spare_of_another_master_than_is_wanted_ends() -> None:

@@ -108,6 +108,7 @@ async def serve(
         return words, {**command.environment(own, master, installation, environment), **secrets}
 
     await ensure_topics(kafka)
+    previews: Previews  # made below, of what the scheduler follows
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         scheduler = Scheduler(
             control,
@@ -130,6 +131,7 @@ async def serve(
                 egress=told.rules(),
             ),
             appended=lambda fact: facts.labels(fact).inc(),
+            previews=lambda: previews.running,
         )
         streams = StreamSampler(sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet)
         previews = Previews(
@@ -141,6 +143,7 @@ async def serve(
             Room(memory_mib=memory_mib, driver_memory_mib=told.driver_memory_mib),
             on=told.previews,
             idle_s=told.preview_idle_s,
+            replays=lambda: len(drivers.attempts()),
         )
         host = HostService(drivers.runs, drivers.host, rows, streams, previews)
         async with (

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
-from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet, quotas
 from fleet.observation import Observation, Presence
 from fleet.quotas import Full, Room
 from scheduler.drivers import Drivers
+from scheduler.occupancy import Occupancy, for_driver
 from scheduler.process_watcher import ProcessWatcher
 
 
@@ -26,9 +25,10 @@ class Observer:
         processes: ProcessWatcher,
         room: Room,
         clock: Callable[[], datetime],
+        taken: Callable[[], Occupancy],
     ) -> None:
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
-        self._room = room
+        self._room, self._taken = room, taken
         self._now = clock
         self._listening_since = clock()
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
@@ -72,7 +72,5 @@ class Observer:
         """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return None
-        fleet, room = self._fleet, self._room
-        if room.memory_mib is not None and (replays := len(self._drivers.attempts())):
-            room = replace(room, memory_mib=room.memory_mib - replays * REPLAY_MIB)
+        fleet, room = self._fleet, for_driver(self._room, self._taken())
         return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)

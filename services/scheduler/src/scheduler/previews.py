@@ -1,7 +1,7 @@
 """Previews of this host: a process for each cluster, one preview at a time, others wait (ADR 101).
 
 A process is started when the first preview asks, killed and replaced when it hangs or after `MOST` previews,
-and ended after a while without any, or when drivers need its memory.
+and ended after a while without any, or when drivers or replays need its memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from fleet import Applied, Dagger, Fleet, quotas, resolve
 from fleet.phases import PENDING
 from fleet.quotas import Room
 from scheduler.command import secret_variables
+from scheduler.occupancy import Occupancy, for_preview, usual_mib
 from scheduler.previewhost import PreviewHost
 from scheduler.readerprocess import RETRY, busy
 
@@ -77,11 +78,12 @@ class Previews:
         *,
         on: bool = True,
         idle_s: float = 300.0,
+        replays: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`folder` is its own; `room` is what this host has for drivers."""
+        """`folder` is its own; `room` is what this host has for drivers; `replays`: how many live there."""
         self._python, self._folder = python, folder
         self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
-        self._on, self._idle_s = on, idle_s
+        self._on, self._idle_s, self._replays = on, idle_s, replays
         self._lanes: dict[str, _Lane] = {}
         self._watch: asyncio.Task[None] | None = None
         self._number = 0
@@ -168,21 +170,20 @@ class Previews:
             self._watch = asyncio.create_task(self._give_way())
 
     def _check_room(self) -> None:
-        """Raises: ApiError when drivers need what there is."""
+        """Raises: ApiError when others need what there is. The spare gives way."""
         if full := self._full(self.running):
             text = f"this host has no memory for a preview now: {full}"
             raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "NO_ROOM", text, {}, retry_after=RETRY)
 
     def _full(self, others: int) -> str:
-        """Why one process more does not fit beside the drivers that run and so many others."""
+        """Why one process more does not fit beside drivers, replays, and so many others."""
         drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
-        need = quotas.need_mib(spec_pb2.DaggerSpec(), self._room.driver_memory_mib)
-        room = Room(memory_mib=self._room.memory_mib, driver_memory_mib=self._room.driver_memory_mib)
-        full = quotas.host_full(drivers, need * (others + 1), room)
+        room = for_preview(self._room, Occupancy(replays=self._replays(), previews=others))
+        full = quotas.host_full(drivers, usual_mib(self._room), room)
         return full.detail if full is not None else ""
 
     async def _give_way(self) -> None:
-        """End what nobody has used for a while, and what drivers need the memory of; while there is any."""
+        """End what nobody has used for a while, and what others need the memory of; while there is any."""
         clock = asyncio.get_running_loop().time
         while self.running:
             await asyncio.sleep(_LOOK_S)

@@ -19,6 +19,7 @@ from fleet.quotas import Room
 from scheduler.command import Command
 from scheduler.drivers import Attempt, Drivers
 from scheduler.launch import Launcher, Write
+from scheduler.occupancy import Occupancy, for_replay
 from scheduler.replay import End, Seen, Start, is_wanted, next_step
 from scheduler.threads import to_its_end
 
@@ -127,9 +128,9 @@ class Replays:
         """Whether one more fits. The first one always does: it is what a host keeps free for such things."""
         if not running:
             return True
-        fleet, room = self._fleet, Room(memory_mib=self._room.memory_mib)
-        occupied = [fleet.daggers[name] for name in fleet.occupied]
-        return quotas.host_full(occupied, (running + 1) * REPLAY_MIB, room) is None
+        occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
+        room = for_replay(self._room, Occupancy(replays=running))
+        return quotas.host_full(occupied, REPLAY_MIB, room) is None
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """The attempts that live, the newest of each dagger last."""

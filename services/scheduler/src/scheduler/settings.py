@@ -53,11 +53,12 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     spare: bool = True
     """Whether the leading scheduler keeps a warm driver where a cluster has a local Spark master. It takes
     the next launch there that has the default memory and no secret of the environment: that starts in a fifth
-    of the time. It needs as much memory as any driver of the usual size, and gives way to drivers that
-    run."""
+    of the time. It needs as much memory as any driver of the usual size, and gives way to drivers, replays
+    and previews that run."""
     previews: bool = True
     """Whether this host previews daggers: in a process for each cluster, which is started when it is asked
-    for, needs as much memory as any driver of the usual size, and gives way to drivers that run."""
+    for, needs as much memory as any driver of the usual size, and gives way to drivers and replays that
+    run."""
     preview_idle_s: float = Field(default=300, gt=0)
     """Seconds without a preview after which that process ends; the next preview starts another."""
     batch_wait_s: float = Field(default=20, ge=0)

@@ -32,6 +32,7 @@ from scheduler.command import Command
 from scheduler.drivers import Drivers
 from scheduler.launch import Launcher
 from scheduler.observer import Observer
+from scheduler.occupancy import Occupancy
 from scheduler.process_watcher import ProcessWatcher
 from scheduler.replays import Replays
 from scheduler.secretplaces import SecretRule
@@ -91,7 +92,7 @@ class Scheduler:
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
     holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `clock` is this
     instant, UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of
-    each fact that was appended.
+    each fact that was appended. `previews`: how many processes preview on this host.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Scheduler:
         clock: Callable[[], datetime] = wall_clock,
         dead: Callable[[str], bool] = proven_dead,
         appended: Callable[[str], None] = lambda _: None,
+        previews: Callable[[], int] = lambda: 0,
     ) -> None:
         self._now = clock
         self._appended = appended
@@ -137,7 +139,13 @@ class Scheduler:
             memory_mib=options.memory_mib,
             driver_memory_mib=options.driver_memory_mib,
         )
-        self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare)
+
+        def taken() -> Occupancy:
+            if options.memory_mib is None:
+                return Occupancy()  # nobody counts it then
+            return Occupancy(replays=len(drivers.attempts()), previews=previews())
+
+        self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare, taken=taken)
         self._launcher = Launcher(
             self._follower,
             self._fleet,
@@ -153,7 +161,7 @@ class Scheduler:
         )
         self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
         self._processes = ProcessWatcher(self._look_at)
-        self._observer = Observer(self._fleet, drivers, self._processes, room, clock)
+        self._observer = Observer(self._fleet, drivers, self._processes, room, clock, taken)
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}

@@ -16,6 +16,7 @@ from fleet.backoff import delay
 from fleet.phases import STARTING
 from fleet.quotas import Room
 from scheduler.command import secret_variables
+from scheduler.occupancy import usual_mib
 
 READY_WITHIN: Final = timedelta(minutes=5)
 """A spare that has not warmed up by then hangs."""
@@ -91,13 +92,13 @@ def next_step(
 ) -> Step | None:
     """What to do about the spare now; None: nothing.
 
-    It fits into the host's room beside every driver that runs, or it is not there. None warms up while a
+    It fits into the room that others leave it (`occupancy.for_spare`) beside every driver that runs, or it is
+    not there. None warms up while a
     dagger starts: it would take the processor from that.
     """
     running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
-    need = quotas.need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
     master = wanted_master(fleet)
-    wanted = bool(master) and quotas.host_full(running, need, room) is None
+    wanted = bool(master) and quotas.host_full(running, usual_mib(room), room) is None
     starting = any(each.phase == STARTING for each in running)
     if spare is None:
         return Start(master) if wanted and not starting and failures.over(now) else None

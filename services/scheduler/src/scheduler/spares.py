@@ -16,6 +16,7 @@ from fleet import Fleet
 from fleet.quotas import Room
 from scheduler.command import Command
 from scheduler.drivers import Drivers
+from scheduler.occupancy import Occupancy, for_spare
 from scheduler.spare import End, Failures, Spare, Start, cold, next_step
 from scheduler.threads import to_its_end
 
@@ -32,9 +33,10 @@ class Spares:
         clock: Callable[[], datetime],
         *,
         on: bool,
+        taken: Callable[[], Occupancy],
     ) -> None:
         self._fleet, self._drivers, self._command = fleet, drivers, command
-        self._room, self._now, self._on = room, clock, on
+        self._room, self._now, self._on, self._taken = room, clock, on, taken
         self._spare: Spare | None = None
         self._failures = Failures()
 
@@ -59,7 +61,8 @@ class Spares:
         if not self._on:
             return
         self._spare = self._observe()
-        match next_step(self._fleet, self._spare, self._room, self._failures, self._now()):
+        room = for_spare(self._room, self._taken())
+        match next_step(self._fleet, self._spare, room, self._failures, self._now()):
             case Start(master):
                 await self._start(master)
             case End(failed):
