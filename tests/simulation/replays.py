@@ -61,7 +61,7 @@ class Quarantine:
         for offset, (dagger, message) in enumerate(self.records):
             if dagger == asked.name:
                 value = message.SerializeToString(deterministic=True)
-                history.take((0, offset), message.DESCRIPTOR.full_name, value, "")
+                history.take((0, offset), message.DESCRIPTOR.full_name, value, "", 0)
         return history
 
     def write(

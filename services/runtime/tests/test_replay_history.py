@@ -21,6 +21,7 @@ from runtime.replay.history import History, Kept
 REPLAYED = telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED
 FAILED = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
 SEQUENCE, CREATED = 50, 10
+KAFKA_MS = 1_700_000_000_000
 
 
 def aside(id_: str, **more: Any) -> telemetry_pb2.Quarantined:
@@ -39,7 +40,8 @@ def history(*messages: Message, up_to: int | None = None, **asked: Any) -> Histo
     request = events_pb2.QuarantineReplayRequested(replay_id="own", up_to={0: end}, **asked)
     made = History(request, SEQUENCE, CREATED)
     for offset, message in enumerate(messages):
-        made.take((0, offset), message.DESCRIPTOR.full_name, message.SerializeToString(), f"event-{offset}")
+        kind, value = message.DESCRIPTOR.full_name, message.SerializeToString()
+        made.take((0, offset), kind, value, f"event-{offset}", KAFKA_MS + offset)
     return made
 
 
@@ -83,6 +85,21 @@ def test_times_are_from_one_to_before_another() -> None:
     between = selection(since={"seconds": 1}, until={"seconds": 3})
 
     assert meant(*records, selection=between) == ["1", "2"]
+
+
+def test_what_an_older_driver_set_aside_without_its_time_has_kafkas() -> None:
+    second = selection(since={"seconds": 1_700_000_000, "nanos": 1_000_000})
+
+    assert meant(aside("a"), aside("b"), selection=second) == ["b"]
+
+
+def test_what_was_set_aside_again_before_the_request_is_what_was_said_last() -> None:
+    twice = aside("a"), aside("b"), aside("a", reason="TOO_LARGE")
+    large = selection(reasons=["TOO_LARGE"])
+
+    assert meant(*twice, selection=large) == ["a"]
+    assert history(*twice).meant[-1].place == (0, 2)
+    assert meant(*twice, selection=large, up_to=2) == []
 
 
 def test_a_discard_means_what_is_open_before_it() -> None:

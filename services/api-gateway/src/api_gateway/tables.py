@@ -146,12 +146,12 @@ class QuarantineRow(SQLModel, table=True):
     """Where it stands; of one that was set aside several times, the last place."""
     dagger: str = Field(sa_type=_Name)
     id: str
-    """Its id; of one that has none, which an older driver has written, its place."""
+    """Its id: `daggerspec.setaside.id_of`."""
     generation: int = Field(sa_type=BigInteger)
     time_ms: int = Field(sa_type=BigInteger)
     """Kafka's timestamp: retention goes by it."""
     set_ms: int = Field(sa_type=BigInteger)
-    """When it was set aside, as its driver says."""
+    """When it was set aside: `daggerspec.setaside.set_ms`."""
     stage: str
     reason: str
     sink: str

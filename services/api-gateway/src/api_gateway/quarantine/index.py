@@ -19,13 +19,13 @@ from sqlalchemy.schema import CreateTable
 from sqlmodel import col, delete, insert, select, update
 
 from api_gateway.database import Database
-from api_gateway.quarantine import state
+from api_gateway.quarantine import choice, state
 from api_gateway.quarantine.choice import conditions
 from api_gateway.quarantine.place import Position, digest
 from api_gateway.quarantine.state import Became
 from api_gateway.quarantine.topic import Message
 from api_gateway.tables import OutcomeRow, PartitionRow, QuarantineRow
-from daggerspec import fields
+from daggerspec import fields, setaside
 from eventlog import read_record
 
 Row = dict[str, Any]
@@ -115,7 +115,7 @@ class QuarantineIndex:
         digested = hashlib.sha256(telemetry_pb2.DESCRIPTOR.serialized_pb)
         for table in self._tables:
             digested.update(str(CreateTable(table).compile(dialect=self.database.engine.dialect)).encode())
-        for file in (__file__, state.__file__):
+        for file in (__file__, state.__file__, choice.__file__, setaside.__file__):
             digested.update(Path(file).read_bytes())
         return digested.hexdigest()[:32]
 
@@ -172,7 +172,7 @@ class _Fold:
             "id": id_,
             "generation": said.generation,
             "time_ms": message.time_ms,
-            "set_ms": said.time.ToMilliseconds() if said.HasField("time") else message.time_ms,
+            "set_ms": setaside.set_ms(said, message.time_ms),
             "stage": said.stage,
             "reason": said.reason,
             "sink": said.sink,
@@ -265,7 +265,9 @@ def _grouped(pairs: Iterable[tuple[K, str]]) -> Iterator[tuple[K, Sequence[str]]
 
 
 def _id(message: Message, said: Any) -> str:
-    return str(said.id) or f"{message.partition}-{message.offset}"
+    if isinstance(said, telemetry_pb2.Quarantined):
+        return setaside.id_of(said, dict(message.headers).get("ce_id", b"").decode(errors="replace"))
+    return str(said.id)
 
 
 def _became(row: Row) -> Became:

@@ -15,6 +15,8 @@ from typing import Final
 
 from daggers.v1 import events_pb2, telemetry_pb2
 
+from daggerspec.setaside import id_of, set_ms
+
 Outcome = telemetry_pb2.QuarantineOutcome
 _PREFIX: Final = "QUARANTINE_OUTCOME_"
 Place = tuple[int, int]
@@ -31,7 +33,8 @@ class Kept:
     stage: str
     reason: str
     sink: str
-    time_ns: int
+    set_ms: int
+    """When it was set aside, in ms since 1970."""
     is_open: bool = True
     attempts: int = 0
     """How often replays before this one failed with it."""
@@ -44,14 +47,17 @@ class History:
         """`sequence` is that of the request, `created` that of the dagger's creation."""
         self._asked, self._sequence, self._created = asked, sequence, created
         self.kept: dict[str, Kept] = {}
-        """By id, in the order of the topic."""
+        """By id."""
         self.outcomes: dict[str, Outcome.ValueType] = {}
         """What this replay has said already, by id."""
         self.edits: dict[str, Place] = {}
         """Where it stands what is written in place of a record, by id."""
 
-    def take(self, place: Place, kind: str, value: bytes, ce_id: str) -> None:
-        """Take in the next record of the dagger; `kind` is its ce_type. Raises: DecodeError."""
+    def take(self, place: Place, kind: str, value: bytes, ce_id: str, kafka_ms: int) -> None:
+        """Take in the next record of the dagger; `kind` is its ce_type, `kafka_ms` its Kafka timestamp.
+
+        Raises: DecodeError.
+        """
         match kind.rpartition(".")[2]:
             case "QuarantineResolved":
                 self._resolved(telemetry_pb2.QuarantineResolved.FromString(value))
@@ -60,7 +66,7 @@ class History:
             case "QuarantineEdited":
                 self._edited(place, telemetry_pb2.QuarantineEdited.FromString(value))
             case "Quarantined":
-                self._set_aside(place, telemetry_pb2.Quarantined.FromString(value), ce_id)
+                self._set_aside(place, telemetry_pb2.Quarantined.FromString(value), ce_id, kafka_ms)
 
     @property
     def meant(self) -> list[Kept]:
@@ -68,12 +74,17 @@ class History:
         selected = _selected(self.kept.values(), self._asked.selection, self._asked.up_to)
         return sorted(selected, key=lambda each: each.place)
 
-    def _set_aside(self, place: Place, record: telemetry_pb2.Quarantined, ce_id: str) -> None:
+    def _set_aside(self, place: Place, record: telemetry_pb2.Quarantined, ce_id: str, kafka_ms: int) -> None:
         id_ = id_of(record, ce_id)
-        if record.generation > self._created and id_ not in self.kept:  # else it is there again
-            stage, reason, sink = map(intern, (record.stage, record.reason, record.sink))  # few, of many
-            time_ns = record.time.ToNanoseconds()
-            self.kept[id_] = Kept(id_, place, record.generation, stage, reason, sink, time_ns)
+        known = self.kept.get(id_)
+        is_later = known is not None and not _is_before(place, self._asked.up_to)
+        if record.generation <= self._created or is_later:
+            return
+        stage, reason, sink = map(intern, (record.stage, record.reason, record.sink))  # few, of many
+        kept = Kept(id_, place, record.generation, stage, reason, sink, set_ms(record, kafka_ms))
+        if known is not None:  # it is there again, as it is listed: the last one
+            kept.is_open, kept.attempts = known.is_open, known.attempts
+        self.kept[id_] = kept
 
     def _resolved(self, outcome: telemetry_pb2.QuarantineResolved) -> None:
         if outcome.replay_id == self._asked.replay_id:
@@ -97,11 +108,6 @@ class History:
             self.edits[edit.id] = place
 
 
-def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
-    """What tells a record from all others; what an older driver set aside is known by its event."""
-    return record.id or hashlib.blake2b(ce_id.encode(), digest_size=16).hexdigest()
-
-
 def name_of(outcome: Outcome.ValueType) -> str:
     """An outcome as the log counts it."""
     return Outcome.Name(outcome).removeprefix(_PREFIX)
@@ -112,17 +118,21 @@ def _selected(
 ) -> Iterator[Kept]:
     """Those that are meant. What is not open is meant only where it is named."""
     ids, reasons, sinks = set(selection.ids), set(selection.reasons), set(selection.sinks)
-    since = selection.since.ToNanoseconds() if selection.HasField("since") else None
-    until = selection.until.ToNanoseconds() if selection.HasField("until") else None
+    since = selection.since.ToMilliseconds() if selection.HasField("since") else None
+    until = selection.until.ToMilliseconds() if selection.HasField("until") else None
     for each in kept:
-        partition, offset = each.place
         if (
-            offset < up_to.get(partition, 0)
+            _is_before(each.place, up_to)
             and (each.id in ids if ids else each.is_open)
             and (not reasons or each.reason in reasons)
             and (not sinks or each.sink in sinks)
             and selection.stage in ("", each.stage)
-            and (since is None or each.time_ns >= since)
-            and (until is None or each.time_ns < until)
+            and (since is None or each.set_ms >= since)
+            and (until is None or each.set_ms < until)
         ):
             yield each
+
+
+def _is_before(place: Place, up_to: Mapping[int, int]) -> bool:
+    partition, offset = place
+    return offset < up_to.get(partition, 0)

@@ -159,11 +159,12 @@ def _held(
         yield kept, record, edits.get(history.edits.get(kept.id, (-1, -1)))
 
 
-def _told(message: Message) -> tuple[str, bytes, str]:
-    """Type, value and id of the event that a record is."""
+def _told(message: Message) -> tuple[str, bytes, str, int]:
+    """Type, value and id of the event that a record is; its Kafka timestamp."""
     headers: dict[str, bytes] = dict(message.headers() or ())  # type: ignore[arg-type]  # of what was read
     value = message.value() or b""
-    return headers.get("ce_type", b"").decode(), value, headers.get("ce_id", b"").decode()
+    _, kafka_ms = message.timestamp()
+    return headers.get("ce_type", b"").decode(), value, headers.get("ce_id", b"").decode(), kafka_ms
 
 
 def _row(stream: bytes) -> pa.RecordBatch:

@@ -1,0 +1,20 @@
+"""What a record of `daggers.quarantine` is known by, and when it was set aside. Pure.
+
+What gateways list and what a replay takes is selected by these: both have them from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from daggers.v1 import telemetry_pb2
+
+
+def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
+    """What tells a record from all others; what an older driver set aside is known by its event."""
+    return record.id or hashlib.blake2b(ce_id.encode(), digest_size=16).hexdigest()
+
+
+def set_ms(record: telemetry_pb2.Quarantined, kafka_ms: int) -> int:
+    """When it was set aside, in ms since 1970: as its driver says, else when Kafka got it."""
+    return record.time.ToMilliseconds() if record.HasField("time") else kafka_ms

@@ -1,0 +1,138 @@
+"""A replay takes what `daggers quarantine list` shows: gateway and runtime read one topic alike."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from daggers.v1 import events_pb2, telemetry_pb2
+from google.protobuf.message import Message as Said
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_gateway.database import Database
+from api_gateway.quarantine import state
+from api_gateway.quarantine.index import QuarantineIndex
+from api_gateway.quarantine.reads import Born, QuarantineReads
+from api_gateway.quarantine.topic import Message
+from eventlog import Draft
+from runtime.replay.history import History
+
+CREATED, ASKED = 10, 90
+"""Sequences of the dagger's creation, and of the replay's request."""
+NAME = "orders"
+NOON_MS = 1_700_000_000_000
+MS = 1_000_000
+
+REASONS = st.sampled_from(["MALFORMED", "TOO_LARGE"])
+STAGES = st.sampled_from([("decode", ""), ("sink", "db"), ("sink", "lake")])
+# In the same few milliseconds, and finer: drivers write microseconds.
+INSTANTS = st.integers(0, 7).map(lambda half: {"seconds": NOON_MS // 1_000, "nanos": half * MS // 2})
+IDS = st.sampled_from(["a", "b", "c"])
+
+
+@st.composite
+def set_aside(draw: st.DrawFn, generation: int = CREATED + 1) -> telemetry_pb2.Quarantined:
+    """What a driver writes; an older one neither an id, nor always a time."""
+    stage, sink = draw(STAGES)
+    record = telemetry_pb2.Quarantined(
+        dagger=NAME, generation=generation, id=draw(st.one_of(IDS, st.just(""))), stage=stage, sink=sink
+    )
+    record.reason = draw(REASONS)
+    if (time := draw(st.none() | INSTANTS)) is not None:
+        record.time.nanos, record.time.seconds = time["nanos"], time["seconds"]
+    return record
+
+
+@st.composite
+def selections(draw: st.DrawFn) -> events_pb2.QuarantineSelection:
+    """Any selection, of two conditions at most: more leave nothing."""
+    conditions: dict[str, st.SearchStrategy[Any]] = {
+        "ids": st.lists(IDS, min_size=1, max_size=2),
+        "reasons": st.lists(REASONS, min_size=1, max_size=1),
+        "sinks": st.lists(st.sampled_from(["db", "lake"]), min_size=1, max_size=1),
+        "stage": st.sampled_from(["decode", "sink"]),
+        "since": INSTANTS,
+        "until": INSTANTS,
+    }
+    chosen = draw(st.lists(st.sampled_from([*conditions]), max_size=2, unique=True))
+    return events_pb2.QuarantineSelection(**{name: draw(conditions[name]) for name in chosen})
+
+
+@st.composite
+def resolved(draw: st.DrawFn) -> telemetry_pb2.QuarantineResolved:
+    """What replays before this one said."""
+    outcome: Any = draw(st.sampled_from([*state.OUTCOMES]))
+    return telemetry_pb2.QuarantineResolved(
+        dagger=NAME, id=draw(IDS), replay_id="before", sequence=CREATED + 5, outcome=outcome
+    )
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> list[Said]:
+    """What stands in a partition: the launches of a dagger of the same name first."""
+    said: list[Said] = draw(st.lists(set_aside(CREATED - 1), max_size=2))
+    for _ in range(draw(st.integers(1, 8))):
+        back = draw(st.integers(0, 2))
+        discarded = telemetry_pb2.QuarantineDiscarded(
+            dagger=NAME,
+            sequence=CREATED + 6,
+            selection=draw(selections()),
+            up_to={0: max(len(said) - back, 0)},
+        )
+        said.append(draw(st.one_of(set_aside(), set_aside(), resolved(), st.just(discarded))))
+    return said
+
+
+def events(said: list[Said]) -> list[Message]:
+    """Them as they are read; Kafka's time, of records that have none, goes on by a millisecond each."""
+    messages = []
+    for offset, each in enumerate(said):
+        # Two events of one id are one record that was set aside twice.
+        draft = Draft(f"q-{offset % 5}", "/test", NAME, datetime(2026, 1, 1, tzinfo=UTC), each)
+        value = each.SerializeToString()
+        messages.append(Message(0, offset, NOON_MS + offset % 4, NAME.encode(), draft.headers(), value))
+    return messages
+
+
+def listed(messages: list[Message], selection: events_pb2.QuarantineSelection) -> tuple[list[str], int]:
+    """Ids as a gateway lists them, what is named in any state; and how many it says that a replay means."""
+    states = () if selection.ids else state.NEEDED
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(f"sqlite:///{Path(folder) / 'index.db'}")
+        try:
+            index, born = QuarantineIndex(database), Born(NAME, CREATED)
+            index.prepare()
+            index.write(messages)
+            reads = QuarantineReads(database)
+            page, _ = reads.page(
+                born, before=None, limit=100, size=1 << 20, states=states, selection=selection
+            )
+            counted = sum(kind.records for kind in reads.meant(born, selection))
+        finally:
+            database.close()
+    return sorted(each.record.id for each in page), counted
+
+
+def replayed(messages: list[Message], up_to: int, selection: events_pb2.QuarantineSelection) -> list[str]:
+    """Ids as a replay takes them that was asked for when the topic had `up_to` records."""
+    asked = events_pb2.QuarantineReplayRequested(replay_id="own", selection=selection, up_to={0: up_to})
+    history = History(asked, ASKED, CREATED)
+    for each in messages:
+        headers = dict(each.headers)
+        kind, id_ = headers["ce_type"].decode(), headers["ce_id"].decode()
+        history.take((each.partition, each.offset), kind, each.value, id_, each.time_ms)
+    return sorted(each.id for each in history.meant)
+
+
+@given(topics(), st.lists(set_aside(), max_size=3), selections())
+def test_a_replay_takes_what_is_listed_whatever_is_set_aside_after_it_was_asked_for(
+    said: list[Said], later: list[Said], selection: events_pb2.QuarantineSelection
+) -> None:
+    messages = events([*said, *later])
+    shown, counted = listed(messages[: len(said)], selection)
+
+    assert replayed(messages, len(said), selection) == shown
+    assert counted == len(shown)
