@@ -101,11 +101,14 @@ def test_records_are_summed_up_listed_and_shown(filled: Any) -> None:
 
 
 def test_a_dry_run_says_what_would_become_of_records_and_asks_for_nothing(filled: Any) -> None:
-    code, out, _ = filled("quarantine", "replay", NAME, "--dry-run")
+    code, out, err = filled("quarantine", "replay", NAME, "--dry-run")
+    _, none, silent = filled("quarantine", "replay", NAME, "--reason", "NONE_HAS_THIS", "--dry-run")
     said = document(filled, "quarantine", "replay", NAME, "--reason", "MALFORMED", "--dry-run")
 
     assert code == 0
     assert "replayed" in out
+    assert "not foreseen" in err
+    assert ("nothing is meant" in none + silent, "not foreseen" in silent) == (True, False)
     assert (said["records"], said["replay_id"], said["sequence"]) == (1, "", 0)
 
 

@@ -36,6 +36,10 @@ _FLAGS: Final = {
 _POLL_S: Final = 0.5
 _ID_SHOWN: Final = 12
 WAIT_S: Final = 600.0
+_UNFORESEEN: Final = (
+    "not foreseen, only a replay tells: what a sink refuses again, rows of a sink or a query that is gone,"
+    " newer rows in their place, and records that were never rows"
+)
 
 
 class Chosen(StrEnum):
@@ -275,6 +279,9 @@ def _tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedRespon
         views.replay_asked(answer),
         lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty="nothing is meant"),
     )
+    some = any(each.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for each in answer.forecast)
+    if some and not session.out.json:
+        session.out.note(_UNFORESEEN)
 
 
 def _outcome(each: gateway_pb2.QuarantineForecast) -> str:
