@@ -24,6 +24,7 @@ ARGUMENTS = {
     "apply": ["-f", "dagger.yaml"],
     "validate": ["-f", "dagger.yaml"],
     "plan": ["-f", "dagger.yaml"],
+    "preview": ["-f", "dagger.yaml"],
     "history": ["orders"],
     "diff": ["orders", "1"],
     "rollback": ["orders", "--to", "1"],

@@ -208,11 +208,10 @@ def rpc(service: str, handlers: str) -> Mapping[str, Change]:
             '        "CountDummies": Rule(Action.READ, _about),\n',
         ),
         handlers: behind(
-            "        self._reader, self._follower, self._index = reader, follower, index\n",
+            "        self._parts, self._clock = parts, clock\n",
             "\n    async def CountDummies(self, request, context):\n"
             '        """How many there are."""\n'
-            '        if violations := [*fields.name("dagger", request.dagger)]:\n'
-            "            raise invalid(violations)\n"
+            '        refuse([*fields.name("dagger", request.dagger)])\n'
             "        return gateway_pb2.CountDummiesResponse(count=7)\n",
         ),
         "services/api-gateway/tests/test_gateway_dummy.py": whole(

@@ -17,7 +17,7 @@ from daggerspec.exactjson import dumps
 from daggerspec.nearest import hint
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from cli.progress import Steps
 
@@ -128,6 +128,10 @@ class Printer:
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
+
+    def drawing(self, drawn: "RenderableType") -> None:
+        """Print what was drawn."""
+        self.console.print(drawn)
 
     def clear(self) -> None:
         """Begin the screen anew; an empty line where there is none."""

@@ -253,6 +253,7 @@ def test_an_attempt_that_is_fenced_writes_nothing(desk: Desk, tmp_path: Path) ->
     assert (done.returncode, desk.rows(), desk.outcomes(asked.replay_id)) == (75, [], {})
 
 
+@pytest.mark.long
 def test_only_what_is_selected_is_touched(desk: Desk) -> None:
     desk.deliver({-3: 1, -2: 2, -1: 3})
     desk.sql("ALTER TABLE counts DROP CONSTRAINT positive")
@@ -267,6 +268,7 @@ def test_only_what_is_selected_is_touched(desk: Desk) -> None:
     assert len(desk.rows()) == 1
 
 
+@pytest.mark.long
 def test_what_failed_five_times_and_what_has_no_sink_is_not_tried(desk: Desk) -> None:
     desk.deliver({-1: 3})
     for sequence in range(191, 196):

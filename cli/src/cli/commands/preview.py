@@ -112,7 +112,7 @@ def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], 
         from cli.sparkline import Series, table  # what draws takes long to load
 
         series = Series.collect(shown.newest())
-        session.out.console.print(table("preview", series, len(series)))
+        session.out.drawing(table("preview", series, len(series)))
     else:
         session.out.table(shown.head(), shown.cells(), empty="no rows")
     for line in shown.summary():
