@@ -10,14 +10,11 @@ it. It retries no call and asks no proxy.
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
 import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +29,7 @@ from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress, eventloop, pace
 from runtime.clients.credentials import forbidden, header
 from runtime.clients.inflight import InFlightLimit
+from runtime.clients.kept import Kept
 from runtime.clients.sending import Batches, Requests
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
@@ -200,28 +198,15 @@ class Client:
             await self._channel.close()
 
 
-_open: dict[Server, Client] = {}
-
-
-def client(server: Server) -> Client:
-    """The client of this process for a server, kept with its channel. Raises: JobError."""
-    if server not in _open:
-        _open[server] = Client(server)
-    return _open[server]
-
-
-def drop(server: Server) -> None:
-    """Close what is kept for a server: the next client reads its secret, and resolves its name, anew."""
-    kept = _open.pop(server, None)
-    if kept is not None:
-        eventloop.run(kept.close())
+kept: Final = Kept(Client)
+"""The clients of this process, each with its channel."""
 
 
 class Calling(Batches):
     """The batches of one partition on their way to a method."""
 
     def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
-        super().__init__(encode, partial(client, server), partial(drop, server))
+        super().__init__(encode, kept, server)
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
         """As any batches; a server that takes nothing may have moved, and is looked up anew.
@@ -231,7 +216,7 @@ class Calling(Batches):
         try:
             return super().sent(batch)
         except TemporaryError:
-            self.drop()
+            self.kept.drop(self.server)
             raise
 
 
@@ -246,16 +231,6 @@ def ask(server: Server) -> Answer:
             await own.close()
 
     return eventloop.run(asked())
-
-
-@atexit.register  # before the loop ends, which was registered first
-def _close() -> None:
-    for server in [*_open]:
-        with suppress(RuntimeError):
-            drop(server)
-
-
-os.register_at_fork(after_in_child=_open.clear)
 
 
 def _listed(addresses: list[str], port: int) -> str:

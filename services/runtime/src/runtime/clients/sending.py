@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from runtime.clients import eventloop
 from runtime.clients.inflight import InFlightLimit
+from runtime.clients.kept import Kept
 from runtime.clients.pace import Pace
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError
@@ -162,10 +163,10 @@ class Batches:
     """The batches of one partition on their way to a server."""
 
     encode: Callable[[pa.RecordBatch], Requests]
-    client: Callable[[], Client]
-    """The client of this process, kept with its connections. Raises: JobError."""
-    drop: Callable[[], None]
-    """Closes it: the next one reads its secret as it is then, and looks its server up anew."""
+    kept: Kept[Any, Any]
+    """The clients of this process."""
+    server: Hashable
+    """Where the rows go."""
 
     def __post_init__(self) -> None:
         self._rows: pa.RecordBatch | None = None
@@ -181,12 +182,12 @@ class Batches:
             self._rows = batch
             self._sending = Sending(made.request, made.judge, made.parts, made.refusals)
         try:
-            eventloop.run(self._sending.run(self.client()))
+            eventloop.run(self._sending.run(self.kept.client(self.server)))
         except JobError as error:
             if error.error.reason != DENIED:
                 raise
-            self.drop()  # once more, with the secret as it is now
-            eventloop.run(self._sending.run(self.client()))
+            self.kept.drop(self.server)  # once more, with the secret as it is now
+            eventloop.run(self._sending.run(self.kept.client(self.server)))
         return self._sending.refused
 
 

@@ -8,9 +8,7 @@ No redirect is followed, no proxy of the environment is asked, no cookie is kept
 
 from __future__ import annotations
 
-import atexit
 import io
-import os
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,6 +28,7 @@ from runtime.clients import eventloop, pace
 from runtime.clients.credentials import forbidden, header
 from runtime.clients.egress import judge
 from runtime.clients.inflight import InFlightLimit
+from runtime.clients.kept import Kept
 from runtime.errors import TemporaryError, external
 
 ANSWER_BYTES: Final = 4 * 1024 * 1024
@@ -172,36 +171,13 @@ class Client:
             await self._session.close()
 
 
-_open: dict[Server, Client] = {}
-
-
-def client(server: Server) -> Client:
-    """The client of this process for a server, kept with its connections. Raises: JobError."""
-    if server not in _open:
-        _open[server] = Client(server)
-    return _open[server]
-
-
-def drop(server: Server) -> None:
-    """Close what is kept for a server: the next client reads its secret as it is then."""
-    kept = _open.pop(server, None)
-    if kept is not None:
-        eventloop.run(kept.close())
+kept: Final = Kept(Client)
+"""The clients of this process, each with its connections."""
 
 
 def ask(server: Server, request: Request) -> Answer:
     """One request by itself. Raises: JobError."""
-    return eventloop.run(client(server).send(request))
-
-
-@atexit.register  # before the loop ends, which was registered first
-def _close() -> None:
-    for server in [*_open]:
-        with suppress(RuntimeError):
-            drop(server)
-
-
-os.register_at_fork(after_in_child=_open.clear)
+    return eventloop.run(kept.client(server).send(request))
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

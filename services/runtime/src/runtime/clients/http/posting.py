@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ class Posting(Batches):
     """The batches of one partition on their way to an HTTP server."""
 
     def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
-        super().__init__(encode, partial(client.client, server), partial(client.drop, server))
+        super().__init__(encode, client.kept, server)
 
 
 def meaning(

@@ -1,0 +1,50 @@
+"""The clients that a process keeps open, one of each server, until it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+from runtime.clients import eventloop
+
+
+class Closable(Protocol):
+    """A client with connections."""
+
+    async def close(self) -> None:
+        """Close them, in the loop."""
+
+
+_Server = TypeVar("_Server")
+_Client = TypeVar("_Client", bound=Closable)
+
+
+class Kept(Generic[_Server, _Client]):
+    """Clients by their servers. A process that was forked meanwhile has none of them."""
+
+    def __init__(self, make: Callable[[_Server], _Client]) -> None:
+        self._make = make
+        self._open: dict[_Server, _Client] = {}
+        os.register_at_fork(after_in_child=self._open.clear)
+        atexit.register(self.clear)  # before the loop ends, which was registered first
+
+    def client(self, server: _Server) -> _Client:
+        """The one for a server, which stays open. Raises: what making one raises."""
+        if server not in self._open:
+            self._open[server] = self._make(server)
+        return self._open[server]
+
+    def drop(self, server: _Server) -> None:
+        """Close that of a server: the next one reads its secret, and looks its server up, anew."""
+        client = self._open.pop(server, None)
+        if client is not None:
+            eventloop.run(client.close())
+
+    def clear(self) -> None:
+        """Close each."""
+        for server in [*self._open]:
+            with suppress(RuntimeError):
+                self.drop(server)
