@@ -19,6 +19,7 @@ from chassis.settings import variable
 from health_monitor import receiver
 from health_monitor.settings import monitor_settings
 from kafkaclient.settings import KafkaLogin, KafkaSettings
+from portal.settings import PortalSettings
 from scheduler.settings import SchedulerSettings
 from telemetry.settings import TelemetrySettings
 
@@ -35,6 +36,7 @@ READERS: Final[dict[str, type[BaseSettings]]] = {
     "python -m scheduler": SchedulerSettings,
     "python -m health_monitor": monitor_settings(),
     "python -m telemetry": TelemetrySettings,
+    "python -m portal": PortalSettings,
     "python -m health_monitor.receiver": receiver.ReceiverSettings,
     "daggers log": cli.checked_settings.KafkaLogin,
     "daggers local": devstack.settings.Settings,

@@ -11,7 +11,7 @@ const provider = new Provider(issuer, {
     application_type: 'native',
     token_endpoint_auth_method: 'none',
     grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'],
-    redirect_uris: ['http://127.0.0.1/callback'],
+    redirect_uris: ['http://127.0.0.1/callback', 'http://127.0.0.1/auth/callback'],
   }],
   conformIdTokenClaims: false,
   claims: { openid: ['sub'], groups: ['groups'], email: ['email', 'email_verified'] },

@@ -1,0 +1,1 @@
+"""The pages of Daggers: static files, login and sessions, a bridge from browsers to the gateway."""

@@ -1,0 +1,240 @@
+"""The Connect protocol of browsers to gRPC of the gateway, byte for byte: no message is decoded here.
+
+One answer: the body is the message. A stream: each message of gRPC is one envelope (flags 0, length,
+message), and its status is the last one (flags 2, JSON). What a method is, is told by the content type that
+the browser chooses; the gateway refuses what does not fit. https://connectrpc.com/docs/protocol
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import struct
+from collections.abc import AsyncIterable, Sequence
+from typing import Any, Final
+
+import grpc
+from google.rpc import status_pb2  # type: ignore[import-untyped] # ships .pyi, no py.typed
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from chassis.logging import note, unit_of_work
+
+UNARY: Final = "application/proto"
+STREAM: Final = "application/connect+proto"
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes of a request; the gateway takes no more either."""
+_MAX_ANSWER: Final = 64 * 1024 * 1024
+_WAIT_MS, _MAX_WAIT_MS = 10_000.0, 60_000.0
+LOOK_S: Final = 30.0
+_ENVELOPE: Final = struct.Struct(">BI")
+_LAST: Final = 2
+
+_CODES: Final = {code: code.name.lower() for code in grpc.StatusCode} | {
+    grpc.StatusCode.CANCELLED: "canceled"
+}
+_HTTP: Final = {
+    "canceled": 499,
+    "invalid_argument": 400,
+    "deadline_exceeded": 504,
+    "not_found": 404,
+    "already_exists": 409,
+    "permission_denied": 403,
+    "resource_exhausted": 429,
+    "failed_precondition": 400,
+    "aborted": 409,
+    "out_of_range": 400,
+    "unimplemented": 501,
+    "unavailable": 503,
+    "unauthenticated": 401,
+}
+
+Metadata = Sequence[tuple[str, str]]
+
+
+class NotLoggedIn(Exception):  # noqa: N818 - reads as what is wrong
+    """Nobody is logged in who could call. One sentence."""
+
+
+class Caller:
+    """Who calls, by a request. The base lets everybody call as nobody in particular."""
+
+    async def metadata(self, request: Request) -> Metadata:
+        """What the gateway is shown. Raises: NotLoggedIn."""
+        return ()
+
+    def still(self, request: Request) -> bool:
+        """Whether who asked may go on; asked of streams now and then."""
+        return True
+
+
+def channel(address: str, authority: bytes | None = None) -> grpc.aio.Channel:
+    """A channel to a gateway at HOST:PORT or https://HOST:PORT; `authority` (PEM) signed its certificate."""
+    options = [("grpc.max_receive_message_length", _MAX_ANSWER)]
+    if not address.startswith("https://"):
+        return grpc.aio.insecure_channel(address, options)
+    credentials = grpc.ssl_channel_credentials(authority)
+    return grpc.aio.secure_channel(address.removeprefix("https://"), credentials, options)
+
+
+class Bridge:
+    """An ASGI application behind /api/{service}/{method}.
+
+    closing: set when the service ends; streams end then, and pages ask again.
+    look_s: how often a stream asks whether its session goes on.
+    """
+
+    def __init__(
+        self, gateway: grpc.aio.Channel, caller: Caller, closing: asyncio.Event, look_s: float = LOOK_S
+    ) -> None:
+        self._gateway, self._caller, self._closing, self._look_s = gateway, caller, closing, look_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one call."""
+        request = Request(scope, receive)
+        service, method = request.path_params["service"], request.path_params["method"]
+        with unit_of_work("call", method=f"/daggers.v1.{service}/{method}") as notes:
+            try:
+                answer = await self._answer(request, f"/daggers.v1.{service}/{method}", send)
+            except ClientDisconnect:
+                notes["code"] = "canceled"
+                return
+            if answer is not None:
+                await answer(scope, receive, send)
+
+    async def _answer(self, request: Request, method: str, send: Send) -> Response | None:
+        """The whole answer; None: it was a stream, which is written."""
+        kind = request.headers.get("content-type", "")
+        if kind not in (UNARY, STREAM):
+            return _refusal(
+                "invalid_argument", f"{kind or 'no content type'} is not {UNARY} or {STREAM}", 415
+            )
+        try:
+            metadata = await self._caller.metadata(request)
+            body = await _body(request)
+            if kind == UNARY:
+                return await self._unary(method, body, metadata, _wait_s(request))
+            sent = _enveloped(body)
+        except NotLoggedIn as why:
+            return _refusal("unauthenticated", str(why))
+        except ValueError as why:
+            return _refusal("invalid_argument", str(why))
+        # Nobody is told how to decode: messages stay bytes.
+        streamed: Any = self._gateway.unary_stream(method)
+        call = streamed(sent, metadata=metadata)
+        await self._stream(call, request, send)
+        return None
+
+    async def _unary(self, method: str, body: bytes, metadata: Metadata, wait_s: float) -> Response:
+        call: Any = self._gateway.unary_unary(method)
+        try:
+            answer: bytes = await call(body, timeout=wait_s, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            told = connect_error(error)
+            note(code=told["code"])
+            return JSONResponse(told, _HTTP.get(told["code"], 500))
+        note(code="ok")
+        return Response(answer, media_type=UNARY)
+
+    async def _stream(self, call: Any, request: Request, send: Send) -> None:
+        head = [(b"content-type", STREAM.encode()), (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        why: list[dict[str, Any]] = []  # why we ended it, when we did
+        watches = [
+            asyncio.ensure_future(each)
+            for each in (self._until_left(call, request), self._until_over(call, request, why))
+        ]
+        try:
+            end = await _forwarded(call, send, why)
+        finally:
+            for watch in watches:
+                watch.cancel()
+            call.cancel()
+        note(code=end.get("error", {}).get("code", "ok"))
+        # To a browser that has left it goes nowhere, and does no harm.
+        last = json.dumps(end).encode()
+        await send({"type": "http.response.body", "body": _ENVELOPE.pack(_LAST, len(last)) + last})
+
+    async def _until_left(self, call: Any, request: Request) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        call.cancel()
+
+    async def _until_over(self, call: Any, request: Request, why: list[dict[str, Any]]) -> None:
+        while self._caller.still(request):
+            try:
+                await asyncio.wait_for(self._closing.wait(), self._look_s)
+            except TimeoutError:
+                continue
+            why.append({"code": "unavailable", "message": "The portal is being restarted."})
+            break
+        else:
+            why.append({"code": "unauthenticated", "message": "The session has ended: log in again."})
+        call.cancel()
+
+
+async def _forwarded(call: AsyncIterable[bytes], send: Send, why: list[dict[str, Any]]) -> dict[str, Any]:
+    """Forward a stream's messages; answers what its last envelope says."""
+    try:
+        async for message in call:
+            body = _ENVELOPE.pack(0, len(message)) + message
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    except grpc.aio.AioRpcError as error:
+        return {"error": connect_error(error)}
+    except asyncio.CancelledError:
+        # Raised for a call that we cancelled; else it is we who are being cancelled.
+        if not call.cancelled():  # type: ignore[attr-defined] # a call of gRPC
+            raise
+        return {"error": why[0] if why else {"code": "canceled", "message": "The browser has left."}}
+    return {}
+
+
+def connect_error(error: grpc.aio.AioRpcError) -> dict[str, Any]:
+    """A status of gRPC as Connect says it: code, message, details (Protobuf, base64)."""
+    told: dict[str, Any] = {"code": _CODES[error.code()], "message": error.details() or ""}
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin" and isinstance(value, bytes):
+            details = status_pb2.Status.FromString(value).details
+            told["details"] = [
+                {"type": each.type_url.rpartition("/")[2], "value": _unpadded(each.value)} for each in details
+            ]
+    return told
+
+
+def _unpadded(value: bytes) -> str:
+    return base64.b64encode(value).rstrip(b"=").decode()
+
+
+def _refusal(code: str, message: str, status: int | None = None) -> Response:
+    note(code=code)
+    return JSONResponse({"code": code, "message": message}, status or _HTTP[code])
+
+
+async def _body(request: Request) -> bytes:
+    """The whole body. Raises: ValueError when it is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise ValueError(f"the request is larger than {MAX_BODY} bytes")
+    return bytes(body)
+
+
+def _enveloped(body: bytes) -> bytes:
+    """The one message of a stream's request. Raises: ValueError."""
+    if len(body) < _ENVELOPE.size:
+        raise ValueError("the request is no envelope of Connect")
+    flags, length = _ENVELOPE.unpack_from(body)
+    if flags != 0 or length != len(body) - _ENVELOPE.size:
+        raise ValueError("the request must be one envelope of Connect, not compressed")
+    return body[_ENVELOPE.size :]
+
+
+def _wait_s(request: Request) -> float:
+    """How long the browser waits, within bounds. Raises: ValueError."""
+    told = request.headers.get("connect-timeout-ms", "")
+    if told and not (told.isascii() and told.isdecimal()):
+        raise ValueError("connect-timeout-ms must be a whole number")
+    return min(float(told or _WAIT_MS), _MAX_WAIT_MS) / 1000

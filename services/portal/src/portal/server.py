@@ -1,0 +1,118 @@
+"""The portal on its address: the parts put together, served until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from chassis.binding import host_and_port, is_loopback
+from chassis.endpoint import CannotBind
+from chassis.logging import logger
+from portal.app import application
+from portal.bridge import LOOK_S, Bridge, channel
+from portal.entry import Entry, Ways
+from portal.pages import NOT_BUILT, Pages
+from portal.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a portal is made of. gateway: HOST:PORT or https://HOST:PORT; authority: PEM."""
+
+    bind: str
+    gateway: str
+    authority: bytes | None
+    origin: str
+    ways: Ways
+    sessions: Path
+    idle_s: float
+    life_s: float
+    drain_s: float
+    look_s: float = LOOK_S
+    """How often a stream asks whether its session goes on, in seconds."""
+    certificate: tuple[Path, Path] | None = None
+    """Certificate chain and its key."""
+    pages: Pages = field(default_factory=Pages)
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the service's."""
+        yield
+
+
+@asynccontextmanager
+async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIterator[int]:
+    """Serve while the block runs; answers the port. Raises: CannotBind."""
+    if not plan.pages.built:
+        logger().warning("pages_not_built", then=NOT_BUILT)
+    listener = _listener(plan.bind)
+    port: int = listener.getsockname()[1]
+    closing = asyncio.Event()
+    sessions = Sessions(plan.sessions, idle_s=plan.idle_s, life_s=plan.life_s, clock=clock)
+    gateway = channel(plan.gateway, plan.authority)
+    try:
+        entry = Entry(plan.ways, sessions, clock, version("portal"))
+        app = application(
+            Bridge(gateway, entry, closing, plan.look_s),
+            entry,
+            plan.pages,
+            hosts=_hosts(plan, port),
+            secure=plan.ways.secure,
+        )
+        chain, key = plan.certificate or (None, None)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            proxy_headers=False,
+            ssl_certfile=chain,
+            ssl_keyfile=key,
+            timeout_graceful_shutdown=max(1, round(plan.drain_s)),
+        )
+        server = _Server(config)
+        going = asyncio.create_task(server.serve([listener]))
+        try:
+            logger().info("serving", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked)
+            yield port
+        finally:
+            closing.set()
+            server.should_exit = True
+            await going
+    finally:
+        listener.close()
+        await gateway.close()
+        sessions.close()
+
+
+def _hosts(plan: Plan, port: int) -> set[str]:
+    """What browsers may call it: its own name, and the names of loopback where it is there."""
+    parts = urlsplit(plan.origin)
+    names = {parts.netloc.lower()}
+    if plan.ways.provider is None and is_loopback(plan.bind):
+        names |= {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    return names
+
+
+def _listener(bind: str) -> socket.socket:
+    """Raises: CannotBind."""
+    host, port = host_and_port(bind)
+    host = host.strip("[]")
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128
+        )
+    except OSError as error:
+        raise CannotBind(f"cannot serve on {bind}: {error.strerror or error}") from error

@@ -1,0 +1,122 @@
+"""Settings of the portal, read once by `__main__`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, FilePath, field_validator, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from chassis.binding import host_and_port, is_loopback
+from chassis.settings import Settings, go_together, only_loopback_is_open
+
+
+class PortalSettings(Settings):
+    """The pages of Daggers, in front of a gateway: who is logged in calls it as themselves."""
+
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_PORTAL_")
+
+    bind: str = "127.0.0.1:8080"
+    """Address to serve on, host:port. Anything but loopback needs TLS files and a provider."""
+
+    gateway: str = "127.0.0.1:50051"
+    """Address of the gateway: HOST:PORT, or https://HOST:PORT for TLS."""
+
+    gateway_ca_file: FilePath | None = None
+    """PEM file of the authority that signed the gateway's certificate. Unset: the system's authorities."""
+
+    state_dir: Path = Path("daggers-portal")
+    """Directory of the sessions, made where it is not there. Without it everybody logs in again."""
+
+    public_url: str | None = None
+    """Where browsers reach the portal, https://HOST[:PORT], or http on loopback. Unset: http at `bind`. The
+    provider has PUBLIC_URL/auth/callback as redirect address."""
+
+    oidc_issuer: str | None = None
+    """The OpenID Connect provider that people log in at, as it names itself: https://HOST/PATH, or http on
+    loopback. The gateway must trust it, too. Unset: nobody logs in, which only loopback may be without."""
+
+    oidc_client_id: str | None = None
+    """The client id that the provider has for this platform, as the gateway has it for its audience."""
+
+    oidc_client_secret_file: FilePath | None = None
+    """File that holds the client's secret. Unset: a public client."""
+
+    oidc_scope: str = "openid email groups offline_access"
+    """What the provider is asked for, separated by spaces: of this, what it lists. offline_access renews a
+    login."""
+
+    token_file: FilePath | None = None
+    """File that holds one token, which the portal shows the gateway for whoever opens it. Only where no
+    provider is, and with a key file."""
+
+    key_file: FilePath | None = None
+    """File that holds one key of 32 characters or more. With it, without a provider, only who has opened
+    /auth/key?key=KEY is let in. Unset: every program of this machine is."""
+
+    tls_cert_file: FilePath | None = None
+    """PEM file of the server's certificate chain."""
+
+    tls_key_file: FilePath | None = None
+    """PEM file of the certificate's private key."""
+
+    idle_s: float = Field(default=8 * 3600, gt=0)
+    """A session ends when nobody has used it for so long, in seconds."""
+
+    life_s: float = Field(default=24 * 3600, gt=0)
+    """A session ends this long after the login, in seconds."""
+
+    drain_s: float = Field(default=5.0, ge=0, le=300)
+    """How long calls that are going on may take after SIGTERM, in seconds."""
+
+    @field_validator("bind")
+    @classmethod
+    def _host_and_port(cls, bind: str) -> str:
+        host_and_port(bind)
+        return bind
+
+    @field_validator("gateway")
+    @classmethod
+    def _is_an_address(cls, gateway: str) -> str:
+        host_and_port(gateway.removeprefix("https://"))
+        return gateway
+
+    @field_validator("oidc_issuer", "public_url")
+    @classmethod
+    def _is_reached_safely(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
+        if not parts.hostname or not (parts.scheme == "https" or local):
+            raise ValueError("must begin with https://, or with http:// on loopback")
+        return url
+
+    @field_validator("public_url")
+    @classmethod
+    def _has_no_path(cls, url: str | None) -> str | None:
+        if url is not None and urlsplit(url).path not in ("", "/"):
+            raise ValueError("must have no path")
+        return url.rstrip("/") if url else None
+
+    @model_validator(mode="after")
+    def _only_loopback_is_open(self) -> PortalSettings:
+        go_together(self, "tls_cert_file", "tls_key_file")
+        go_together(self, "oidc_issuer", "oidc_client_id")
+        only_loopback_is_open(self, "bind", "tls_cert_file", "tls_key_file", "oidc_issuer")
+        if self.oidc_issuer is None:
+            if not is_loopback(f"{urlsplit(self.origin).hostname}:0"):
+                raise ValueError("DAGGERS_PORTAL_PUBLIC_URL is not loopback: set DAGGERS_PORTAL_OIDC_ISSUER")
+            if self.token_file and not self.key_file:
+                raise ValueError("DAGGERS_PORTAL_TOKEN_FILE needs DAGGERS_PORTAL_KEY_FILE")
+        elif self.token_file or self.key_file:
+            raise ValueError(
+                "DAGGERS_PORTAL_TOKEN_FILE and DAGGERS_PORTAL_KEY_FILE are not for a portal with a provider"
+            )
+        return self
+
+    @property
+    def origin(self) -> str:
+        """Where browsers reach the portal, without a path."""
+        return self.public_url or f"http{'s' if self.tls_cert_file else ''}://{self.bind}"

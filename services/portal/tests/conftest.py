@@ -1,0 +1,72 @@
+"""A portal on a port of its own, in front of a real server of gRPC that answers bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+from services.portal.tests.portals import INDEX, WITHIN_S, Answers, Portal, Upstream
+
+from portal.entry import Ways
+from portal.pages import Pages
+from portal.server import Plan, serving
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[Upstream]:
+    """A server of gRPC."""
+    seen = Upstream()
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Answers(seen),))
+    seen.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield seen
+    finally:
+        await server.stop(None)
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Pages:
+    """What a build has made, cut short."""
+    folder = tmp_path / "static"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text(INDEX)
+    (folder / "assets" / "app.js").write_text("export {};")
+    return Pages(folder)
+
+
+@pytest.fixture
+def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
+    """Starts a portal; gives a client of it that is of the same site."""
+
+    @asynccontextmanager
+    async def started(
+        ways: Ways | None = None, origin: str = "http://127.0.0.1:1", **further: Any
+    ) -> AsyncIterator[httpx.AsyncClient]:
+        plan = Plan(
+            bind="127.0.0.1:0",
+            gateway=upstream.address,
+            authority=None,
+            origin=origin,
+            ways=ways or Ways(),
+            sessions=tmp_path / "sessions.sqlite",
+            idle_s=further.pop("idle_s", 3600),
+            life_s=further.pop("life_s", 7200),
+            drain_s=2,
+            look_s=further.pop("look_s", 30),
+            pages=further.pop("pages", pages),
+        )
+        async with serving(plan, **further) as port:
+            headers = {"sec-fetch-site": "same-origin"}
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=WITHIN_S
+            ) as client:
+                yield client
+
+    return started
