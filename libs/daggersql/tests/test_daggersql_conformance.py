@@ -15,7 +15,7 @@ WARNED = {"REJ-252", "REJ-286"}
 
 def _places(case: dict[str, Any]) -> list[tuple[int, int]]:
     expected = case["expect"]
-    return [(expected["line"], expected["column"]), *(tuple(place) for place in expected.get("also", []))]
+    return [(expected["line"], expected["column"]), *(tuple(span) for span in expected.get("also", []))]
 
 
 def _says(case: dict[str, Any], checked: Checked) -> bool:

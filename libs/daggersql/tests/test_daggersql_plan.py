@@ -312,9 +312,9 @@ def test_records_are_added_up_by_whoever_reads_where_that_gives_the_same() -> No
         " S2Id(pickup.latitude, pickup.longitude, 13)"
     )
 
-    place = (Field("pickup.latitude"), Field("pickup.longitude"))
+    span = (Field("pickup.latitude"), Field("pickup.longitude"))
     assert found is not None
-    assert found.keys == (Call("s2id", (*place, Constant(13)), ("double", "double", "int"), "string"),)
+    assert found.keys == (Call("s2id", (*span, Constant(13)), ("double", "double", "int"), "string"),)
     assert found.partials == tuple(Partial("sum", Part(Field("fare"), at), "double") for at in exact.PARTS)
     assert (found.pane, found.computed, found.functions) == (timedelta(seconds=10), ("s2id",), ())
 

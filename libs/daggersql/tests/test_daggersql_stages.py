@@ -61,8 +61,8 @@ def emitted() -> set[str]:
 
 def test_no_stage_but_emit_reads_how_spark_is_told() -> None:
     read = [
-        place
-        for place, node in _nodes("syntax", "ir", "operators", "analyse", "lints")
+        span
+        for span, node in _nodes("syntax", "ir", "operators", "analyse", "lints")
         if isinstance(node, ast.Attribute) and node.attr in ("template", "told", "separator", "spelt")
     ]
 
@@ -74,8 +74,8 @@ def test_no_stage_but_emit_has_templates_of_sql() -> None:
     nodes = list(_nodes("ir", "operators", "analyse", "lints"))
     prose = {id(node.value) for _, node in nodes if isinstance(node, ast.Expr)}
     found = [
-        place
-        for place, node in nodes
+        span
+        for span, node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
         if re.search(r"\{\d\}|`\.`", node.value)
     ]
@@ -86,8 +86,8 @@ def test_no_stage_but_emit_has_templates_of_sql() -> None:
 def test_no_decision_goes_by_the_text_of_sql() -> None:
     """Texts that emit wrote are joined to others: none is compared, searched or cut."""
     asked = [
-        place
-        for place, node in _nodes("emit", "lints", "analyse")
+        span
+        for span, node in _nodes("emit", "lints", "analyse")
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

@@ -47,12 +47,12 @@ class Budget:
 
     left: int = MAX_EXPANSION
 
-    def spend(self, nodes: int, place: Span) -> None:
+    def spend(self, nodes: int, span: Span) -> None:
         """Raises: Refused QUERY_TOO_LARGE when nothing is left."""
         self.left -= nodes
         if self.left < 0:
             raise Refused(
-                "QUERY_TOO_LARGE", place, "Sub-queries that use each other's columns grow too large."
+                "QUERY_TOO_LARGE", span, "Sub-queries that use each other's columns grow too large."
             )
 
 

@@ -22,7 +22,7 @@ from daggersql.ir.ops import Op
 from daggersql.ir.types import BOOLEAN, INT, TIMESTAMP
 from daggersql.operators import arithmetic
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 _NO_AGGREGATE: Final = "FILTER belongs to an aggregate, which {} is not."
 BY_TIME: Final = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
@@ -30,51 +30,51 @@ BY_TIME: Final = {"FIRST_VALUE": Op.FIRST_VALUE, "LAST_VALUE": Op.LAST_VALUE}
 
 
 def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Expr:
-    name, place = node.name.upper(), span(node)
+    name, span = node.name.upper(), span_of(node)
     first = node.expressions[0] if node.expressions else None
     special = _special(node, first, checks)
     if special is not None:
         if where is not None:
-            checks.report.object_to("TYPE_MISMATCH", place, _NO_AGGREGATE.format(node.name))
+            checks.report.object_to("TYPE_MISMATCH", span, _NO_AGGREGATE.format(node.name))
         return special
     if isinstance(first, tree.Distinct):
         return _distinct(node, first, checks, where)
     arguments = (
-        [constant("1", 1, INT, span(first))]
+        [constant("1", 1, INT, span_of(first))]
         if isinstance(first, tree.Star) and name == "COUNT" and len(node.expressions) == 1
         else [checks.check(each) for each in node.expressions]
     )
     if name in BY_TIME and checks.window is not None and len(arguments) == 1:
-        return _by_time(BY_TIME[name], arguments[0], place, checks, where)
-    function = find_function(node.name, place, checks.report)
+        return _by_time(BY_TIME[name], arguments[0], span, checks, where)
+    function = find_function(node.name, span, checks.report)
     if function is None:
-        return wrong(place)
+        return wrong(span)
     if function.rows is not None:
         checks.report.error(
             "UNSUPPORTED_FUNCTION",
-            place,
+            span,
             f"{function.name} gives rows: write FROM …, LATERAL TABLE({function.name}(…)) AS t(…).",
             f"LATERAL TABLE({function.name}(…))",
         )
-        return wrong(place)
+        return wrong(span)
     if function.aggregate and _has_aggregate(arguments, checks.report):
-        return wrong(place)
+        return wrong(span)
     if where is not None and not function.aggregate:
-        checks.report.error("TYPE_MISMATCH", place, _NO_AGGREGATE.format(node.name))
-        return wrong(place)
-    return call_function(function, arguments, place, checks.report, where)
+        checks.report.error("TYPE_MISMATCH", span, _NO_AGGREGATE.format(node.name))
+        return wrong(span)
+    return call_function(function, arguments, span, checks.report, where)
 
 
 def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> Expr | None:
     """What is written as a call and is none of a function; None for what calls one."""
-    name, place = node.name.upper(), span(node)
+    name, span = node.name.upper(), span_of(node)
     if windows.is_bound(node):
         return windows.bound(node, checks)
     if (rule := _BY_NAME.get(name)) is not None:
         return rule(node, checks)
     if name == "MOD" and len(node.expressions) == 2:
         left, right = (checks.check(each) for each in node.expressions)
-        return arithmetic.arithmetic("%", left, right, place, checks.report)
+        return arithmetic.arithmetic("%", left, right, span, checks.report)
     if name == "IF" and len(node.expressions) == 3:
         branch = tree.If(this=node.expressions[0], true=node.expressions[1])
         case = tree.Case(ifs=[branch], default=node.expressions[2])
@@ -87,22 +87,22 @@ def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> E
 
 def check_rows(node: tree.Node, checks: Checks) -> Expr:
     """A call that gives rows, which stands in FROM."""
-    function = find_function(node.name, span(node), checks.report)
+    function = find_function(node.name, span_of(node), checks.report)
     arguments = [checks.check(each) for each in node.expressions]
     if function is None:
-        return wrong(span(node))
-    return call_function(function, arguments, span(node), checks.report)
+        return wrong(span_of(node))
+    return call_function(function, arguments, span_of(node), checks.report)
 
 
-def _by_time(op: Op, value: Expr, place: Span, checks: Checks, where: Expr | None) -> Expr:
+def _by_time(op: Op, value: Expr, span: Span, checks: Checks, where: Expr | None) -> Expr:
     """FIRST_VALUE and LAST_VALUE: by event time, the same whatever the order in which rows come."""
     assert checks.window is not None
     if _has_aggregate([value], checks.report):
-        return wrong(place)
-    known = call(Op.IS_NOT_NULL, BOOLEAN, place, value)
+        return wrong(span)
+    known = call(Op.IS_NOT_NULL, BOOLEAN, span, value)
     when = both(known, where) or known
-    time = call(Op.CASE, TIMESTAMP, place, when, checks.window.time)
-    return Expr(op, value.type, place, (value, time), aggregate=True)
+    time = call(Op.CASE, TIMESTAMP, span, when, checks.window.time)
+    return Expr(op, value.type, span, (value, time), aggregate=True)
 
 
 def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, where: Expr | None) -> Expr:
@@ -112,21 +112,21 @@ def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, whe
     if (
         name in ("MIN", "MAX", "DISTINCTCOUNT") or registry.find(name) is None
     ):  # the same without it, or nothing
-        function = find_function(name, span(node), checks.report)
+        function = find_function(name, span_of(node), checks.report)
         if function is None:
-            return wrong(span(node))
+            return wrong(span_of(node))
     if function is None:
         checks.report.error(
             "UNSUPPORTED_FUNCTION",
-            span(node),
+            span_of(node),
             f"{node.name}(DISTINCT …) is not supported on a stream: COUNT(DISTINCT x) of one value"
             " is, and so are LISTAGG, CollectArray, MIN and MAX.",
             "COUNT(DISTINCT x)",
         )
-        return wrong(span(node))
+        return wrong(span_of(node))
     if _has_aggregate(values[:1], checks.report):
-        return wrong(span(node))
-    return call_function(function, values, span(node), checks.report, where)
+        return wrong(span_of(node))
+    return call_function(function, values, span_of(node), checks.report, where)
 
 
 def _has_aggregate(values: Sequence[Expr], report: Report) -> bool:
@@ -141,8 +141,8 @@ def _filter(node: tree.Node, checks: Checks) -> Expr:
     where = checks.condition(node.expression.this, "FILTER")
     if where.has_aggregate:
         checks.report.error("AGGREGATE_NOT_ALLOWED", where.span, "FILTER goes by single rows.")
-        return wrong(span(node))
-    return replace(_call(node.this, checks, where), span=span(node))
+        return wrong(span_of(node))
+    return replace(_call(node.this, checks, where), span=span_of(node))
 
 
 _BY_NAME: Final[Mapping[str, Rule]] = {

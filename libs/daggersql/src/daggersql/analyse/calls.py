@@ -17,56 +17,56 @@ from daggersql.ir.types import NULL, STRING, Type
 from daggersql.operators.coercion import choose, describe
 
 
-def find_function(name: str, place: Span, report: Report) -> Function | None:
+def find_function(name: str, span: Span, report: Report) -> Function | None:
     """The function of that name; None, with a finding that says why, when there is none to use."""
     function = registry.find(name)
     if function is not None:
         return function
     upper = name.upper()
     if names.FORBIDDEN.fullmatch(name):
-        report.error("FORBIDDEN_FUNCTION", place, f"The function {name} is not allowed.")
+        report.error("FORBIDDEN_FUNCTION", span, f"The function {name} is not allowed.")
     elif upper in names.UNREPEATABLE:
         report.error(
             "UNSUPPORTED_FUNCTION",
-            place,
+            span,
             f"{name} gives another answer at every run: rows could not be repeated.",
         )
     elif upper in names.UNSUPPORTED:
-        report.error("UNSUPPORTED_FUNCTION", place, names.UNSUPPORTED[upper])
+        report.error("UNSUPPORTED_FUNCTION", span, names.UNSUPPORTED[upper])
     elif upper in {each.upper() for each in NOT_YET}:
-        report.error("UNSUPPORTED_FUNCTION", place, f"The function {name} is not supported yet.")
+        report.error("UNSUPPORTED_FUNCTION", span, f"The function {name} is not supported yet.")
     else:
         suggestion = names.SYNONYMS.get(upper) or report.nearest(name, registry.known_names())
-        name_place = (place[0], place[0] + len(name))
+        name_place = (span[0], span[0] + len(name))
         rewrite = instead(name_place, suggestion) if report.text[slice(*name_place)] == name else suggestion
-        report.error("UNKNOWN_FUNCTION", place, f"There is no function {name}{hint(suggestion)}", rewrite)
+        report.error("UNKNOWN_FUNCTION", span, f"There is no function {name}{hint(suggestion)}", rewrite)
     return None
 
 
 def call_function(
-    function: Function, arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None = None
+    function: Function, arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None = None
 ) -> Expr:
     """The call, checked; `where` is the condition of a FILTER."""
     signatures = [each for each in function.signatures if _takes(each, len(arguments))]
     if not signatures:
         report.error(
-            "WRONG_ARGUMENT_COUNT", place, f"{function.name} takes {_counts(function)}, not {len(arguments)}."
+            "WRONG_ARGUMENT_COUNT", span, f"{function.name} takes {_counts(function)}, not {len(arguments)}."
         )
-        return wrong(place)
+        return wrong(span)
     if any(argument.wrong for argument in arguments):
-        return wrong(place)
+        return wrong(span)
     signature = _choose(signatures, arguments)
     if signature is None:
         _say_mismatch(function, signatures, arguments, report)
-        return wrong(place)
+        return wrong(span)
     if function.check is not None:
-        function.check(arguments, place, report)
+        function.check(arguments, span, report)
     if function.warning is not None:
-        report.warn("APPROXIMATE", place, function.warning)
+        report.warn("APPROXIMATE", span, function.warning)
     if function.build is not None:
-        made = function.build(arguments, place, report, where)
+        made = function.build(arguments, span, report, where)
         return replace(made, function=function.name.lower()) if function.own else made
-    return _build(function, signature, arguments, place, report, where)
+    return _build(function, signature, arguments, span, report, where)
 
 
 def _takes(signature: Signature, count: int) -> bool:
@@ -81,13 +81,13 @@ def _counts(function: Function) -> str:
     return f"{' or '.join(map(str, counts))}{more} argument{plural}"
 
 
-def _wanted(signature: Signature, place: int) -> Family:
-    return signature.parameters[min(place, len(signature.parameters) - 1)]
+def _wanted(signature: Signature, span: int) -> Family:
+    return signature.parameters[min(span, len(signature.parameters) - 1)]
 
 
 def _choose(signatures: Sequence[Signature], arguments: Sequence[Expr]) -> Signature | None:
     for signature in signatures:
-        if all(fits(argument.type, _wanted(signature, place)) for place, argument in enumerate(arguments)):
+        if all(fits(argument.type, _wanted(signature, span)) for span, argument in enumerate(arguments)):
             return signature
     return None
 
@@ -95,14 +95,14 @@ def _choose(signatures: Sequence[Signature], arguments: Sequence[Expr]) -> Signa
 def _say_mismatch(
     function: Function, signatures: Sequence[Signature], arguments: Sequence[Expr], report: Report
 ) -> None:
-    for place, argument in enumerate(arguments):
-        wanted = list(dict.fromkeys(_wanted(each, place) for each in signatures))
+    for span, argument in enumerate(arguments):
+        wanted = list(dict.fromkeys(_wanted(each, span) for each in signatures))
         if not any(fits(argument.type, each) for each in wanted):
             words = " or ".join(dict.fromkeys(WORDS[each] for each in wanted))
             report.error(
                 "TYPE_MISMATCH",
                 argument.span,
-                f"Argument {place + 1} of {function.name} is {words}, not {describe(argument)}.",
+                f"Argument {span + 1} of {function.name} is {words}, not {describe(argument)}.",
             )
             return
     report.error("TYPE_MISMATCH", arguments[0].span, f"{function.name} does not take these together.")
@@ -112,7 +112,7 @@ def _build(
     function: Function,
     signature: Signature,
     arguments: Sequence[Expr],
-    place: Span,
+    span: Span,
     report: Report,
     where: Expr | None,
 ) -> Expr:
@@ -121,7 +121,7 @@ def _build(
     if signature.same:
         chosen = choose(args, report)
         if chosen is None:
-            return wrong(place)
+            return wrong(span)
         result, args = chosen
     # A NULL without a type would leave Spark without one too.
     args = tuple(cast(each, STRING) if each.type == NULL and not signature.same else each for each in args)
@@ -131,7 +131,7 @@ def _build(
     return Expr(
         signature.form,
         kind,
-        place,
+        span,
         args,
         aggregate=function.aggregate,
         function=function.name.lower() if function.own else None,

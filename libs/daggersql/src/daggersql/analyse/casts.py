@@ -25,7 +25,7 @@ from daggersql.ir.types import (  # fmt: skip
 )
 from daggersql.operators.coercion import describe
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 _Kind = tree.TypeName
 _TYPES: dict[object, Type] = {
@@ -43,18 +43,18 @@ _FROM: dict[Family, frozenset[Family]] = {
 }
 
 
-def check_cast(value: Expr, to: tree.DataType, place: Span, report: Report) -> Expr:
+def check_cast(value: Expr, to: tree.DataType, span: Span, report: Report) -> Expr:
     """CAST(value AS to)."""
     kind = _target(to, report)
     if kind is None or value.wrong:
-        return wrong(place)
+        return wrong(span)
     if family(value.type) is not Family.NULL and family(value.type) not in _FROM[family(kind)]:
-        report.error("TYPE_MISMATCH", place, f"One cannot cast {describe(value)} to {kind.spark.upper()}.")
-        return wrong(place)
-    result = replace(_converted(value, kind), span=place, type=kind)
+        report.error("TYPE_MISMATCH", span, f"One cannot cast {describe(value)} to {kind.spark.upper()}.")
+        return wrong(span)
+    result = replace(_converted(value, kind), span=span, type=kind)
     length = _numbers(to)
     if kind == STRING and length:
-        return call(Op.LEFT, STRING, place, result, constant(str(length[0]), length[0], INT, place))
+        return call(Op.LEFT, STRING, span, result, constant(str(length[0]), length[0], INT, span))
     return result
 
 
@@ -75,7 +75,9 @@ def _target(to: tree.DataType, report: Report) -> Type | None:
         if 1 <= precision <= 38 and 0 <= scale <= precision:
             return Decimal(precision, scale)
         report.error(
-            "INVALID_ARGUMENT", span(to), "DECIMAL has 1 to 38 digits, and no more of them behind the point."
+            "INVALID_ARGUMENT",
+            span_of(to),
+            "DECIMAL has 1 to 38 digits, and no more of them behind the point.",
         )
         return None
     # What the grammar did not know, it has said.

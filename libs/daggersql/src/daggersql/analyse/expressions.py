@@ -21,7 +21,7 @@ from daggersql.ir.types import BOOLEAN, STRING
 from daggersql.operators import collections
 from daggersql.operators.coercion import condition
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 
 class Analyser:
@@ -47,8 +47,8 @@ class Analyser:
         """The checked expression; something `wrong`, with findings, when it cannot be."""
         rule = _RULES.get(type(node))
         if rule is None:
-            self.report.error("UNSUPPORTED_OPERATION", span(node), "This is not supported here.")
-            return wrong(span(node))
+            self.report.error("UNSUPPORTED_OPERATION", span_of(node), "This is not supported here.")
+            return wrong(span_of(node))
         return rule(node, self)
 
     def condition(self, node: tree.Node, where: str) -> Expr:
@@ -65,8 +65,8 @@ def _name(node: tree.Node, checks: Checks) -> Expr:
     while isinstance(base, tree.Dot):
         field = base.expression
         if not isinstance(field, tree.Identifier):
-            checks.report.error("SYNTAX_ERROR", span(base), "A star stands only in the SELECT list.")
-            return wrong(span(node))
+            checks.report.error("SYNTAX_ERROR", span_of(base), "A star stands only in the SELECT list.")
+            return wrong(span_of(node))
         fields.insert(0, field)
         base = base.this
     if isinstance(base, tree.Column):
@@ -81,20 +81,20 @@ def _name(node: tree.Node, checks: Checks) -> Expr:
 
 def _bare_function(node: tree.Column, checks: Checks) -> Expr | None:
     """CURRENT_TIMESTAMP and its kin, unless a column has that name."""
-    name, place = node.name, span(node)
+    name, span = node.name, span_of(node)
     if node.this.args.get("quoted") or checks.scope.has(node.this):
         return None
     if name.upper() in WITHOUT_BRACKETS or (
         names.FORBIDDEN.fullmatch(name) and not checks.scope.may_have_more
     ):
-        function = find_function(name, place, checks.report)
-        return call_function(function, [], place, checks.report) if function else wrong(place)
+        function = find_function(name, span, checks.report)
+        return call_function(function, [], span, checks.report) if function else wrong(span)
     return None
 
 
 def _element(node: tree.Node, checks: Checks) -> Expr:
     value, index = checks.check(node.this), checks.check(node.expressions[0])
-    return collections.element(value, index, span(node), checks.report)
+    return collections.element(value, index, span_of(node), checks.report)
 
 
 # --- constants, lists and maps --------------------------------------------------------------------------
@@ -102,55 +102,57 @@ def _element(node: tree.Node, checks: Checks) -> Expr:
 
 def _literal(node: tree.Node, checks: Checks) -> Expr:
     if isinstance(node, tree.Literal) and node.is_string:
-        return text_constant(node.name, STRING, span(node))
-    return literals.number(node.name, span(node), checks.report)
+        return text_constant(node.name, STRING, span_of(node))
+    return literals.number(node.name, span_of(node), checks.report)
 
 
 def _interval(node: tree.Node, checks: Checks) -> Expr:
     length = windows.interval(node, checks.report)
-    return wrong(span(node)) if length is None else literals.interval(length, span(node))
+    return wrong(span_of(node)) if length is None else literals.interval(length, span_of(node))
 
 
 def _hexadecimal(node: tree.Node, _: Checks) -> Expr:
-    return literals.hexadecimal(node.name, span(node))
+    return literals.hexadecimal(node.name, span_of(node))
 
 
 def _boolean(node: tree.Node, _: Checks) -> Expr:
-    return constant(str(node.this).upper(), bool(node.this), BOOLEAN, span(node))
+    return constant(str(node.this).upper(), bool(node.this), BOOLEAN, span_of(node))
 
 
 def _null(node: tree.Node, _: Checks) -> Expr:
-    return null(span(node))
+    return null(span_of(node))
 
 
 def _list(node: tree.Node, checks: Checks) -> Expr:
-    return collections.make_list([*map(checks.check, node.expressions)], span(node), checks.report)
+    return collections.make_list([*map(checks.check, node.expressions)], span_of(node), checks.report)
 
 
 def _map(node: tree.Node, checks: Checks) -> Expr:
     keys, values = ([*map(checks.check, node.args[part])] for part in ("keys", "values"))
-    return collections.make_map(keys, values, span(node), checks.report)
+    return collections.make_map(keys, values, span_of(node), checks.report)
 
 
 # --- what stands elsewhere ------------------------------------------------------------------------------
 
 
 def _star(node: tree.Node, checks: Checks) -> Expr:
-    checks.report.error("SYNTAX_ERROR", span(node), "A star stands only in the SELECT list and in COUNT(*).")
-    return wrong(span(node))
+    checks.report.error(
+        "SYNTAX_ERROR", span_of(node), "A star stands only in the SELECT list and in COUNT(*)."
+    )
+    return wrong(span_of(node))
 
 
 def _over(node: tree.Node, checks: Checks) -> Expr:
-    return topn.refuse(span(node), checks.report) if "order" in node.args else wrong(span(node))
+    return topn.refuse(span_of(node), checks.report) if "order" in node.args else wrong(span_of(node))
 
 
 def _subquery(node: tree.Node, checks: Checks) -> Expr:
     checks.report.error(
         "UNSUPPORTED_SUBQUERY",
-        span(node),
+        span_of(node),
         "A query inside an expression is not supported on streams: use a join.",
     )
-    return wrong(span(node))
+    return wrong(span_of(node))
 
 
 _RULES: Final[Mapping[type[tree.Node], Rule]] = {

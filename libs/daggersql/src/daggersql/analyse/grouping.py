@@ -15,7 +15,7 @@ from daggersql.functions import registry
 from daggersql.functions.general import WITHOUT_BRACKETS
 from daggersql.ir.relations import GroupWindow
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import behind, span
+from daggersql.syntax.cursor import behind, span_of
 
 _SHOWN = 60
 """Characters of an expression that a message repeats."""
@@ -48,7 +48,7 @@ def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite |
     if window is None:
         return f"add {tumble()} to GROUP BY"
     text, lacks = window
-    first = span(group.expressions[0])[0]
+    first = span_of(group.expressions[0])[0]
     added = Rewrite((first, first), f"{text}, ")
     return report.together(f"add {text} to GROUP BY", *([lacks] if lacks else []), added)
 
@@ -59,7 +59,7 @@ def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | s
         return f"GROUP BY {tumble()}"
     text, lacks = window
     selected = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
-    keys = dict.fromkeys(report.text[slice(*span(key))] for each in selected for key in _outside(each))
+    keys = dict.fromkeys(report.text[slice(*span_of(key))] for each in selected for key in _outside(each))
     last = select.args.get("where") or (select.args.get("joins") or [select.args["from_"]])[-1]
     group = behind(last, f"GROUP BY {', '.join([text, *keys])}")
     return report.together(f"GROUP BY {text}", *([lacks] if lacks else []), group)
@@ -67,7 +67,7 @@ def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | s
 
 def without_distinct(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
     """The same rows once in each window, in place of DISTINCT."""
-    start, end = span(select.args["distinct"])
+    start, end = span_of(select.args["distinct"])
     word = Rewrite((start, end + 1), "")
     if select.args.get("group") is not None:
         return report.together("leave DISTINCT out", word)
@@ -125,16 +125,16 @@ def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     """Say that the window itself stands in GROUP BY, not a bound of it."""
     window = of_bound(meant(key, select, checks), checks.report)
     group = select.args["group"]
-    index, place = group.expressions.index(key), span(key)
+    index, span = group.expressions.index(key), span_of(key)
     if any(each.name.upper() in KINDS for each in group.expressions):
-        start = span(group.expressions[index - 1])[1] if index else place[0]
-        end = place[1] if index else span(group.expressions[1])[0]
+        start = span_of(group.expressions[index - 1])[1] if index else span[0]
+        end = span[1] if index else span_of(group.expressions[1])[0]
         change = Rewrite((start, end), "", "leave it out")
     else:
-        change = Rewrite(place, window)
+        change = Rewrite(span, window)
     checks.report.error(
         "WINDOW_MISMATCH",
-        place,
+        span,
         f"A bound of a window is no key: its groups have one each. GROUP BY {window}, and select the bound.",
         change,
     )
@@ -172,7 +172,7 @@ def _is_aggregate(node: tree.Node) -> bool:
 
 def _operand(node: tree.Node, report: Report) -> str:
     """The text of an expression as it stands between operators."""
-    text = report.text[slice(*span(node))]
+    text = report.text[slice(*span_of(node))]
     return text if isinstance(node, tree.Column | tree.Dot | tree.Anonymous | tree.Literal) else f"({text})"
 
 

@@ -20,7 +20,7 @@ from daggersql.ir.types import BOOLEAN
 from daggersql.ir.whole import has_session
 from daggersql.limits import MAX_JOIN_BOUND
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import behind, span
+from daggersql.syntax.cursor import behind, span_of
 
 _BOUND = "AND {right}.rowtime BETWEEN {left}.rowtime AND {left}.rowtime + INTERVAL '5' MINUTE"
 _ORDER: dict[type[tree.Node], int] = {tree.GT: 1, tree.GTE: 1, tree.LT: -1, tree.LTE: -1, tree.EQ: 0}
@@ -42,13 +42,13 @@ class JoinChecker:
         self._names = {value.ref.relation for value in self._right.columns.values() if value.ref}
 
     def check(
-        self, join: tree.Node, where: tree.Node | None, left: Relation, right: Relation, place: Span
+        self, join: tree.Node, where: tree.Node | None, left: Relation, right: Relation, span: Span
     ) -> Join | None:
         """The join; None, with findings, when it is none that can be."""
         outer, comma = (join.args.get("kind") or "").startswith("LEFT"), join.args.get("kind") == "COMMA"
         node = where.this if comma and where is not None else join.args.get("on")
         if node is None:
-            self._say_unbounded(place, comma=comma)
+            self._say_unbounded(span, comma=comma)
             return None
         before = self._report.failed
         on = self._analyser.condition(node, "ON")
@@ -61,16 +61,16 @@ class JoinChecker:
             conditions += conjuncts(where.this)
         lower, upper = self._bounds(conditions)
         if lower is None or upper is None:
-            self._say_unbounded(place, comma=comma, on=node if any(map(self._is_key, conditions)) else None)
+            self._say_unbounded(span, comma=comma, on=node if any(map(self._is_key, conditions)) else None)
             return None
         if not any(map(self._is_key, conditions)):
             self._report.error(
-                "UNSUPPORTED_JOIN", place, "A join needs a key that both sides have: ON a.id = b.id AND …."
+                "UNSUPPORTED_JOIN", span, "A join needs a key that both sides have: ON a.id = b.id AND …."
             )
             return None
         if max(abs(lower), abs(upper)) > MAX_JOIN_BOUND:
             self._report.error(
-                "INTERVAL_TOO_LONG", span(node), f"A join reaches at most {MAX_JOIN_BOUND.days} days."
+                "INTERVAL_TOO_LONG", span_of(node), f"A join reaches at most {MAX_JOIN_BOUND.days} days."
             )
             return None
         if isinstance(left, Picked):
@@ -81,7 +81,7 @@ class JoinChecker:
         if not outer and where is not None and (has_session(left) or has_session(right)):
             on = self._with_where(on, conjuncts(where.this))
         joined = Join(left, right, on, outer, lower, upper, self._alone(right, lower))
-        object_to_join(joined, place, self._report)
+        object_to_join(joined, span, self._report)
         return joined
 
     def _with_where(self, on: Expr, conditions: Iterator[tree.Node]) -> Expr:
@@ -96,14 +96,14 @@ class JoinChecker:
         before = max(reach.furthest(right) - lower, timedelta())
         return Alone(_first(self._partners), _first(self._times), before)
 
-    def _say_unbounded(self, place: Span, *, comma: bool, on: tree.Node | None = None) -> None:
+    def _say_unbounded(self, span: Span, *, comma: bool, on: tree.Node | None = None) -> None:
         """`on`: the condition, where it lacks nothing but the bound."""
         left = self._scope.sources[0].alias or "a"
         bound = _BOUND.format(left=left, right=self._right.alias or "b")
         if comma:
             self._report.error(
                 "UNSUPPORTED_JOIN",
-                place,
+                span,
                 f"Join streams with JOIN … ON a key {bound}.",
                 f"JOIN … ON … {bound}",
             )
@@ -112,7 +112,7 @@ class JoinChecker:
         whole = on is not None and timed and not isinstance(on, tree.Or)
         self._report.error(
             "UNBOUNDED_STATE",
-            place,
+            span,
             f"A join without a bound in time remembers every row for ever: add {bound}.",
             behind(on, bound) if on is not None and whole else bound,
         )

@@ -13,60 +13,60 @@ from daggersql.ir.types import BIGINT, DATE, DOUBLE, INT, INTERVAL, STRING, TIME
 _MAX_DIGITS = 38
 
 
-def number(text: str, place: Span, report: Report) -> Expr:
+def number(text: str, span: Span, report: Report) -> Expr:
     """A number: INT or BIGINT when whole, DECIMAL with a point, DOUBLE with an exponent, as in Flink."""
     if "e" in text.lower():
         value = float(text)
         if not math.isinf(value):
-            return constant(text, value, DOUBLE, place)
+            return constant(text, value, DOUBLE, span)
     elif "." in text:
         exact = Exact(text)
         scale = len(text.partition(".")[2])
         precision = max(len(text.replace(".", "").lstrip("0")), scale, 1)
         if precision <= _MAX_DIGITS:
-            return constant(text, float(exact), Decimal(precision, scale), place)
+            return constant(text, float(exact), Decimal(precision, scale), span)
     elif len(text) <= _MAX_DIGITS:
         whole = int(text)
         if whole < 2**31:
-            return constant(str(whole), whole, INT, place)
+            return constant(str(whole), whole, INT, span)
         if whole < 2**63:
-            return constant(str(whole), whole, BIGINT, place)
-        return constant(str(whole), whole, Decimal(len(str(whole)), 0), place)
+            return constant(str(whole), whole, BIGINT, span)
+        return constant(str(whole), whole, Decimal(len(str(whole)), 0), span)
     report.error(
-        "INVALID_ARGUMENT", place, f"This number is too large, or has more than {_MAX_DIGITS} digits."
+        "INVALID_ARGUMENT", span, f"This number is too large, or has more than {_MAX_DIGITS} digits."
     )
-    return wrong(place)
+    return wrong(span)
 
 
-def of_type(kind: str, text: str, place: Span, report: Report) -> Expr:
+def of_type(kind: str, text: str, span: Span, report: Report) -> Expr:
     """DATE '2024-02-29' and TIMESTAMP '2024-02-29 12:00:00', which is UTC."""
     try:
         if kind == "DATE" and len(text) == 10:
-            return constant(str(date.fromisoformat(text)), text, DATE, place)
+            return constant(str(date.fromisoformat(text)), text, DATE, span)
         if (
             kind == "TIMESTAMP"
             and len(text) >= 19
             and (moment := datetime.fromisoformat(text)).tzinfo is None
         ):
-            return constant(str(moment), text, TIMESTAMP, place)
+            return constant(str(moment), text, TIMESTAMP, span)
         # A time of day without a date is text here: no sink of ours has a type for it.
         if kind == "TIME" and len(text) >= 8:
-            return text_constant(time.fromisoformat(text).isoformat(), STRING, place)
+            return text_constant(time.fromisoformat(text).isoformat(), STRING, span)
     except ValueError:
         pass
     example = {
         "DATE": "DATE '2024-02-29'", "TIMESTAMP": "TIMESTAMP '2024-02-29 12:00:00'",
         "TIME": "TIME '12:00:00'",
     }[kind]  # fmt: skip
-    report.error("INVALID_ARGUMENT", place, f"This is not a {kind.lower()}: write {example}.", example)
-    return wrong(place)
+    report.error("INVALID_ARGUMENT", span, f"This is not a {kind.lower()}: write {example}.", example)
+    return wrong(span)
 
 
-def interval(length: timedelta, place: Span) -> Expr:
+def interval(length: timedelta, span: Span) -> Expr:
     """A span of time of fixed length."""
-    return constant(str(length // timedelta(microseconds=1)), length, INTERVAL, place)
+    return constant(str(length // timedelta(microseconds=1)), length, INTERVAL, span)
 
 
-def hexadecimal(text: str, place: Span) -> Expr:
+def hexadecimal(text: str, span: Span) -> Expr:
     """X'4142': bytes."""
-    return bytes_constant(text, place)
+    return bytes_constant(text, span)

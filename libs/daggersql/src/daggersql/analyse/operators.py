@@ -14,7 +14,7 @@ from daggersql.ir.types import BOOLEAN
 from daggersql.operators import arithmetic, comparisons
 from daggersql.operators.coercion import choose
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 _SIGNS: dict[type[tree.Node], str] = {
     tree.Add: "+",
@@ -30,21 +30,21 @@ _COMPARISONS: dict[type[tree.Node], str] = {
 
 
 def _negate(node: tree.Node, checks: Checks) -> Expr:
-    return arithmetic.negate(checks.check(node.this), span(node), checks.report)
+    return arithmetic.negate(checks.check(node.this), span_of(node), checks.report)
 
 
 def _arithmetic(node: tree.Node, checks: Checks) -> Expr:
     left, right = checks.check(node.this), checks.check(node.expression)
     if isinstance(node, tree.DPipe):
-        return arithmetic.join_text(left, right, span(node), checks.report)
+        return arithmetic.join_text(left, right, span_of(node), checks.report)
     if isinstance(node, tree.Div):
         arithmetic.warn_of_whole(left, right, checks.report)
-    return arithmetic.arithmetic(_SIGNS[type(node)], left, right, span(node), checks.report)
+    return arithmetic.arithmetic(_SIGNS[type(node)], left, right, span_of(node), checks.report)
 
 
 def _comparison(node: tree.Node, checks: Checks) -> Expr:
     left, right = _sides(node.this, node.expression, checks)
-    return comparisons.compare(_COMPARISONS[type(node)], left, right, span(node), checks.report)
+    return comparisons.compare(_COMPARISONS[type(node)], left, right, span_of(node), checks.report)
 
 
 def _sides(left: tree.Node, right: tree.Node, checks: Checks) -> tuple[Expr, Expr]:
@@ -59,26 +59,26 @@ def _sides(left: tree.Node, right: tree.Node, checks: Checks) -> tuple[Expr, Exp
 def _beside(value: Expr, node: tree.Node, checks: Checks) -> Expr:
     """What a value is compared with."""
     if isinstance(node, tree.Column) and checks.scope.is_value(node.this, value):
-        return wrong(span(node))
+        return wrong(span_of(node))
     return checks.check(node)
 
 
 def _not(node: tree.Node, checks: Checks) -> Expr:
-    return call(Op.NOT, BOOLEAN, span(node), checks.condition(node.this, "NOT"))
+    return call(Op.NOT, BOOLEAN, span_of(node), checks.condition(node.this, "NOT"))
 
 
 def _junction(node: tree.Node, checks: Checks) -> Expr:
     op, word = (Op.AND, "AND") if isinstance(node, tree.And) else (Op.OR, "OR")
     left, right = checks.condition(node.this, word), checks.condition(node.expression, word)
-    return call(op, BOOLEAN, span(node), left, right)
+    return call(op, BOOLEAN, span_of(node), left, right)
 
 
 def _is(node: tree.Node, checks: Checks) -> Expr:
     right = node.expression
     if isinstance(right, tree.Null):
-        return call(Op.IS_NULL, BOOLEAN, span(node), checks.check(node.this))
+        return call(Op.IS_NULL, BOOLEAN, span_of(node), checks.check(node.this))
     op, word = (Op.IS_TRUE, "TRUE") if right.this else (Op.IS_FALSE, "FALSE")
-    return call(op, BOOLEAN, span(node), checks.condition(node.this, f"IS {word}"))
+    return call(op, BOOLEAN, span_of(node), checks.condition(node.this, f"IS {word}"))
 
 
 def _in(node: tree.Node, checks: Checks) -> Expr:
@@ -91,20 +91,20 @@ def _in(node: tree.Node, checks: Checks) -> Expr:
         sides = (
             None
             if value.wrong or choice.wrong
-            else comparisons.comparable(value, choice, span(node), checks.report)
+            else comparisons.comparable(value, choice, span_of(node), checks.report)
         )
         if sides is not None:
             choices.append(sides[1])
     if not choices:
-        return call(Op.NULL, BOOLEAN, span(node))
-    return call(Op.IN, BOOLEAN, span(node), value, *choices)
+        return call(Op.NULL, BOOLEAN, span_of(node))
+    return call(Op.IN, BOOLEAN, span_of(node), value, *choices)
 
 
 def _between(node: tree.Node, checks: Checks) -> Expr:
     value = checks.check(node.this)
-    low = comparisons.compare(">=", value, checks.check(node.args["low"]), span(node), checks.report)
-    high = comparisons.compare("<=", value, checks.check(node.args["high"]), span(node), checks.report)
-    return call(Op.AND, BOOLEAN, span(node), low, high)
+    low = comparisons.compare(">=", value, checks.check(node.args["low"]), span_of(node), checks.report)
+    high = comparisons.compare("<=", value, checks.check(node.args["high"]), span_of(node), checks.report)
+    return call(Op.AND, BOOLEAN, span_of(node), low, high)
 
 
 def _like(node: tree.Node, checks: Checks) -> Expr:
@@ -112,7 +112,7 @@ def _like(node: tree.Node, checks: Checks) -> Expr:
     like = node.this if isinstance(node, tree.Escape) else node
     value, pattern = checks.check(like.this), checks.check(like.expression)
     compare = similar if isinstance(like, tree.SimilarTo) else comparisons.like
-    return compare(value, pattern, escape, span(node), checks.report)
+    return compare(value, pattern, escape, span_of(node), checks.report)
 
 
 def _case(node: tree.Node, checks: Checks) -> Expr:
@@ -129,14 +129,14 @@ def _case(node: tree.Node, checks: Checks) -> Expr:
         values.append(checks.check(node.args["default"]))
     chosen = choose(values, checks.report)
     if chosen is None:
-        return wrong(span(node))
-    return call(Op.CASE, chosen[0], span(node), *conditions, *chosen[1])
+        return wrong(span_of(node))
+    return call(Op.CASE, chosen[0], span_of(node), *conditions, *chosen[1])
 
 
 def _cast(node: tree.Node, checks: Checks) -> Expr:
     if node.args.get("default"):
-        return literals.of_type(node.args["to"].this.name, node.name, span(node), checks.report)
-    return casts.check_cast(checks.check(node.this), node.args["to"], span(node), checks.report)
+        return literals.of_type(node.args["to"].this.name, node.name, span_of(node), checks.report)
+    return casts.check_cast(checks.check(node.this), node.args["to"], span_of(node), checks.report)
 
 
 RULES: Final[Mapping[type[tree.Node], Rule]] = {

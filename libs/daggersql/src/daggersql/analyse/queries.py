@@ -28,7 +28,7 @@ from daggersql.ir.walk import all_expressions, carried, identity
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import more_names, span
+from daggersql.syntax.cursor import more_names, span_of
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class QueryChecker:
         for each in own.values():
             if not each.used:
                 name = each.node.args["alias"].this
-                self._report.warn("UNUSED_TABLE", span(name), f"Nothing reads {name.name}.")
+                self._report.warn("UNUSED_TABLE", span_of(name), f"Nothing reads {name.name}.")
         return checked
 
     def _one(self, node: tree.Node, named: Mapping[str, _Named], around: tree.Select | None) -> Select | None:
@@ -123,17 +123,17 @@ class QueryChecker:
         return unite(branches, self._names.fresh("q"), self._report)
 
     def _refuse_set_operation(self, node: tree.Node) -> None:
-        place = node.meta["operator"]
+        span = node.meta["operator"]
         if isinstance(node, tree.Union) and node.args["distinct"]:
             self._report.error(
                 "UNBOUNDED_STATE",
-                place,
+                span,
                 "UNION remembers every row for ever: use UNION ALL.",
-                instead(place, "UNION ALL"),
+                instead(span, "UNION ALL"),
             )
         elif not isinstance(node, tree.Union):
             self._report.error(
-                "UNSUPPORTED_SET_OPERATION", place, "Only UNION ALL can be: a stream has no end."
+                "UNSUPPORTED_SET_OPERATION", span, "Only UNION ALL can be: a stream has no end."
             )
 
     # --- WITH -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class QueryChecker:
             if alias.name in named:
                 self._report.error(
                     "DUPLICATE_TABLE",
-                    span(alias.this),
+                    span_of(alias.this),
                     f"WITH has {alias.name} twice: choose another.",
                 )
                 continue
@@ -191,7 +191,7 @@ class QueryChecker:
             given = ", ".join(output.name or "?" for output in query.outputs)
             self._report.error(
                 "COLUMN_COUNT_MISMATCH",
-                span(renamed[0]),
+                span_of(renamed[0]),
                 f"The query has {len(query.outputs)} columns, here are {len(renamed)} names.",
                 more_names(renamed, [output.name or "value" for output in query.outputs], given),
             )

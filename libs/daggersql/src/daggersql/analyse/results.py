@@ -38,19 +38,19 @@ def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relati
         )
 
 
-def object_to_join(join: Join, place: Span, report: Report) -> None:
+def object_to_join(join: Join, span: Span, report: Report) -> None:
     """Say of a join what it may not go by."""
     if mixed(join.left) or mixed(join.right):
         report.object_to(
             "UNSUPPORTED_JOIN",
-            place,
+            span,
             f"Groups by results of sessions cannot be joined: {_BY_KEYS}. Group by the sessions' keys.",
         )
     elif join.outer and (made_of(join.on, of(join.right)) or lacks(join.right)):
         report.object_to(
             "UNSUPPORTED_JOIN",
-            place,
+            span,
             f"Whether a row has no partner cannot go by results of sessions: {_BY_KEYS}. Join by"
             " keys and times of the sessions, or use JOIN.",
-            instead(place, "JOIN"),
+            instead(span, "JOIN"),
         )

@@ -28,7 +28,7 @@ from daggersql.limits import Budget
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span, written
+from daggersql.syntax.cursor import span_of, written
 
 # Suggestions look this deep into messages; a schema may be recursive, and large.
 _DEPTH, _MOST = 3, 2_000
@@ -111,7 +111,7 @@ class Scope:
 
     def column(self, parts: Sequence[tree.Identifier]) -> Expr:
         """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
-        first, place = parts[0].name, (span(parts[0])[0], span(parts[-1])[1])
+        first, span = parts[0].name, (span_of(parts[0])[0], span_of(parts[-1])[1])
         qualified = [source for source in self.sources if source.alias == first] if len(parts) > 1 else []
         if qualified:
             sources, fields, name = qualified, parts[2:], parts[1]
@@ -122,18 +122,18 @@ class Scope:
             choices = ", ".join(f"{source.alias}.{name.name}" for source, _ in owners)
             self.report.error(
                 "AMBIGUOUS_COLUMN",
-                span(name),
+                span_of(name),
                 f"{name.name} may be any of {choices}: name the table.",
                 choices,
             )
-            return wrong(place)
+            return wrong(span)
         if not owners:
             if not any(source.unknown for source in sources):
                 self._unknown(parts, name, qualified)
-            return wrong(place)
+            return wrong(span)
         column = owners[0][1]
-        self.budget.spend(column.size, place)
-        value = replace(column, span=(place[0], span(name)[1]))
+        self.budget.spend(column.size, span)
+        value = replace(column, span=(span[0], span_of(name)[1]))
         for each in fields:
             value = self.field(value, each)
         return value
@@ -160,20 +160,20 @@ class Scope:
             return False
         shown = other.read[1] if other.read else "The enum"
         text = f"There is no column {name.name}. {shown} has the value {meant}{hint(quoted(meant))}"
-        self.report.error("UNKNOWN_COLUMN", span(name), text, instead(span(name), quoted(meant)))
+        self.report.error("UNKNOWN_COLUMN", span_of(name), text, instead(span_of(name), quoted(meant)))
         return True
 
     def field(self, value: Expr, name: tree.Identifier) -> Expr:
         """A field of a message, a Timestamp or a Duration."""
-        place = (value.span[0], span(name)[1])
+        span = (value.span[0], span_of(name)[1])
         if value.wrong:
-            return wrong(place)
+            return wrong(span)
         kind = value.type
         if (kind, name.name) in TIME_FIELDS:
             op, result = TIME_FIELDS[kind, name.name]
-            return call(op, result, place, value)
+            return call(op, result, span, value)
         if name.name == "value" and (inside := held(kind)) is not None:
-            return replace(value, type=inside, span=place)
+            return replace(value, type=inside, span=span)
         known = (
             list(kind.fields())
             if isinstance(kind, Message | Struct)
@@ -182,18 +182,18 @@ class Scope:
         if isinstance(kind, Message | Struct) and (below := kind.fields().get(name.name)) is not None:
             read = (value.read[0], f"{value.read[1]}.{name.name}") if value.read else None
             if value.ref is not None:
-                return column(value.ref.below(name.name), below, place, read)
-            return Expr(Op.FIELD, below, place, (value,), name=name.name, read=read)
+                return column(value.ref.below(name.name), below, span, read)
+            return Expr(Op.FIELD, below, span, (value,), name=name.name, read=read)
         self._unknown_field(value, name, known)
-        return wrong(place)
+        return wrong(span)
 
-    def stars(self, alias: tree.Identifier | None, place: Span) -> list[tuple[str, Expr]]:
+    def stars(self, alias: tree.Identifier | None, span: Span) -> list[tuple[str, Expr]]:
         """The columns that * stands for, with their names: never the metadata."""
         sources = [each for each in self.sources if alias is None or each.alias == alias.name]
         if alias is not None and not sources:
             self._unknown_table(alias)
         return [
-            (name, replace(column, span=place))
+            (name, replace(column, span=span))
             for source in sources
             for name, column in source.columns.items()
             if name not in METADATA
@@ -228,7 +228,9 @@ class Scope:
         if unknown.name == "rowtime" and self._say_timeless(unknown):
             return
         if unknown is parts[0] and (given := self.given.get(unknown.name)) is not None:
-            self.report.error("UNKNOWN_COLUMN", span(unknown), given.why, instead(span(unknown), given.text))
+            self.report.error(
+                "UNKNOWN_COLUMN", span_of(unknown), given.why, instead(span_of(unknown), given.text)
+            )
             return
         suggestion = self.report.nearest(unknown.name, known) or self._nested(unknown.name, sources)
         elsewhere = [
@@ -240,9 +242,9 @@ class Scope:
         otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
         self.report.error(
             "UNKNOWN_COLUMN",
-            span(unknown),
+            span_of(unknown),
             f"There is no column {unknown.name} in {names}{hint(suggestion, otherwise)}",
-            instead(span(unknown), suggestion and written(suggestion)),
+            instead(span_of(unknown), suggestion and written(suggestion)),
         )
 
     def _say_timeless(self, name: tree.Identifier) -> bool:
@@ -251,7 +253,7 @@ class Scope:
         if missing is not None:
             self.report.error(
                 "UNKNOWN_COLUMN",
-                span(name),
+                span_of(name),
                 f"The sub-query has no event time: add {missing.column} to its columns.",
                 missing.rewrite,
             )
@@ -262,9 +264,9 @@ class Scope:
         suggestion = self.report.nearest(name.name, aliases) or (aliases[0] if aliases else None)
         self.report.error(
             "UNKNOWN_TABLE",
-            span(name),
+            span_of(name),
             f"No table of FROM is called {name.name}{hint(suggestion)}",
-            instead(span(name), suggestion and written(suggestion)),
+            instead(span_of(name), suggestion and written(suggestion)),
         )
 
     def _unknown_field(self, value: Expr, name: tree.Identifier, known: Sequence[str]) -> None:
@@ -281,9 +283,9 @@ class Scope:
         suggestion = self.report.nearest(name.name, known)
         self.report.error(
             "UNKNOWN_FIELD",
-            span(name),
+            span_of(name),
             f"{shown} has no field {name.name}{why}{hint(suggestion, '')}",
-            instead(span(name), suggestion),
+            instead(span_of(name), suggestion),
         )
 
     def _nested(self, name: str, sources: Sequence[Source]) -> str | None:

@@ -18,7 +18,7 @@ from daggersql.ir.relations import GroupWindow, Output, Select, group_column
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 
 class SelectChecker:
@@ -53,7 +53,7 @@ class SelectChecker:
         if node.args.get("distinct") is not None:
             report.error(
                 "UNBOUNDED_STATE",
-                span(node.args["distinct"]),
+                span_of(node.args["distinct"]),
                 "DISTINCT would remember every row for ever: group by a window instead.",
                 grouping.without_distinct(node, lacking, report),
             )
@@ -91,7 +91,7 @@ class SelectChecker:
                 if seen_window:
                     self._report.error(
                         "MULTIPLE_WINDOWS",
-                        span(each),
+                        span_of(each),
                         "A query groups by one window: group once more around it.",
                     )
                     continue
@@ -112,7 +112,7 @@ class SelectChecker:
             change = grouping.with_window(clause, lacking, self._report)
             words = change.words if isinstance(change, Rewrite) else change
             self._report.error(
-                "UNBOUNDED_STATE", span(clause), f"Groups without a window never end: {words}.", change
+                "UNBOUNDED_STATE", span_of(clause), f"Groups without a window never end: {words}.", change
             )
         return (read[0] if read else None), keys
 
@@ -142,22 +142,22 @@ class SelectChecker:
                 continue
             alias = each.args["alias"] if isinstance(each, tree.Alias) else None
             value = analyser.check(each.this if alias else each)
-            place = span(alias) if alias else value.span
+            span = span_of(alias) if alias else value.span
             is_key = alias is not None and grouping.is_key(each, node, analyser)
             name = alias.name if alias else _own_name(each)
-            outputs.append(Output(name, value, place, is_key=is_key))
+            outputs.append(Output(name, value, span, is_key=is_key))
         return outputs
 
     def _star(self, select: tree.Select, node: tree.Node, analyser: Analyser) -> list[Output]:
-        place = span(node)
+        span = span_of(node)
         if select.args.get("group") is not None:
             self._report.error(
-                "NOT_GROUPED", place, "With GROUP BY, list the columns to select: keys and aggregates."
+                "NOT_GROUPED", span, "With GROUP BY, list the columns to select: keys and aggregates."
             )
             return []
         alias = node.this.this if isinstance(node, tree.Dot) and isinstance(node.this, tree.Column) else None
-        columns = analyser.scope.stars(alias, place)
-        return [Output(name, value, place, star=True) for name, value in columns]
+        columns = analyser.scope.stars(alias, span)
+        return [Output(name, value, span, star=True) for name, value in columns]
 
     # --- grouping --------------------------------------------------------------------------------------
 
@@ -166,14 +166,14 @@ class SelectChecker:
         inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
         if node.args.get("group") is None:
             if inner or select.having is not None:
-                place: Span = inner.span if inner else span(node.args["having"])
+                span: Span = inner.span if inner else span_of(node.args["having"])
                 change = group_by()
                 words = change.words if isinstance(change, Rewrite) else change
                 self._report.error(
-                    "UNBOUNDED_STATE", place, f"An aggregate needs a window to end: add {words}.", change
+                    "UNBOUNDED_STATE", span, f"An aggregate needs a window to end: add {words}.", change
                 )
             return
-        groups = _Groups(select, span(node.args["group"])[1], self._report, self._spelling)
+        groups = _Groups(select, span_of(node.args["group"])[1], self._report, self._spelling)
         select.outputs = [replace(each, value=groups.over(each.value, "SELECT")) for each in select.outputs]
         if select.having is not None:
             select.having = groups.over(select.having, "HAVING")

@@ -12,9 +12,9 @@ from daggersql.ir.types import BOOLEAN, STRING
 from daggersql.operators.coercion import describe
 
 
-def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
+def similar(value: Expr, pattern: Expr, escape: Expr | None, span: Span, report: Report) -> Expr:
     """`SIMILAR TO`: a pattern for the whole text."""
-    answer = call(Op.NULL, BOOLEAN, place)
+    answer = call(Op.NULL, BOOLEAN, span)
     if value.wrong or pattern.wrong or (escape is not None and escape.wrong):
         return answer
     if not fits(value.type, Family.TEXT):
@@ -33,4 +33,4 @@ def similar(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report
         report.error("INVALID_REGEX", pattern.span, str(wrong))
         return answer
     object_to_pattern(regex, pattern.span, report)
-    return call(Op.MATCHES, BOOLEAN, place, value, text_constant(regex, STRING, pattern.span))
+    return call(Op.MATCHES, BOOLEAN, span, value, text_constant(regex, STRING, pattern.span))

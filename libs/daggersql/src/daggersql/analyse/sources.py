@@ -22,7 +22,7 @@ from daggersql.ir.walk import METADATA, tables
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import behind, more_names, span, written
+from daggersql.syntax.cursor import behind, more_names, span_of, written
 
 _INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
 
@@ -59,10 +59,10 @@ class FromChecker:
         """The clause; None, with findings, when there is nothing to go on with."""
         clause = select.args.get("from_")
         if clause is None:
-            place = span(select.expressions[0])
+            span = span_of(select.expressions[0])
             only = f"FROM {written(self._tables[0].name)}" if len(self._tables) == 1 else None
             rewrite = behind(select.expressions[-1], only) if only else "FROM"
-            self._report.error("NO_STREAM", place, "The query reads no stream: add FROM.", rewrite)
+            self._report.error("NO_STREAM", span, "The query reads no stream: add FROM.", rewrite)
             return None
         nodes = [clause.this, *(join.this for join in select.args.get("joins") or ())]
         if not apart(nodes, self._report):
@@ -79,7 +79,7 @@ class FromChecker:
     # --- one source ------------------------------------------------------------------------------------
 
     def _source(self, node: tree.Node) -> Source | None:
-        place, alias, report = span(node), node.args.get("alias"), self._report
+        span, alias, report = span_of(node), node.args.get("alias"), self._report
         given = self._source_of(node)
         if given is not False:
             return given if isinstance(given, Source) else None
@@ -87,15 +87,15 @@ class FromChecker:
             return self._window_table(node)
         if isinstance(node, tree.Lateral | tree.Unnest):
             report.error(
-                "UNSUPPORTED_JOIN", place, "Rows are unfolded beside a stream: FROM stream, LATERAL TABLE(…)."
+                "UNSUPPORTED_JOIN", span, "Rows are unfolded beside a stream: FROM stream, LATERAL TABLE(…)."
             )
             return None
         if not isinstance(node, tree.Table):
-            if find_function(node.name, place, report) is not None:
-                report.error("UNSUPPORTED_FUNCTION", place, f"{node.name} does not give rows to read.")
+            if find_function(node.name, span, report) is not None:
+                report.error("UNSUPPORTED_FUNCTION", span, f"{node.name} does not give rows to read.")
             return None
         if alias is not None and alias.args.get("columns"):
-            report.error("UNSUPPORTED_CLAUSE", place, "Columns of a stream keep their names.")
+            report.error("UNSUPPORTED_CLAUSE", span, "Columns of a stream keep their names.")
         parts = node.meta["parts"]
         if len(parts) == 1 and parts[0].name in report.environment.unknown:
             name = parts[0].name
@@ -114,7 +114,9 @@ class FromChecker:
         analyser = Analyser(Scope([below], self._report, self._tables, self._budget), self._report)
         if function.name.upper() not in windows.KINDS:
             self._report.error(
-                "UNSUPPORTED_WINDOW", span(function), f"{function.name} is not supported: use TUMBLE or HOP."
+                "UNSUPPORTED_WINDOW",
+                span_of(function),
+                f"{function.name} is not supported: use TUMBLE or HOP.",
             )
             return None
         times = tree.Anonymous(this=function.this, expressions=function.expressions[1:])
@@ -134,16 +136,16 @@ class FromChecker:
     def _join(self, left: From | None, join: tree.Node, select: tree.Select) -> From | None:
         kind, node, operator = join.args.get("kind") or "", join.this, join.meta["operator"]
         unfolds = isinstance(node, tree.Unnest | tree.Lateral)
-        place: Span = operator if kind == "COMMA" else (span(join)[0], operator[1])
+        span: Span = operator if kind == "COMMA" else (span_of(join)[0], operator[1])
         right = None if unfolds else self._source(node)
         if kind not in _INNER | _LEFT or join.args.get("using"):
             what = "USING: write ON" if kind in _INNER | _LEFT else f"{kind} JOIN: use JOIN or LEFT JOIN"
-            self._report.error("UNSUPPORTED_JOIN", place, f"A stream cannot have {what}.")
+            self._report.error("UNSUPPORTED_JOIN", span, f"A stream cannot have {what}.")
             return None
         if kind == "CROSS" and not unfolds:
             self._report.error(
                 "UNSUPPORTED_JOIN",
-                place,
+                span,
                 "Every row with every row has no end: use JOIN … ON a key and a time.",
             )
             return None
@@ -155,7 +157,7 @@ class FromChecker:
             return None
         if any(source.window for source in (*left.sources, right)):
             self._report.error(
-                "UNSUPPORTED_JOIN", place, "Join the streams first, and group the rows by a window then."
+                "UNSUPPORTED_JOIN", span, "Join the streams first, and group the rows by a window then."
             )
             return None
         if isinstance(left.relation, Unnest | Join):
@@ -166,7 +168,7 @@ class FromChecker:
         checker = JoinChecker(
             Scope((*left.sources, right), self._report, self._tables, self._budget), self._report
         )
-        relation = checker.check(join, select.args.get("where"), left.relation, right.relation, place)
+        relation = checker.check(join, select.args.get("where"), left.relation, right.relation, span)
         if relation is None:
             return None
         return From((*left.sources, right), relation, both(left.where, right.where))
@@ -209,13 +211,15 @@ class FromChecker:
         if on is not None and not (isinstance(on, tree.Boolean) and on.this):
             report.error(
                 "UNSUPPORTED_JOIN",
-                span(on),
+                span_of(on),
                 "Unfolded rows belong to their record: write ON TRUE.",
-                instead(span(on), "TRUE"),
+                instead(span_of(on), "TRUE"),
             )
             return None
         if outer and on is None:
-            report.error("SYNTAX_ERROR", span(node), "LEFT JOIN needs ON TRUE here.", behind(join, "ON TRUE"))
+            report.error(
+                "SYNTAX_ERROR", span_of(node), "LEFT JOIN needs ON TRUE here.", behind(join, "ON TRUE")
+            )
             return None
         analyser = Analyser(Scope(left.sources, report, self._tables, self._budget), report)
         if isinstance(node, tree.Lateral):
@@ -249,7 +253,9 @@ class FromChecker:
         function = registry.find(node.name)
         if function is not None and function.rows is None:
             self._report.error(
-                "UNSUPPORTED_FUNCTION", span(node), f"{node.name} gives a value, not rows: call it in SELECT."
+                "UNSUPPORTED_FUNCTION",
+                span_of(node),
+                f"{node.name} gives a value, not rows: call it in SELECT.",
             )
             return None, None
         value = check_rows(node, analyser)
@@ -281,7 +287,7 @@ class FromChecker:
             given = ", ".join("value" if name == "EXPR$0" else name for name in columns)
             self._report.error(
                 "COLUMN_COUNT_MISMATCH",
-                (span(alias.this)[0], span(names[-1])[1]),
+                (span_of(alias.this)[0], span_of(names[-1])[1]),
                 f"An element has {len(columns)} columns ({given}), here are {len(names)} names.",
                 more_names(names, given.split(", "), given),
             )
@@ -289,7 +295,7 @@ class FromChecker:
         for index, name in enumerate(names):
             if name.name in {before.name for before in names[:index]}:
                 message = f"Two columns are called {name.name}."
-                self._report.object_to("DUPLICATE_COLUMN", span(name), message)
+                self._report.object_to("DUPLICATE_COLUMN", span_of(name), message)
         return {name.name: value for name, value in zip(names, columns.values(), strict=True)}
 
 

@@ -8,7 +8,7 @@ from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span, written
+from daggersql.syntax.cursor import span_of, written
 
 _FORMATS = {
     "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
@@ -26,7 +26,7 @@ def apart(nodes: Sequence[tree.Node], report: Report) -> bool:
             fine = False
             report.error(
                 "DUPLICATE_TABLE",
-                span(node),
+                span_of(node),
                 f"FROM has {name} twice: give one another name.",
                 f"{name}_2",
             )
@@ -46,10 +46,10 @@ def name_of(node: tree.Node) -> str:
 
 def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
     """The stream of that name; None, with a finding, when there is none."""
-    place: Span = (span(parts[0])[0], span(parts[-1])[1])
+    span: Span = (span_of(parts[0])[0], span_of(parts[-1])[1])
     name = ".".join(part.name for part in parts)
     if len(parts) > 1 and (parts[0].name.lower() in _FORMATS or "/" in parts[-1].name):
-        report.error("FORBIDDEN_SOURCE", place, "Files and other data sources cannot be read: name a stream.")
+        report.error("FORBIDDEN_SOURCE", span, "Files and other data sources cannot be read: name a stream.")
         return None
     stream = next((table for table in tables if len(parts) == 1 and table.name == name), None)
     if stream is None:
@@ -57,8 +57,8 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
         suggestion = report.nearest(name, known)
         report.error(
             "UNKNOWN_TABLE",
-            place,
+            span,
             f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(known)}."),
-            instead(place, suggestion and written(suggestion)),
+            instead(span, suggestion and written(suggestion)),
         )
     return stream

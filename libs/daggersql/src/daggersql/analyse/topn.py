@@ -35,7 +35,7 @@ from daggersql.ir.types import (
 from daggersql.limits import MAX_TOP
 from daggersql.plan import Window
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 ROWS = "top"
 """The column of the groups that is the list of their first rows."""
@@ -56,7 +56,7 @@ class Numbering:
     over: tree.Window
     name: str
     """Of the number; empty without one."""
-    place: Span
+    span: Span
     """Where the constant stands."""
 
 
@@ -67,22 +67,22 @@ def numbering(node: tree.Node) -> Numbering | None:
     for index, each in enumerate(node.expressions):
         over = each.this if isinstance(each, tree.Alias) else each
         if isinstance(over, tree.Window) and "order" in over.args:
-            place = tree.Literal.number("1")
-            place.meta.update(over.meta)
+            span = tree.Literal.number("1")
+            span.meta.update(over.meta)
             alias = each.args["alias"] if isinstance(each, tree.Alias) else None
-            stands = tree.Alias(this=place, alias=alias) if alias else place
+            stands = tree.Alias(this=span, alias=alias) if alias else span
             stands.meta.update(each.meta)
             plain = tree.Select(**node.args)
             plain.meta.update(node.meta)
             plain.set("expressions", [*node.expressions[:index], stands, *node.expressions[index + 1 :]])
-            return Numbering(plain, over, alias.name if alias else "", span(over))
+            return Numbering(plain, over, alias.name if alias else "", span_of(over))
     return None
 
 
-def refuse(place: Span, report: Report) -> Expr:
+def refuse(span: Span, report: Report) -> Expr:
     """Say of a number that nothing bounds how it is done."""
-    report.error("UNSUPPORTED_OVER", place, f"Rows are numbered for a Top-N only: {_RECIPE}")
-    return wrong(place)
+    report.error("UNSUPPORTED_OVER", span, f"Rows are numbered for a Top-N only: {_RECIPE}")
+    return wrong(span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,16 @@ class Top:
 
 def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, report: Report) -> Top | None:
     """The groups of a numbering: `select` is what it is over, `keep` how many rows; None, with findings."""
-    place = span(numbering.over)
+    span = span_of(numbering.over)
     if select.window is not None or select.grouped:
-        report.error("UNSUPPORTED_OVER", place, f"Group in a sub-query of its own: {_RECIPE}")
+        report.error("UNSUPPORTED_OVER", span, f"Group in a sub-query of its own: {_RECIPE}")
         return None
     if not numbering.name or keep is None:
-        refuse(place, report)
+        refuse(span, report)
         return None
     if not 1 <= keep <= MAX_TOP:
         report.error(
-            "UNSUPPORTED_OVER", place, f"A Top-N keeps 1 to {MAX_TOP:,} rows of each group, not {keep:,}."
+            "UNSUPPORTED_OVER", span, f"A Top-N keeps 1 to {MAX_TOP:,} rows of each group, not {keep:,}."
         )
         return None
     partition = [rows.check(each) for each in numbering.over.args["partition"]]
@@ -117,7 +117,7 @@ def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, 
         return None
     keys = [each for each in partition if not _is_bound(each, bounds)]
     if len(keys) == len(partition):
-        report.error("UNSUPPORTED_OVER", place, f"Rows are numbered window by window: {_RECIPE}")
+        report.error("UNSUPPORTED_OVER", span, f"Rows are numbered window by window: {_RECIPE}")
         return None
     for key in keys:
         if not _ordered(key.type):
@@ -131,26 +131,26 @@ def _window(
     select: Select, over: tree.Window, report: Report
 ) -> tuple[Relation, GroupWindow | None, frozenset[Ref]]:
     """What is numbered, the window that its rows are in, and the columns that are bounds of it."""
-    relation, place = select.relation, span(over)
+    relation, span = select.relation, span_of(over)
     if select.table_window is not None:
         return relation, select.table_window, frozenset()
     inner = relation.query if isinstance(relation, Query) else None
     if not isinstance(inner, Select) or inner.window is None or inner.window.window.kind == "SESSION":
         what = "Rows are numbered in windows of TUMBLE or HOP"
-        report.error("UNSUPPORTED_OVER", place, f"{what}: {_RECIPE}")
+        report.error("UNSUPPORTED_OVER", span, f"{what}: {_RECIPE}")
         return relation, None, frozenset()
     assert isinstance(relation, Query)
     bounds = {
         Ref(relation.name, (each.name or "",)) for each in inner.outputs if each.value.kind is Kind.WINDOW
     }
-    time = Output(_TIME, windows.bound_at("ROWTIME", place), place)
+    time = Output(_TIME, windows.bound_at("ROWTIME", span), span)
     # Windows of one length end once in each slide: by their ends, they are told apart by tumbling. These lie
     # at the end of that, and what is in them so much less before its start.
     slide = inner.window.window.slide
     numbered = replace(inner, outputs=[*inner.outputs, time])
     timed = replace(relation, query=numbered, lookback=relation.lookback - slide)
-    ends = column(Ref(relation.name, (_TIME,)), WINDOW_TIME, place)
-    return timed, GroupWindow(Window("TUMBLE", slide, slide), ends, place, ""), frozenset(bounds)
+    ends = column(Ref(relation.name, (_TIME,)), WINDOW_TIME, span)
+    return timed, GroupWindow(Window("TUMBLE", slide, slide), ends, span, ""), frozenset(bounds)
 
 
 def _is_bound(value: Expr, bounds: frozenset[Ref]) -> bool:
@@ -168,7 +168,7 @@ def _can_order(order: Sequence[tuple[Expr, bool, tree.Node]], report: Report) ->
     if other is not None:
         report.error(
             "UNSUPPORTED_OVER",
-            span(other),
+            span_of(other),
             "The keys of one ORDER BY go one way, all DESC or all ASC: of a number, order by its negative.",
         )
         return False
@@ -196,8 +196,8 @@ def _top(
     numbering: Numbering,
     report: Report,
 ) -> Top:
-    place = span(numbering.over)
-    number = next(index for index, each in enumerate(select.outputs) if each.value.span == numbering.place)
+    span = span_of(numbering.over)
+    number = next(index for index, each in enumerate(select.outputs) if each.value.span == numbering.span)
     kept: list[Expr] = []
     numbered: list[tuple[Output, int | None]] = []
     of_group: list[Output] = []
@@ -214,28 +214,28 @@ def _top(
     first_by = [value for value, _, _ in order]
     named = {each.ref for each in first_by if each.ref}
     by = [*first_by, *(each for each in kept if each.ref not in named and _ordered(each.type))]
-    row = _row("c", kept, place) if kept else _row("c", by, place)
+    row = _row("c", kept, span) if kept else _row("c", by, span)
     ways = Op.GREATEST_ROWS if order[0][1] else Op.LEAST_ROWS
-    count = constant(str(keep), keep, INT, place)
-    first = Expr(ways, Array(row.type), place, (row, _row("o", by, place), count), aggregate=True)
+    count = constant(str(keep), keep, INT, span)
+    first = Expr(ways, Array(row.type), span, (row, _row("o", by, span), count), aggregate=True)
     windows.refuse_bounds([*([select.where] if select.where else []), *keys, first], report)
     groups = Select(
         select.relation, select.where, window, keys,
-        [*of_group, Output(ROWS, group_column("a", 0, first), place)],
+        [*of_group, Output(ROWS, group_column("a", 0, first), span)],
         grouped=True, aggregates=[first],
     )  # fmt: skip
     return Top(groups, numbered, number)
 
 
-def _row(letter: str, parts: Sequence[Expr], place: Span) -> Expr:
+def _row(letter: str, parts: Sequence[Expr], span: Span) -> Expr:
     names = [f"{letter}{index}" for index in range(len(parts))]
     args = [
         each
         for name, part in zip(names, parts, strict=True)
-        for each in (text_constant(name, STRING, place), part)
+        for each in (text_constant(name, STRING, span), part)
     ]
     kind = Struct(tuple((name, part.type) for name, part in zip(names, parts, strict=True)))
-    return call(Op.ROW, kind, place, *args)
+    return call(Op.ROW, kind, span, *args)
 
 
 def _plain(value: Expr) -> Expr:
@@ -248,13 +248,13 @@ def _plain(value: Expr) -> Expr:
 def unfolded(top: Top, groups: dict[str, Expr], name: str) -> list[Output]:
     """The columns of the numbering, read from its groups, whose list is unfolded as `name`."""
     columns = []
-    for index, (output, place) in enumerate(top.numbered):
+    for index, (output, span) in enumerate(top.numbered):
         if index == top.number:
             value = ordinality(name, output.span)
-        elif place is None:
+        elif span is None:
             value = groups[f"w{index}"]
         else:
             kind = _plain(output.value).type
-            value = column(Ref(name, ("c", f"c{place}")), kind, output.span)
+            value = column(Ref(name, ("c", f"c{span}")), kind, output.span)
         columns.append(replace(output, value=value))
     return columns

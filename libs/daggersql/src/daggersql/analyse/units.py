@@ -13,7 +13,7 @@ from daggersql.ir.ops import Op
 from daggersql.ir.types import BIGINT, TIMESTAMP
 from daggersql.operators.coercion import describe
 from daggersql.syntax import tree, units
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 
 def of_time(node: tree.Node, checks: Checks) -> Expr:
@@ -21,7 +21,7 @@ def of_time(node: tree.Node, checks: Checks) -> Expr:
     name = node.name.upper()
     first, second = node.expressions[:2]
     unit, value = (first, second) if name == "EXTRACT" else (second, first)
-    return _unit_of_time(name, unit, checks.check(value), span(node), checks.report)
+    return _unit_of_time(name, unit, checks.check(value), span_of(node), checks.report)
 
 
 def date_trunc(node: tree.Node, checks: Checks) -> Expr:
@@ -30,14 +30,14 @@ def date_trunc(node: tree.Node, checks: Checks) -> Expr:
     if not isinstance(unit, tree.Literal) or not unit.is_string:
         checks.report.error(
             "INVALID_ARGUMENT",
-            span(node),
+            span_of(node),
             "DATE_TRUNC takes a constant unit and a time: 'HOUR', rowtime.",
         )
-        return wrong(span(node))
+        return wrong(span_of(node))
     word = tree.Var(this=unit.name.upper())
     word.meta.update(unit.meta)
     value = checks.check(node.expressions[1])
-    return _unit_of_time("FLOOR TO", word, value, span(node), checks.report, constant=True)
+    return _unit_of_time("FLOOR TO", word, value, span_of(node), checks.report, constant=True)
 
 
 def by_unit(node: tree.Node, unit: tree.Node, checks: Checks) -> Expr:
@@ -45,26 +45,26 @@ def by_unit(node: tree.Node, unit: tree.Node, checks: Checks) -> Expr:
     functions = BY_UNIT[node.name.upper()]
     function = functions.get(unit.name.upper().removeprefix("SQL_TSI_").removesuffix("S"))
     if function is None:
-        units.refuse(unit.name, span(unit), checks.report, functions)
-        return wrong(span(node))
+        units.refuse(unit.name, span_of(unit), checks.report, functions)
+        return wrong(span_of(node))
     arguments = [checks.check(each) for each in node.expressions[1:]]
-    return call_function(function, arguments, span(node), checks.report)
+    return call_function(function, arguments, span_of(node), checks.report)
 
 
 def _unit_of_time(
-    name: str, unit: tree.Node, value: Expr, place: Span, report: Report, *, constant: bool = False
+    name: str, unit: tree.Node, value: Expr, span: Span, report: Report, *, constant: bool = False
 ) -> Expr:
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp; `constant`: the unit stands in quotes."""
     known = PARTS if name == "EXTRACT" else TIME_UNITS
     word = unit.name.removesuffix("S")
     if word not in known:
-        units.refuse(unit.name, span(unit), report, known, constant=constant)
-        return wrong(place)
+        units.refuse(unit.name, span_of(unit), report, known, constant=constant)
+        return wrong(span)
     if value.wrong:
-        return wrong(place)
+        return wrong(span)
     if not fits(value.type, Family.TIMESTAMP):
         report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
-        return wrong(place)
+        return wrong(span)
     if name == "EXTRACT":
-        return call(PARTS[word], BIGINT, place, value)
-    return call(Op.FLOOR_TIME if name == "FLOOR TO" else Op.CEIL_TIME, TIMESTAMP, place, value, name=word)
+        return call(PARTS[word], BIGINT, span, value)
+    return call(Op.FLOOR_TIME if name == "FLOOR TO" else Op.CEIL_TIME, TIMESTAMP, span, value, name=word)

@@ -16,7 +16,7 @@ from daggersql.ir.types import TIMESTAMP, WINDOW_TIME
 from daggersql.limits import MAX_HOPS, MAX_INTERVAL, MAX_WINDOW
 from daggersql.plan import Window
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 
 _UNITS = {
     "WEEK": timedelta(weeks=1),
@@ -77,7 +77,7 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
         length = timedelta.max
     if length is not None and abs(length) > MAX_INTERVAL:
         report.error(
-            "INTERVAL_TOO_LONG", span(node), f"An INTERVAL is at most {MAX_INTERVAL.days} days long."
+            "INTERVAL_TOO_LONG", span_of(node), f"An INTERVAL is at most {MAX_INTERVAL.days} days long."
         )
         return None
     if length is None:
@@ -90,7 +90,7 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
 
 def _refuse_interval(node: tree.Node, problem: str, report: Report, meant: str = _INTERVAL) -> None:
     """Say what is wrong with a span of time, and suggest one."""
-    report.error("BAD_INTERVAL", span(node), problem, instead(span(node), meant))
+    report.error("BAD_INTERVAL", span_of(node), problem, instead(span_of(node), meant))
 
 
 def _in_full(text: str) -> str:
@@ -128,9 +128,9 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
     if len(arguments) != spans + 1:
         report.error(
             "WRONG_ARGUMENT_COUNT",
-            span(call),
+            span_of(call),
             f"{call.name} takes rowtime and {spans} INTERVAL{'s' if spans > 1 else ''}.",
-            instead(span(call), _EXAMPLE[kind]) if call.name.upper() in KINDS else _EXAMPLE[kind],
+            instead(span_of(call), _EXAMPLE[kind]) if call.name.upper() in KINDS else _EXAMPLE[kind],
         )
         return None
     time = _time(arguments[0], checks)
@@ -140,7 +140,7 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
     slide, size = lengths[0] or timedelta(), lengths[-1] or timedelta()
     if not _fits(kind, slide, size, arguments, report):
         return None
-    return GroupWindow(Window(kind, size, slide), time, span(call), _arguments(call, report))
+    return GroupWindow(Window(kind, size, slide), time, span_of(call), _arguments(call, report))
 
 
 def is_bound(node: tree.Node) -> bool:
@@ -155,7 +155,7 @@ def of_bound(call: tree.Node, report: Report) -> str:
 
 def _arguments(call: tree.Node, report: Report) -> str:
     """The arguments of a call as they are written, in their brackets."""
-    text = report.text[slice(*span(call))]
+    text = report.text[slice(*span_of(call))]
     return text[text.find("(") :]
 
 
@@ -164,9 +164,9 @@ def _time(node: tree.Node, checks: Checks) -> Expr | None:
     if isinstance(node, tree.Anonymous) and node.name.upper() == "PROCTIME":
         report.error(
             "UNSUPPORTED_WINDOW",
-            span(node),
+            span_of(node),
             "Windows go by event time: a run over the same records must give the same rows.",
-            instead(span(node), known),
+            instead(span_of(node), known),
         )
         return None
     time = checks.check(node)
@@ -191,9 +191,11 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[tree.Node], report
         if length is not None and length <= timedelta():
             _refuse_interval(node, "A window must be longer than zero.", report)
         elif length is not None and length > MAX_WINDOW:
-            report.error("WINDOW_TOO_LONG", span(node), f"A window is at most {MAX_WINDOW.days} days long.")
+            report.error(
+                "WINDOW_TOO_LONG", span_of(node), f"A window is at most {MAX_WINDOW.days} days long."
+            )
         elif length is not None and length % timedelta(milliseconds=1):
-            report.error("BAD_INTERVAL", span(node), "A window is whole milliseconds long.")
+            report.error("BAD_INTERVAL", span_of(node), "A window is whole milliseconds long.")
         elif length is not None:
             continue
         fine = False
@@ -203,13 +205,15 @@ def _long_enough(lengths: list[timedelta | None], nodes: list[tree.Node], report
 def _fits(kind: str, slide: timedelta, size: timedelta, nodes: list[tree.Node], report: Report) -> bool:
     if slide > size:
         report.error(
-            "BAD_INTERVAL", span(nodes[1]), "HOP takes the slide first, then the size, which is not shorter."
+            "BAD_INTERVAL",
+            span_of(nodes[1]),
+            "HOP takes the slide first, then the size, which is not shorter.",
         )
         return False
     if size > slide * MAX_HOPS:
         report.error(
             "HOP_TOO_DENSE",
-            span(nodes[1]),
+            span_of(nodes[1]),
             f"Each record would be in more than {MAX_HOPS} windows: slide further.",
         )
         return False
@@ -221,49 +225,49 @@ def refuse_window(node: tree.Anonymous, checks: Checks) -> Expr:
     name = node.name.upper()
     checks.report.error(
         "WINDOW_MISMATCH",
-        span(node),
+        span_of(node),
         f"{node.name} stands in GROUP BY; its bounds are {name}_START and {name}_END.",
     )
-    return wrong(span(node))
+    return wrong(span_of(node))
 
 
 def bound(call: tree.Anonymous, checks: Checks) -> Expr:
     """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
     report, group = checks.report, checks.window
-    place = span(call)
+    span = span_of(call)
     asked = read_window(call, checks)
     if asked is None:
-        return wrong(place)
+        return wrong(span)
     kind, _, which = call.name.upper().partition("_")
     if group is None and checks.has_group:
-        return wrong(place)  # what is wrong with GROUP BY was said
+        return wrong(span)  # what is wrong with GROUP BY was said
     if group is None:
         suggestion = f"GROUP BY {kind}{asked.arguments}"
         report.error(
             "WINDOW_MISMATCH",
-            place,
+            span,
             f"{call.name} needs a window to be the bound of: {suggestion}.",
             checks.group_by() or suggestion,
         )
-        return wrong(place)
+        return wrong(span)
     if not asked.same_as(group):
         suggestion = group.bound(which)
         report.error(
             "WINDOW_MISMATCH",
-            place,
+            span,
             f"The query groups by another window{hint(suggestion)}",
-            instead(place, suggestion),
+            instead(span, suggestion),
         )
-        return wrong(place)
-    return bound_at(which, place)
+        return wrong(span)
+    return bound_at(which, span)
 
 
-def bound_at(which: str, place: Span) -> Expr:
+def bound_at(which: str, span: Span) -> Expr:
     """A bound of the window that the query groups by: START, END, ROWTIME or PROCTIME."""
     if which == "PROCTIME":
-        return call(Op.NOW, TIMESTAMP, place)
+        return call(Op.NOW, TIMESTAMP, span)
     kind = WINDOW_TIME if which == "ROWTIME" else TIMESTAMP
-    return Expr(Op.BOUND, kind, place, ref=bound_column(which))
+    return Expr(Op.BOUND, kind, span, ref=bound_column(which))
 
 
 def bounds_as_columns() -> dict[str, Expr]:

@@ -16,9 +16,9 @@ from daggersql.ir.types import NULL
 def together(*checks: Check) -> Check:
     """All of these."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         for each in checks:
-            each(arguments, place, report)
+            each(arguments, span, report)
 
     return check
 
@@ -34,7 +34,7 @@ def check_whole(number: int, low: int, high: int, what: str, *, example: str, co
     Unless `constant`, a column may stand there as well.
     """
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         argument = arguments[number] if number < len(arguments) else None
         if argument is None or argument.wrong or is_null(argument):
             return
@@ -61,7 +61,7 @@ def check_whole(number: int, low: int, high: int, what: str, *, example: str, co
 def check_constant_text(number: int, what: str, example: str) -> Check:
     """Argument `number` is a text that is written in the query."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         argument = arguments[number] if number < len(arguments) else None
         if argument is None or argument.wrong or is_null(argument) or isinstance(argument.value, str):
             return

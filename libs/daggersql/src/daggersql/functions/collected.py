@@ -32,10 +32,10 @@ def too_many(among: str) -> str:
     return f"count({among}) > {MOST}"
 
 
-def let_in(where: Expr | None, place: Span) -> Expr:
+def let_in(where: Expr | None, span: Span) -> Expr:
     """1 for every row that the condition of FILTER lets in, NULL for the others."""
-    one = constant("1", 1, INT, place)
-    return one if where is None else call(Op.CASE, INT, place, where, one)
+    one = constant("1", 1, INT, span)
+    return one if where is None else call(Op.CASE, INT, span, where, one)
 
 
 def unless_too_many(function: str, among: str, answer: str) -> Form:

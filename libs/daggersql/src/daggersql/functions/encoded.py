@@ -16,7 +16,7 @@ _FIELDS = Form("from_json(selectfields({0}, {1}, {2}), {3})")
 _DECODABLE = Form("from_json(selectfields({0}, {1}, ''), 'array<boolean>')")
 
 
-def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) -> Expr | None:
+def selected(values: Expr, name: Expr, path: Expr, span: Span, report: Report) -> Expr | None:
     """The field at a path of each encoded message; None, with a finding, when it cannot be had.
 
     Where the type comes in a column, values come as text.
@@ -36,17 +36,17 @@ def selected(values: Expr, name: Expr, path: Expr, place: Span, report: Report) 
         report.error(
             "UNSUPPORTED_TYPE",
             path.span,
-            f"A field that is {describe(call(Op.NULL, kind, place))} like this one cannot be taken out of"
+            f"A field that is {describe(call(Op.NULL, kind, span))} like this one cannot be taken out of"
             " bytes: maps without text keys cannot.",
         )
         return None
-    found_in = call(_FIELDS, Array(kind), place, values, name, path, text_constant(written, STRING, place))
+    found_in = call(_FIELDS, Array(kind), span, values, name, path, text_constant(written, STRING, span))
     return replace(found_in, function="selectfields")
 
 
-def decodable(values: Expr, name: Expr, place: Span) -> Expr:
+def decodable(values: Expr, name: Expr, span: Span) -> Expr:
     """For each encoded message TRUE, or NULL when it is none."""
-    return replace(call(_DECODABLE, Array(BOOLEAN), place, values, name), function="selectfields")
+    return replace(call(_DECODABLE, Array(BOOLEAN), span, values, name), function="selectfields")
 
 
 def of_type(name: Expr) -> Scalar:

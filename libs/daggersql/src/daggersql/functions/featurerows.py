@@ -152,9 +152,9 @@ def _given(value: Expr, slot: Type, kind: str) -> Expr:
     return call(_TAGGED[family(value.type)], STRING, value.span, value, before, none)
 
 
-def list_of(features: Sequence[Expr], kind: Array, place: Span) -> Expr:
+def list_of(features: Sequence[Expr], kind: Array, span: Span) -> Expr:
     """The features of one record as a list of that kind."""
-    return call(Op.ARRAY if features else Op.EMPTY_ARRAY, kind, place, *features)
+    return call(Op.ARRAY if features else Op.EMPTY_ARRAY, kind, span, *features)
 
 
 def _row(key: Expr, slot: str | None, value: Expr | None, report: Report) -> Expr | None:

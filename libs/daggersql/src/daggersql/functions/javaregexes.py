@@ -215,7 +215,7 @@ class _Reader(ClassReader):
         letter = self.text[self.offset : self.offset + 1]
         self.offset += 1
         if letter in _PLACES and letter:
-            return _Part(self.place(letter), regexcost.PLACE)
+            return _Part(self.span(letter), regexcost.PLACE)
         if letter == "R":
             # Repeated, it does not take the two halves of \r\n for two ends of lines.
             opened = "(?>" if _QUANTIFIER.match(self.text, self.offset) else "(?:"
@@ -232,7 +232,7 @@ class _Reader(ClassReader):
             return _Part(".", regexcost.PLACE if letter == "G" else regexcost.one(EVERYTHING, None))
         raise re.error(f"\\{letter} is not supported" if letter else "nothing stands behind the last \\")
 
-    def place(self, letter: str) -> str:
+    def span(self, letter: str) -> str:
         """A place between characters."""
         if letter == "b" and self.take("{g}") and not self.native:
             raise re.error("\\b{g} is not supported")

@@ -19,7 +19,7 @@ _KIND = f"schema_of_variant({_AT})"
 _NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
 
 
-def _check_path(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_path(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The path is a constant that leads to one place."""
     path = arguments[1]
     if constant_path(path, report) is not None and not _ONE_PLACE.fullmatch(str(path.value)):

@@ -98,7 +98,7 @@ def _reads(path: str) -> bool:
 def check_json_path(number: int, *, place_only: bool = False) -> Check:
     """A check that argument `number` is a constant JSON path; with `place_only` to places in a document."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         path = constant_path(arguments[number], report)
         if path is None or not place_only:
             return

@@ -67,13 +67,13 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
         return None
     kind: Type = message
-    place = path.span
-    value, default, read = variable("x", message, place), None, []
+    span = path.span
+    value, default, read = variable("x", message, span), None, []
     field: FieldDescriptor | None = None
     for name in path.value.split("."):
         if (kind, name) in TIME_FIELDS:
             op, kind = TIME_FIELDS[kind, name]
-            value, default = call(op, kind, place, value), call(Op.ZERO, kind, place)
+            value, default = call(op, kind, span, value), call(Op.ZERO, kind, span)
             continue
         if (
             name == "value"
@@ -81,7 +81,7 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
             and field is not None
             and field.message_type is not None
         ):
-            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside, place)
+            kind, default = inside, _default(field.message_type.fields_by_name["value"], inside, span)
             continue
         fields = kind.fields() if isinstance(kind, Message) else {}
         if not isinstance(kind, Message) or name not in fields:
@@ -89,11 +89,11 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
             return None
         field = kind.descriptor.fields_by_name[name]
         kind = fields[name]
-        value = Expr(Op.FIELD, kind, place, (value,), name=name)
-        default = _default(field, kind, place)
+        value = Expr(Op.FIELD, kind, span, (value,), name=name)
+        default = _default(field, kind, span)
         read.append(name)
     if default is not None:
-        value = call(_OR_DEFAULT, kind, place, value, default)
+        value = call(_OR_DEFAULT, kind, span, value, default)
     return Leaf(kind, value, ".".join(read))
 
 
@@ -147,23 +147,23 @@ def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
     report.error("UNKNOWN_FIELD", path.span, detail, rewrite)
 
 
-def _default(field: FieldDescriptor, kind: Type, place: Span) -> Expr | None:
+def _default(field: FieldDescriptor, kind: Type, span: Span) -> Expr | None:
     """What a field that is not set reads as; None for one that knows whether it is set."""
     match kind:
         case Array():
-            return call(Op.EMPTY_ARRAY, kind, place)
+            return call(Op.EMPTY_ARRAY, kind, span)
         case MapOf():
-            return call(Op.EMPTY_MAP, kind, place)
+            return call(Op.EMPTY_MAP, kind, span)
     if field.has_presence:
         return None
     if isinstance(kind, EnumText):
-        return text_constant(kind.values[0], STRING, place)
+        return text_constant(kind.values[0], STRING, span)
     match family(kind):
         case Family.TEXT:
-            return text_constant("", STRING, place)
+            return text_constant("", STRING, span)
         case Family.BINARY:
-            return bytes_constant("", place)
-    return call(Op.FALSE if kind == BOOLEAN else Op.ZERO, kind, place)
+            return bytes_constant("", span)
+    return call(Op.FALSE if kind == BOOLEAN else Op.ZERO, kind, span)
 
 
 def is_known_later(name: Expr) -> bool:

@@ -19,7 +19,7 @@ _LN = "CASE WHEN CAST({{{0}}} AS DOUBLE) > 0 THEN ln(CAST({{{0}}} AS DOUBLE)) EN
 _ALL_WHOLE = 2**53
 
 
-def _check_places(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_places(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """Spark rounds to a constant number of places."""
     for places in arguments[1:]:
         value = places.value

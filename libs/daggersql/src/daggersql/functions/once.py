@@ -31,19 +31,19 @@ _SORTED_ONCE = Form(_LISTED, keeps=Keeps("list", "a list of DISTINCT values", en
 _JOINED = Form("CASE WHEN size({0}) > 0 THEN array_join({0}, {1}) END")
 
 
-def _values(value: Expr, place: Span, where: Expr | None) -> Expr:
+def _values(value: Expr, span: Span, where: Expr | None) -> Expr:
     """The sorted values of a group, for which FILTER's condition holds."""
-    among = value if where is None else call(Op.CASE, value.type, place, where, value)
-    return Expr(_SORTED_ONCE, Array(value.type), place, (among,), aggregate=True)
+    among = value if where is None else call(Op.CASE, value.type, span, where, value)
+    return Expr(_SORTED_ONCE, Array(value.type), span, (among,), aggregate=True)
 
 
-def _list(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return _values(arguments[0], place, where)
+def _list(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    return _values(arguments[0], span, where)
 
 
-def _text(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    separator = arguments[1] if len(arguments) > 1 else text_constant(",", STRING, place)
-    return call(_JOINED, STRING, place, _values(arguments[0], place, where), separator)
+def _text(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    separator = arguments[1] if len(arguments) > 1 else text_constant(",", STRING, span)
+    return call(_JOINED, STRING, span, _values(arguments[0], span, where), separator)
 
 
 FORMS = {

@@ -59,7 +59,7 @@ def parse(pattern: str) -> tuple[Part, ...]:
 def check_pattern(number: int) -> Check:
     """A check that argument `number` is a constant pattern."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         pattern = arguments[number]
         if pattern.wrong or is_null(pattern):
             return

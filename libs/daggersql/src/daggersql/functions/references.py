@@ -35,10 +35,10 @@ def signatures(result: Type, *both: Family) -> tuple[Signature, ...]:
 def builds(form: Form, result: Type) -> Build:
     """The call of the table's name, the text, and the further text wherever it stands, or NULL."""
 
-    def build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+    def build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
         given = [each for each in arguments[2:] if family(each.type) is Family.TEXT]
-        further = given[0] if given else null(place)
-        return call(form, result, place, *(cast(each, STRING) for each in (*arguments[:2], further)))
+        further = given[0] if given else null(span)
+        return call(form, result, span, *(cast(each, STRING) for each in (*arguments[:2], further)))
 
     return build
 

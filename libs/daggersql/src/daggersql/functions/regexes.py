@@ -41,7 +41,7 @@ def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
 def check_regex(number: int) -> Check:
     """A check that argument `number` is a constant pattern that ends in reasonable time."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         pattern = arguments[number]
         if pattern.wrong:
             return
@@ -53,16 +53,16 @@ def check_regex(number: int) -> Check:
     return check
 
 
-def object_to_pattern(text: str, place: Span, report: Report) -> None:
+def object_to_pattern(text: str, span: Span, report: Report) -> None:
     """Object to a pattern that Java cannot take, or should not. Raises: Refused when they are too many."""
     report.patterns.add(text)
     if not report.accepted and sum(map(len, report.patterns)) > MAX_REGEXES:
         raise Refused(
-            "REGEX_TOO_COSTLY", place, f"The patterns of a query have at most {MAX_REGEXES} characters."
+            "REGEX_TOO_COSTLY", span, f"The patterns of a query have at most {MAX_REGEXES} characters."
         )
     wrong = what_is_wrong(text, native=True)
     if wrong is not None:
-        report.object_to(wrong[0], place, wrong[1])
+        report.object_to(wrong[0], span, wrong[1])
 
 
 def pattern_of(pattern: Expr) -> Pattern | None:
@@ -74,7 +74,7 @@ def pattern_of(pattern: Expr) -> Pattern | None:
         return None
 
 
-def check_group(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def check_group(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The third argument of REGEXP_EXTRACT is the number of a group."""
     pattern = pattern_of(arguments[1])
     if len(arguments) < 3 or pattern is None or arguments[2].wrong:
@@ -89,7 +89,7 @@ def check_group(arguments: Sequence[Expr], place: Span, report: Report) -> None:
         )
 
 
-def check_replacement(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def check_replacement(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The third argument of REGEXP_REPLACE names groups that there are."""
     pattern, replacement = pattern_of(arguments[1]), arguments[2]
     if pattern is None or replacement.wrong:

@@ -50,9 +50,7 @@ def check_minutes(value: Expr, what: str, report: Report) -> None:
     check_range(value, f"{what}, in minutes,", 1, MAX_MINUTES, report, whole=True)
 
 
-def call_with(
-    form: Form, arguments: Sequence[Expr], kinds: Sequence[Type], result: Type, place: Span
-) -> Expr:
+def call_with(form: Form, arguments: Sequence[Expr], kinds: Sequence[Type], result: Type, span: Span) -> Expr:
     """A call of a function in Spark, with each argument in the type that it takes there."""
     made = [cast(argument, kind) for argument, kind in zip(arguments, kinds, strict=True)]
-    return call(form, result, place, *made)
+    return call(form, result, span, *made)

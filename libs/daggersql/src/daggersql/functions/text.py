@@ -18,11 +18,11 @@ from daggersql.limits import MAX_TEXT
 TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY
 
 
-def _whole(place: int) -> str:
-    return f"try_cast({{{place}}} AS INT)"
+def _whole(span: int) -> str:
+    return f"try_cast({{{span}}} AS INT)"
 
 
-def _check_length(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_length(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The number that decides how long the result becomes."""
     length = arguments[1]
     if length.wrong:
@@ -32,10 +32,10 @@ def _check_length(arguments: Sequence[Expr], place: Span, report: Report) -> Non
             "INVALID_ARGUMENT", length.span, "The length must be a constant, so that it has a limit."
         )
     elif length.value > MAX_TEXT:
-        report.error("RESULT_TOO_LARGE", place, f"The text would be longer than {MAX_TEXT:,} characters.")
+        report.error("RESULT_TOO_LARGE", span, f"The text would be longer than {MAX_TEXT:,} characters.")
 
 
-def _check_index(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_index(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The separator of SPLIT_INDEX is a constant text."""
     separator = arguments[1]
     fine = isinstance(separator.value, str) and separator.value and "\\E" not in separator.value
@@ -43,17 +43,17 @@ def _check_index(arguments: Sequence[Expr], place: Span, report: Report) -> None
         report.error("INVALID_ARGUMENT", separator.span, "The separator is a constant text, and not empty.")
 
 
-def _check_repeated(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_repeated(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """A constant is repeated as often as its length allows, a column a thousand times at most."""
     text, times = arguments[0].value, arguments[1].value
     if isinstance(times, int) and times * (len(text) if isinstance(text, str) else 1024) > MAX_TEXT:
-        report.error("RESULT_TOO_LARGE", place, f"The text may be longer than {MAX_TEXT:,} characters.")
+        report.error("RESULT_TOO_LARGE", span, f"The text may be longer than {MAX_TEXT:,} characters.")
 
 
 _URL_PARTS = ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "AUTHORITY", "FILE", "USERINFO")
 
 
-def _check_url_part(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check_url_part(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     part = arguments[1]
     if not part.wrong and part.value not in _URL_PARTS:
         report.error(

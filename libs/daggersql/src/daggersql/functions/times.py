@@ -34,7 +34,7 @@ _FARTHEST = {
 def _check_pattern(number: int, letters: dict[str, int]) -> Check:
     """Argument `number` is a constant pattern made of these letters."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         pattern = arguments[number] if number < len(arguments) else None
         if pattern is None or pattern.wrong or is_null(pattern):
             return
@@ -68,7 +68,7 @@ def _check_pattern(number: int, letters: dict[str, int]) -> Check:
 
 
 def _constant_zones(*numbers: int) -> Check:
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         for number in numbers:
             zone = arguments[number]
             if not zone.wrong and not is_null(zone) and not isinstance(zone.value, str):
@@ -118,7 +118,7 @@ FUNCTIONS = (
         ),
         check=together(
             check_whole(1, 0, 3, "The precision", example="3"),
-            lambda arguments, place, report: (
+            lambda arguments, span, report: (
                 report.error(
                     "INVALID_ARGUMENT",
                     arguments[1].span,

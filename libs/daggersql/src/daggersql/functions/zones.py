@@ -57,7 +57,7 @@ def find(name: str) -> str | timedelta | None:
 def check_zone(number: int) -> Check:
     """A check that argument `number`, where it is a constant, is a zone; a column is looked at row by row."""
 
-    def check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+    def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         zone = arguments[number] if number < len(arguments) else None
         if zone is None or zone.wrong or is_null(zone) or not isinstance(zone.value, str):
             return

@@ -33,12 +33,12 @@ def object_to_early(query: Select | Union, report: Report) -> None:
         return  # rows of records: each is written once
     window = whole.window(query)
     if isinstance(query, Union) or query.window is None or window is None or window.kind == "SESSION":
-        place = query.outputs[0].value.span
+        span = query.outputs[0].value.span
         if isinstance(query, Select) and query.window is not None:
-            place = query.window.span
+            span = query.window.span
         report.error(
             CODE,
-            place,
+            span,
             "`emit: early` works with one TUMBLE or HOP window, not with sessions or joins.",
             "final",
         )

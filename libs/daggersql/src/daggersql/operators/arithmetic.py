@@ -32,29 +32,29 @@ _WRITTEN = NUMERIC | {Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINA
 _CHECKED = {**_PLAIN, "+": Op.TRY_ADD, "-": Op.TRY_SUBTRACT, "*": Op.TRY_MULTIPLY}
 
 
-def arithmetic(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+def arithmetic(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
     """`+ - * / %` over numbers, and `+ -` of a span of time."""
     if left.wrong or right.wrong:
-        return wrong(place)
+        return wrong(span)
     if INTERVAL in (left.type, right.type) and sign in "+-":
-        return _shift(sign, left, right, place, report)
+        return _shift(sign, left, right, span, report)
     for side in (left, right):
         if not fits(side.type, Family.NUMBER):
             hint = ": text is joined with ||" if sign == "+" and fits(side.type, Family.TEXT) else ""
             report.error(
                 "TYPE_MISMATCH", side.span, f"{sign} works on numbers, not on {describe(side)}{hint}."
             )
-            return wrong(place)
+            return wrong(span)
     kind = widest(left.type, right.type) if NULL not in (left.type, right.type) else INT
     if isinstance(kind, Decimal):
-        return _decimal(sign, left, right, place)
+        return _decimal(sign, left, right, span)
     a, b = cast(left, kind), cast(right, kind)
     if kind in INTEGERS:
-        return _whole(sign, a, b, kind, right.type, place)
+        return _whole(sign, a, b, kind, right.type, span)
     # Division knows doubles only.
     if kind == FLOAT and sign == "/":
-        return cast(call(Op.DIVIDE, DOUBLE, place, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
-    return call(_PLAIN[sign], kind, place, a, b)
+        return cast(call(Op.DIVIDE, DOUBLE, span, cast(a, DOUBLE), cast(b, DOUBLE)), FLOAT)
+    return call(_PLAIN[sign], kind, span, a, b)
 
 
 def warn_of_whole(left: Expr, right: Expr, report: Report) -> None:
@@ -68,20 +68,20 @@ def warn_of_whole(left: Expr, right: Expr, report: Report) -> None:
         )
 
 
-def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, place: Span) -> Expr:
+def _whole(sign: str, a: Expr, b: Expr, kind: Type, divisor: Type, span: Span) -> Expr:
     """Whole numbers: overflow and division by zero give NULL."""
     if sign == "/":
         plain = b.is_constant and b.value not in (0, -1)
         quotient = Op.WHOLE_QUOTIENT if plain else Op.SAFE_WHOLE_QUOTIENT
-        return cast(call(quotient, BIGINT, place, a, b), kind)
+        return cast(call(quotient, BIGINT, span, a, b), kind)
     if sign == "%":
         # As narrow as the divisor: the rest is smaller than it.
-        rest = call(Op.REMAINDER, kind, place, a, b)
+        rest = call(Op.REMAINDER, kind, span, a, b)
         return cast(rest, divisor if divisor in INTEGERS else kind)
-    return call(_CHECKED[sign], kind, place, a, b)
+    return call(_CHECKED[sign], kind, span, a, b)
 
 
-def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
+def _decimal(sign: str, left: Expr, right: Expr, span: Span) -> Expr:
     a, b = as_decimal(left.type), as_decimal(right.type)
     match sign:
         case "*":
@@ -95,39 +95,39 @@ def _decimal(sign: str, left: Expr, right: Expr, place: Span) -> Expr:
         case _:
             scale = max(a.scale, b.scale)
             kind = bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
-    checked = call(_CHECKED[sign], kind, place, cast(left, a), cast(right, b))
+    checked = call(_CHECKED[sign], kind, span, cast(left, a), cast(right, b))
     # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
-    return call(Op.CAST, kind, place, checked)
+    return call(Op.CAST, kind, span, checked)
 
 
-def _shift(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+def _shift(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
     """A timestamp some time earlier or later."""
     time, by = (right, left) if left.type == INTERVAL and sign == "+" else (left, right)
     if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.NULL):
         report.error(
             "TYPE_MISMATCH", time.span, f"A span of time is added to a timestamp, not to {describe(time)}."
         )
-        return wrong(place)
-    return call(_PLAIN[sign], TIMESTAMP, place, time, by)
+        return wrong(span)
+    return call(_PLAIN[sign], TIMESTAMP, span, time, by)
 
 
-def negate(value: Expr, place: Span, report: Report) -> Expr:
+def negate(value: Expr, span: Span, report: Report) -> Expr:
     """Minus a number."""
     if value.wrong:
-        return wrong(place)
+        return wrong(span)
     if value.type == INTERVAL:
-        return call(Op.NEGATE, INTERVAL, place, value)
+        return call(Op.NEGATE, INTERVAL, span, value)
     if not fits(value.type, Family.NUMBER):
         report.error("TYPE_MISMATCH", value.span, f"Minus works on a number, not on {describe(value)}.")
-        return wrong(place)
+        return wrong(span)
     if value.is_constant and isinstance(value.value, (int, float)):
         assert value.literal is not None
         literal = replace(value.literal, minus=value.literal.minus + 1)
-        return replace(value, span=place, value=-value.value, literal=literal)
+        return replace(value, span=span, value=-value.value, literal=literal)
     if value.type in INTEGERS:
-        zero = cast(constant("0", 0, INT, place), value.type)
-        return call(Op.TRY_SUBTRACT, value.type, place, zero, value)
-    return call(Op.NEGATE, value.type, place, value)
+        zero = cast(constant("0", 0, INT, span), value.type)
+        return call(Op.TRY_SUBTRACT, value.type, span, zero, value)
+    return call(Op.NEGATE, value.type, span, value)
 
 
 def _as_text(value: Expr, report: Report) -> Suggestion:
@@ -135,7 +135,7 @@ def _as_text(value: Expr, report: Report) -> Suggestion:
     return Rewrite(value.span, text) if family(value.type) in _WRITTEN else "CAST"
 
 
-def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+def join_text(left: Expr, right: Expr, span: Span, report: Report) -> Expr:
     """`||`."""
     for side in (left, right):
         if not side.wrong and not fits(side.type, Family.TEXT):
@@ -145,4 +145,4 @@ def join_text(left: Expr, right: Expr, place: Span, report: Report) -> Expr:
                 f"|| joins text, not {describe(side)}: use CAST(… AS STRING).",
                 _as_text(side, report),
             )
-    return call(Op.CONCAT, STRING, place, left, right)
+    return call(Op.CONCAT, STRING, span, left, right)

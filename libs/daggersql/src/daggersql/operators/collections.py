@@ -12,23 +12,23 @@ from daggersql.ir.types import Array, MapOf, Type
 from daggersql.operators.coercion import choose, describe, unify
 
 
-def make_list(values: Sequence[Expr], place: Span, report: Report) -> Expr:
+def make_list(values: Sequence[Expr], span: Span, report: Report) -> Expr:
     """ARRAY[a, b]."""
     chosen = choose(values, report)
     if chosen is None:
-        return wrong(place)
+        return wrong(span)
     kind, elements = chosen
-    return call(Op.ARRAY, Array(kind), place, *elements)
+    return call(Op.ARRAY, Array(kind), span, *elements)
 
 
-def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: Report) -> Expr:
+def make_map(keys: Sequence[Expr], values: Sequence[Expr], span: Span, report: Report) -> Expr:
     """MAP[key, value, …]. Keys are constants: Spark ends a query that meets a key twice."""
     if len(keys) != len(values):
-        report.error("WRONG_ARGUMENT_COUNT", place, "MAP takes a value for each key: MAP['a', 1, 'b', 2].")
-        return wrong(place)
+        report.error("WRONG_ARGUMENT_COUNT", span, "MAP takes a value for each key: MAP['a', 1, 'b', 2].")
+        return wrong(span)
     chosen = choose(keys, report), choose(values, report)
     if chosen[0] is None or chosen[1] is None:
-        return wrong(place)
+        return wrong(span)
     seen: set[object] = set()
     for key in keys:
         if not key.is_constant or key.value is None:
@@ -37,13 +37,13 @@ def make_map(keys: Sequence[Expr], values: Sequence[Expr], place: Span, report: 
             report.error("INVALID_ARGUMENT", key.span, "This key stands in the map twice.")
         seen.add(key.value)
     pairs = [each for pair in zip(chosen[0][1], chosen[1][1], strict=True) for each in pair]
-    return call(Op.MAP, MapOf(chosen[0][0], chosen[1][0]), place, *pairs)
+    return call(Op.MAP, MapOf(chosen[0][0], chosen[1][0]), span, *pairs)
 
 
-def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
+def element(value: Expr, index: Expr, span: Span, report: Report) -> Expr:
     """`list[1]`, counted from 1, and `map['key']`; NULL when there is none."""
     if value.wrong or index.wrong:
-        return wrong(place)
+        return wrong(span)
     match value.type:
         case Array(element=kind):
             op = _position(index, report)
@@ -54,12 +54,12 @@ def element(value: Expr, index: Expr, place: Span, report: Report) -> Expr:
             report.error(
                 "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
             )
-            return wrong(place)
+            return wrong(span)
     if op is None:
-        return wrong(place)
+        return wrong(span)
     # Below a list the path goes on; a map is decoded as a whole.
     read = value.read if isinstance(value.type, Array) else None
-    return Expr(op, kind, place, (value, index), read=read)
+    return Expr(op, kind, span, (value, index), read=read)
 
 
 def _position(index: Expr, report: Report) -> Op | None:

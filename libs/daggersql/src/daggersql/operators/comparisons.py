@@ -20,13 +20,13 @@ _OPS = {
 _ORDERED = NUMERIC | {Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BINARY}
 
 
-def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> Expr:
+def compare(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
     """`= <> < <= > >=` and their null-safe forms, of two values of one kind."""
     if left.wrong or right.wrong:
-        return call(Op.NULL, BOOLEAN, place)
-    sides = comparable(left, right, place, report)
+        return call(Op.NULL, BOOLEAN, span)
+    sides = comparable(left, right, span, report)
     if sides is None:
-        return call(Op.NULL, BOOLEAN, place)
+        return call(Op.NULL, BOOLEAN, span)
     left, right = sides
     for side in (left, right):
         known = family(side.type)
@@ -36,12 +36,12 @@ def compare(sign: str, left: Expr, right: Expr, place: Span, report: Report) -> 
             report.error(
                 "TYPE_MISMATCH", side.span, f"{sign} does not compare {describe(side)}: compare its parts."
             )
-            return call(Op.NULL, BOOLEAN, place)
-    return call(_OPS[sign], BOOLEAN, place, left, right)
+            return call(Op.NULL, BOOLEAN, span)
+    return call(_OPS[sign], BOOLEAN, span, left, right)
 
 
-def comparable(left: Expr, right: Expr, place: Span, report: Report) -> tuple[Expr, Expr] | None:
-    """Both sides as they can be compared; None when they cannot, which is said at `place`."""
+def comparable(left: Expr, right: Expr, span: Span, report: Report) -> tuple[Expr, Expr] | None:
+    """Both sides as they can be compared; None when they cannot, which is said at `span`."""
     for value, other in ((left, right), (right, left)):
         _check_enum(value, other, report)
     right, left = _as_other(right, left), _as_other(left, right)
@@ -49,7 +49,7 @@ def comparable(left: Expr, right: Expr, place: Span, report: Report) -> tuple[Ex
     if common is not None:
         # Spark compares numbers of two types by itself, exactly.
         return left, right
-    report.error("TYPE_MISMATCH", place, f"One cannot compare {describe(left)} with {describe(right)}.")
+    report.error("TYPE_MISMATCH", span, f"One cannot compare {describe(left)} with {describe(right)}.")
     return None
 
 
@@ -86,16 +86,16 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     )
 
 
-def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: Report) -> Expr:
+def like(value: Expr, pattern: Expr, escape: Expr | None, span: Span, report: Report) -> Expr:
     """`LIKE`. In Flink only the character named by ESCAPE escapes; in Spark the backslash does by itself."""
     for side in (value, pattern, *([escape] if escape else [])):
         if not side.wrong and not fits(side.type, Family.TEXT):
             report.error("TYPE_MISMATCH", side.span, f"LIKE compares text, not {describe(side)}.")
-            return call(Op.NULL, BOOLEAN, place)
+            return call(Op.NULL, BOOLEAN, span)
     _check_cost(pattern, escape, report)
     if escape is None:
         literal = call(Op.PLAIN_BACKSLASHES, STRING, pattern.span, pattern)
-        return call(Op.LIKE, BOOLEAN, place, value, literal)
+        return call(Op.LIKE, BOOLEAN, span, value, literal)
     mark, text = escape.value, pattern.value
     if not (isinstance(mark, str) and len(mark) == 1 and isinstance(text, str)):
         report.error(
@@ -105,7 +105,7 @@ def like(value: Expr, pattern: Expr, escape: Expr | None, place: Span, report: R
         report.error(
             "INVALID_ARGUMENT", pattern.span, f"{mark!r} stands only before %, _ or itself in this pattern."
         )
-    return call(Op.LIKE_ESCAPE, BOOLEAN, place, value, pattern, escape)
+    return call(Op.LIKE_ESCAPE, BOOLEAN, span, value, pattern, escape)
 
 
 def _check_cost(pattern: Expr, escape: Expr | None, report: Report) -> None:

@@ -84,9 +84,9 @@ class CallParser(ExpressionParser):
         if not descending:
             self._take_word("ASC")
         if self._take_word("NULLS"):
-            place = "LAST" if descending else "FIRST"
-            if not self._is_word(place):
-                self._refuse("UNSUPPORTED_CLAUSE", f"NULL is the least value: here, it comes {place}.", place)
+            span = "LAST" if descending else "FIRST"
+            if not self._is_word(span):
+                self._refuse("UNSUPPORTED_CLAUSE", f"NULL is the least value: here, it comes {span}.", span)
             self._advance()
         return self._at(tree.Sorted(this=value, descending=descending), start)
 

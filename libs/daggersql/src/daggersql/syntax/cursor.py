@@ -79,7 +79,7 @@ RESERVED = CLAUSES - {"LEFT", "RIGHT"} | frozenset(
 KEYWORDS = CLAUSES | RESERVED | {"CASE", "CAST", "NULL", "TRUE", "FALSE", "INTERVAL"}
 
 
-def span(node: tree.Node) -> Span:
+def span_of(node: tree.Node) -> Span:
     """Where the node stands in the text."""
     return node.meta.get("start", 0), node.meta.get("end", 0)
 
@@ -93,7 +93,7 @@ def written(path: str) -> str:
 
 def behind(node: tree.Node, words: str) -> Rewrite:
     """A change of the text: some words more behind a node."""
-    end = span(node)[1]
+    end = span_of(node)[1]
     return Rewrite((end, end), f" {words}", words)
 
 
@@ -101,7 +101,7 @@ def more_names(names: Sequence[tree.Identifier], known: Sequence[str], words: st
     """Names for the columns that a list of names leaves out; only words where it has too many."""
     if len(names) > len(known):
         return words
-    end = span(names[-1])[1]
+    end = span_of(names[-1])[1]
     return Rewrite((end, end), "".join(f", {written(name)}" for name in known[len(names) :]), words)
 
 
@@ -190,13 +190,13 @@ class Cursor:
         """The name that a query gives a table. One that is empty is said."""
         name = self._name(what)
         if not name.name.strip():
-            self.report.object_to("SYNTAX_ERROR", span(name), f"{what} is not empty.")
+            self.report.object_to("SYNTAX_ERROR", span_of(name), f"{what} is not empty.")
         return name
 
     def _named_column(self, name: tree.Identifier) -> tree.Identifier:
         """The name that a query gives a column. One that is empty is said."""
         if not name.name.strip():
-            self.report.object_to("INVALID_COLUMN_NAME", span(name), "A column's name is not empty.")
+            self.report.object_to("INVALID_COLUMN_NAME", span_of(name), "A column's name is not empty.")
         return name
 
     # --- building --------------------------------------------------------------------------------------
@@ -243,9 +243,9 @@ class Cursor:
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
         """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is the guess."""
         if self._is_symbol("=") and self._prev.text == "=":
-            place = (self._prev.start, self._curr.end + 1)
+            span = (self._prev.start, self._curr.end + 1)
             equal = "Values are compared by a single ="
-            raise Refused("SYNTAX_ERROR", place, equal, "=", repairs=[Rewrite(place, "=")])
+            raise Refused("SYNTAX_ERROR", span, equal, "=", repairs=[Rewrite(span, "=")])
         repairs = self._repairs(suggestion)
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
@@ -264,9 +264,9 @@ class Cursor:
         repairs = []
         for token in (self._curr, self._prev):
             if token.kind is TokenKind.WORD and token.text.upper() not in KEYWORDS:
-                place = (token.start, token.end + 1)
+                span = (token.start, token.end + 1)
                 known = KEYWORDS if missing is None or token is self._prev else (missing, *KEYWORDS)
-                repairs += [Rewrite(place, near) for near in all_near(token.text.upper(), known)]
+                repairs += [Rewrite(span, near) for near in all_near(token.text.upper(), known)]
         if missing is not None:
             end = self._prev.end + 1 if self._prev else 0
             repairs.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))

@@ -156,9 +156,9 @@ def _unreadable(sql: str, offset: int) -> Refused:
     char, span = sql[offset], (offset, offset + 1)
     rest = sql[offset : offset + 3]
     if rest.startswith("&&"):
-        place = (offset, offset + 2)
+        span = (offset, offset + 2)
         problem = "Conditions are joined by AND and OR"
-        return Refused("SYNTAX_ERROR", place, problem, "AND", repairs=[Rewrite(place, "AND")])
+        return Refused("SYNTAX_ERROR", span, problem, "AND", repairs=[Rewrite(span, "AND")])
     if rest == "/*+":
         return Refused(
             "FORBIDDEN_SYNTAX", (offset, offset + 3), "Optimiser hints are not allowed: remove the comment."
@@ -179,8 +179,8 @@ def _unreadable(sql: str, offset: int) -> Refused:
     if char == '"':
         return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
     if number := _BEGUN_BY_DIGIT.match(sql, offset):
-        name, place = number.group(), number.span()
-        repairs = [Rewrite(place, f"`{name}`"), Rewrite(place, f"value_{name}")]
+        name, span = number.group(), number.span()
+        repairs = [Rewrite(span, f"`{name}`"), Rewrite(span, f"value_{name}")]
         problem = "A name cannot begin with a digit: quote it with backticks."
         return Refused("SYNTAX_ERROR", span, problem, "`", repairs=repairs)
     if not char.isascii() or not char.isprintable():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from daggersql.findings import Refused, Report, Span
 from daggersql.limits import MAX_DEPTH, MAX_TREE_DEPTH, check_size
 from daggersql.syntax import lexer, tree
-from daggersql.syntax.cursor import span
+from daggersql.syntax.cursor import span_of
 from daggersql.syntax.queries import QueryParser
 
 
@@ -33,5 +33,5 @@ def _check_depth(query: tree.Node) -> None:
         if not level:
             return
     raise Refused(
-        "QUERY_TOO_DEEP", span(level[0]), f"The query is nested more than {MAX_DEPTH} levels deep here."
+        "QUERY_TOO_DEEP", span_of(level[0]), f"The query is nested more than {MAX_DEPTH} levels deep here."
     )

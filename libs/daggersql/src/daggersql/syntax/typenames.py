@@ -29,10 +29,10 @@ _ELSEWHERE: Final = {
 """What other databases and languages call them."""
 
 
-def refuse(word: str, place: Span, report: Report) -> None:
+def refuse(word: str, span: Span, report: Report) -> None:
     """Say of a word that it is no type, and which was meant."""
     near = _ELSEWHERE.get(word.upper()) or report.nearest(word, TYPES)
     meant = hint(near, f": {', '.join(sorted(TYPES))} are.")
     report.error(
-        "UNSUPPORTED_TYPE", place, f"{word[:40]} is not a type one can cast to{meant}", instead(place, near)
+        "UNSUPPORTED_TYPE", span, f"{word[:40]} is not a type one can cast to{meant}", instead(span, near)
     )

@@ -51,14 +51,14 @@ def _last(step: str, values: Expr, numeric: bool) -> tuple[Form, Type]:
     return _EXTREMES[step], element
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
     if is_null(named) or is_null(declared):
-        return cast(call(Op.NULL, NULL, place), STRING)
+        return cast(call(Op.NULL, NULL, span), STRING)
     kind = steps.read_kind(declared, report)
     names = steps.read_steps(named, (*steps.TRANSFORMS, *steps.ENDS), report)
     if names is None or kind is None:
-        return wrong(place)
+        return wrong(span)
     *before, last = names
     # As in Java, boxed numbers are objects like any other.
     numeric = kind != "other" and "boxed" not in before
@@ -68,13 +68,13 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
         report.error(
             "UNSUPPORTED_OPERATION", named.span, f"The last step, and no other, is one of {listed}.", ends[0]
         )
-        return wrong(place)
+        return wrong(span)
     made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
     prepared = None if made is None else steps.applied(made, before, report)
     if prepared is None:
-        return wrong(place)
+        return wrong(span)
     form, result = _last(last, prepared, numeric)
-    return call(form, result, place, prepared)
+    return call(form, result, span, prepared)
 
 
 FUNCTION = Function(

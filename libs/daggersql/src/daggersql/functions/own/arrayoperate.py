@@ -22,17 +22,17 @@ STEP_TYPES = (
 _ITSELF = Form("{0}")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, named, declared = arguments
     if is_null(named) or is_null(declared):
-        return cast(call(Op.NULL, NULL, place), Array(STRING) if steps.nothing(values) else values.type)
+        return cast(call(Op.NULL, NULL, span), Array(STRING) if steps.nothing(values) else values.type)
     names = steps.read_steps(named, steps.TRANSFORMS, report)
     kind = steps.read_kind(declared, report)
     if names is None or kind is None:
-        return wrong(place)
+        return wrong(span)
     made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
     answer = None if made is None else steps.applied(made, names, report)
-    return wrong(place) if answer is None else call(_ITSELF, answer.type, place, answer)
+    return wrong(span) if answer is None else call(_ITSELF, answer.type, span, answer)
 
 
 FUNCTION = Function(

@@ -16,9 +16,9 @@ _ROWS = kept("named_struct('v', {0})", "{1}")
 _VALUES = unless_too_many("collectarray", "{1}", f"transform({_ROWS}, e -> e.v)")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     value = cast(arguments[0], STRING) if arguments[0].type == NULL else arguments[0]
-    return Expr(_VALUES, Array(value.type), place, (value, let_in(where, place)), aggregate=True)
+    return Expr(_VALUES, Array(value.type), span, (value, let_in(where, span)), aggregate=True)
 
 
 FUNCTION = Function(

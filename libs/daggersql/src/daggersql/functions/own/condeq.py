@@ -12,7 +12,7 @@ from daggersql.ir.ops import Op
 from daggersql.ir.types import CONDITION
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     path, _ = arguments
     if not isinstance(path.value, str):
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
@@ -20,8 +20,8 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
         report.error("UNKNOWN_FIELD", path.span, "The path names no field.")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call(Op.NULL, CONDITION, place, *arguments)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    return call(Op.NULL, CONDITION, span, *arguments)
 
 
 FUNCTION = Function(

@@ -18,7 +18,7 @@ from daggersql.ir.types import BOOLEAN
 MAX_PATTERN = 1_000
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     use(arguments, report, entries=True)
     for pattern in (each for each in arguments[2:] if family(each.type) is Family.TEXT):
         text = pattern.value
@@ -32,12 +32,12 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
             _check_format(text, pattern.span, report)
 
 
-def _check_format(pattern: str, place: Span, report: Report) -> None:
+def _check_format(pattern: str, span: Span, report: Report) -> None:
     parts, odd = formats.parse(pattern)
     if odd:
         report.warn(
             "INVALID_ARGUMENT",
-            place,
+            span,
             f"{odd[0]!r} stands for itself: the entry is written %s, a percent sign %%.",
             "%%",
         )
@@ -45,7 +45,7 @@ def _check_format(pattern: str, place: Span, report: Report) -> None:
         compiled(formats.fill(parts, "x"))
     except (re.error, OverflowError, RecursionError):
         report.object_to(
-            "INVALID_REGEX", place, "This is no regular expression, with %s for each entry.", "'%s.*'"
+            "INVALID_REGEX", span, "This is no regular expression, with %s for each entry.", "'%s.*'"
         )
 
 

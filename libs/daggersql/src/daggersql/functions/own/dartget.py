@@ -13,7 +13,7 @@ from daggersql.ir.ops import Form
 from daggersql.ir.types import STRING
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     use(arguments, report, entries=False)
 
 

@@ -28,26 +28,26 @@ _AS_TEXT: Mapping[Family, Form | Op] = {
 }
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values = arguments[0]
     index = arguments[1] if len(arguments) == 2 else arguments[2]
     if any(is_null(each) for each in arguments):
-        return cast(call(Op.NULL, NULL, place), STRING)
+        return cast(call(Op.NULL, NULL, span), STRING)
     assert isinstance(values.type, Array)
     if index.is_constant and isinstance(index.value, int):
         form = _FROM_START if index.value >= 0 else _FROM_END
     else:
         form = _EITHER
-    element = Expr(form, values.type.element, place, (values, index), read=values.read)
+    element = Expr(form, values.type.element, span, (values, index), read=values.read)
     if len(arguments) > 2:
         known = _names_itself(values, arguments[1], report)
         if len(arguments) == 5:
             known = _names_table(values, arguments[4], report) and known
         below = _below(element, arguments[3], report)
         if not known or below is None:
-            return wrong(place)
+            return wrong(span)
         element = below
-    return call(_AS_TEXT.get(family(element.type), Op.AS_TEXT), STRING, place, element)
+    return call(_AS_TEXT.get(family(element.type), Op.AS_TEXT), STRING, span, element)
 
 
 def _names_itself(values: Expr, path: Expr, report: Report) -> bool:

@@ -23,15 +23,15 @@ _FORM = Form("exponentialmovingaverage({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, DOUBLE, DOUBLE)
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     times, values, _, window, alpha = arguments
     check_lists(times, values, report)
     check_minutes(window, "window", report)
     check_range(alpha, "weight alpha", 0, 1, report, whole=False)
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with(_FORM, arguments, _KINDS, DOUBLE, place)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    return call_with(_FORM, arguments, _KINDS, DOUBLE, span)
 
 
 FUNCTION = Function(

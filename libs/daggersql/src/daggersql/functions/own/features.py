@@ -14,21 +14,21 @@ from daggersql.ir.families import Family
 _PAIRS = unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     if len(arguments) % 2:
         report.error(
             "WRONG_ARGUMENT_COUNT",
-            place,
+            span,
             f"Features takes pairs of key and value, not {len(arguments)} arguments.",
         )
-        return wrong(place)
+        return wrong(span)
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
     made = [untyped(key, value, report) for key, value in pairs]
     rows = [each for each in made if each is not None]
     if len(rows) < len(made):
-        return wrong(place)
-    listed = list_of(rows, FEATURES, place)
-    return Expr(_PAIRS, FEATURES, place, (listed, let_in(where, place)), aggregate=True)
+        return wrong(span)
+    listed = list_of(rows, FEATURES, span)
+    return Expr(_PAIRS, FEATURES, span, (listed, let_in(where, span)), aggregate=True)
 
 
 FUNCTION = Function(

@@ -20,26 +20,26 @@ _DISTINCT = let(
 _TRIPLETS = unless_too_many("featureswithtype", "{1}", f"transform({_DISTINCT}, x -> x.made)")
 
 
-def triplets(function: str, arguments: Sequence[Expr], place: Span, report: Report) -> Expr | None:
+def triplets(function: str, arguments: Sequence[Expr], span: Span, report: Report) -> Expr | None:
     """The TRIPLETS of one row; None, with findings, when the arguments make none."""
     if len(arguments) % 3:
         report.error(
             "WRONG_ARGUMENT_COUNT",
-            place,
+            span,
             f"{function} takes triplets of key, value and type, not {len(arguments)} arguments.",
         )
         return None
     groups = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
     made = [typed(key, value, kind, function.lower(), report) for key, value, kind in groups]
     rows = [each for each in made if each is not None]
-    return list_of(rows, TRIPLETS, place) if len(rows) == len(made) else None
+    return list_of(rows, TRIPLETS, span) if len(rows) == len(made) else None
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    features = triplets("FeaturesWithType", arguments, place, report)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    features = triplets("FeaturesWithType", arguments, span, report)
     if features is None:
-        return wrong(place)
-    return Expr(_TRIPLETS, FEATURES, place, (features, let_in(where, place)), aggregate=True)
+        return wrong(span)
+    return Expr(_TRIPLETS, FEATURES, span, (features, let_in(where, span)), aggregate=True)
 
 
 FUNCTION = Function(

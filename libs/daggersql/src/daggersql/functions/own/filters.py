@@ -27,66 +27,66 @@ _SAME_DECIMALS = Form("try_cast({0} AS DECIMAL(38, 10)) = CAST({1} AS DECIMAL(38
 _SAME_BYTES = Form("{0} = base64({1})")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, name, *conditions = arguments
     if any(len(each.args) != 2 for each in conditions):
         odd = next(each for each in conditions if len(each.args) != 2)
         report.error("TYPE_MISMATCH", odd.span, "Filters takes conditions made by CondEq.")
-        return wrong(place)
+        return wrong(span)
     if element_message(values) is not None:
-        return _structs(values, name, conditions, place, report)
+        return _structs(values, name, conditions, span, report)
     if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"Filters takes messages, not {describe(values)}.")
-        return wrong(place)
-    return _encoded(cast(values, Array(BINARY)), name, conditions, place, report)
+        return wrong(span)
+    return _encoded(cast(values, Array(BINARY)), name, conditions, span, report)
 
 
-def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
+def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, report: Report) -> Expr:
     """A repeated field: a filter over structs."""
     message = element_message(values)
     if message is None or not check_same(message, name, report):
-        return wrong(place)
-    here = variable("x", message, place)
-    parts, tests = [text_constant("b", STRING, place), values], [call(_IS_THERE, BOOLEAN, place, here)]
+        return wrong(span)
+    here = variable("x", message, span)
+    parts, tests = [text_constant("b", STRING, span), values], [call(_IS_THERE, BOOLEAN, span, here)]
     for number, condition in enumerate(conditions):
         path, value = condition.args
         field = leaf(message, path, report)
         if field is None:
-            return wrong(place)
-        parts += [text_constant(f"v{number}", STRING, place), value]
-        given = variable(f"e.v{number}", value.type, place)
+            return wrong(span)
+        parts += [text_constant(f"v{number}", STRING, span), value]
+        given = variable(f"e.v{number}", value.type, span)
         tests.append(_equal(field.value, given, value, path, report))
-    kept = call(_WHERE, values.type, place, call(_ALL, BOOLEAN, place, *tests))
-    return call(LET, values.type, place, call(_STRUCT, values.type, place, *parts), kept, name)
+    kept = call(_WHERE, values.type, span, call(_ALL, BOOLEAN, span, *tests))
+    return call(LET, values.type, span, call(_STRUCT, values.type, span, *parts), kept, name)
 
 
-def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], place: Span, report: Report) -> Expr:
+def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, report: Report) -> Expr:
     """Encoded messages: the fields are taken out beside them, and tell which messages stay."""
     if not is_known_later(name) and message_type(name, report) is None:
-        return wrong(place)
-    parts, kept = [text_constant("b", STRING, place), values], variable("e.b", values.type, place)
+        return wrong(span)
+    parts, kept = [text_constant("b", STRING, span), values], variable("e.b", values.type, span)
     beside: list[tuple[str, Expr, Expr]] = []
     if not conditions:
-        beside.append(("s", decodable(values, name, place), variable("y", BOOLEAN, place)))
+        beside.append(("s", decodable(values, name, span), variable("y", BOOLEAN, span)))
     for number, condition in enumerate(conditions):
         path, value = condition.args
         fields = selected(values, name, path, path.span, report)
         if fields is None or not isinstance(fields.type, Array):
-            return wrong(place)
+            return wrong(span)
         field, given = (
-            variable("y", fields.type.element, place), variable(f"e.v{number}", value.type, place)
+            variable("y", fields.type.element, span), variable(f"e.v{number}", value.type, span)
         )  # fmt: skip
         loose = is_known_later(name)
         test = _equal_text(field, given) if loose else _equal(field, given, value, path, report)
         beside.append((f"s{number}", fields, test))
     for number, (key, fields, test) in enumerate(beside):
-        parts += [text_constant(key, STRING, place), fields]
+        parts += [text_constant(key, STRING, span), fields]
         if conditions:
-            parts += [text_constant(f"v{number}", STRING, place), conditions[number].args[1]]
-        kept = call(_ZIPPED, values.type, place, kept, variable(f"e.{key}", fields.type, place), test)
+            parts += [text_constant(f"v{number}", STRING, span), conditions[number].args[1]]
+        kept = call(_ZIPPED, values.type, span, kept, variable(f"e.{key}", fields.type, span), test)
     kind = Array(of_type(name))
-    chosen = call(_THERE, kind, place, kept)
-    return call(LET, kind, place, call(_STRUCT, kind, place, *parts), chosen, name)
+    chosen = call(_THERE, kind, span, kept)
+    return call(LET, kind, span, call(_STRUCT, kind, span, *parts), chosen, name)
 
 
 def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) -> Expr:
@@ -106,17 +106,17 @@ def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) ->
 
 def _equal_text(field: Expr, given: Expr) -> Expr:
     """The same for a field that came as text, its type not being known before."""
-    kind, place = family(given.type), field.span
+    kind, span = family(given.type), field.span
     if kind in NUMERIC:
         # A whole number beyond 2^53 is no DOUBLE, and a DOUBLE may be no decimal number.
-        near = _same(call(Op.CAST, DOUBLE, place, field), _strict(given, DOUBLE))
+        near = _same(call(Op.CAST, DOUBLE, span, field), _strict(given, DOUBLE))
         if kind is Family.NUMBER:
             return near
-        return call(_ALL, BOOLEAN, place, near, call(_SAME_DECIMALS, BOOLEAN, place, field, given))
+        return call(_ALL, BOOLEAN, span, near, call(_SAME_DECIMALS, BOOLEAN, span, field, given))
     if kind is Family.TIMESTAMP:
-        return _same(call(Op.CAST, TIMESTAMP, place, field), given)
+        return _same(call(Op.CAST, TIMESTAMP, span, field), given)
     if kind is Family.BINARY:
-        return call(_SAME_BYTES, BOOLEAN, place, field, given)
+        return call(_SAME_BYTES, BOOLEAN, span, field, given)
     return _same(field, _strict(given, STRING))
 
 

@@ -23,7 +23,7 @@ _BOUNDS = let(
 )
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     bounds = arguments[1]
     text = bounds.value
     if not isinstance(text, str):

@@ -16,13 +16,13 @@ _FORM = Form("lineartrend({rest})")
 _KINDS = (TIMES, VALUES, TIMESTAMP, BIGINT)
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     check_lists(arguments[0], arguments[1], report)
     check_minutes(arguments[3], "window", report)
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with(_FORM, arguments, _KINDS, DOUBLE, place)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    return call_with(_FORM, arguments, _KINDS, DOUBLE, span)
 
 
 FUNCTION = Function(

@@ -16,14 +16,14 @@ from daggersql.operators.coercion import describe, unify
 _CONTAINS = Form("coalesce(array_contains({0}, {1}), false)")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, item = arguments
     if not isinstance(values.type, Array) or is_null(item):
-        return call(Op.FALSE, BOOLEAN, place)
+        return call(Op.FALSE, BOOLEAN, span)
     if unify(values.type.element, item.type) is None:
         report.error("TYPE_MISMATCH", item.span, f"{describe(values)} cannot contain {describe(item)}.")
-        return wrong(place)
-    return call(_CONTAINS, BOOLEAN, place, values, item)
+        return wrong(span)
+    return call(_CONTAINS, BOOLEAN, span, values, item)
 
 
 FUNCTION = Function(

@@ -18,30 +18,30 @@ _GIVEN = Form("named_struct('list', {0}, 'key', {1})")
 _WITH_KEY = Form("get(filter(e.list, x -> {0} = e.key), 0)")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, key = arguments
     if values.type == NULL:
-        return call(Op.NULL, NULL, place)
+        return call(Op.NULL, NULL, span)
     if isinstance(values.type, Array):
-        return _of_pairs(values, key, place, report)
-    return collections.element(values, key, place, report)
+        return _of_pairs(values, key, span, report)
+    return collections.element(values, key, span, report)
 
 
-def _of_pairs(values: Expr, key: Expr, place: Span, report: Report) -> Expr:
+def _of_pairs(values: Expr, key: Expr, span: Span, report: Report) -> Expr:
     """The second field of the first message whose first field is the key."""
     kind = values.type.element if isinstance(values.type, Array) else NULL
     fields = list(kind.fields().items()) if isinstance(kind, Message | Struct) else []
     if len(fields) < 2:
         report.error("TYPE_MISMATCH", values.span, f"MapGet takes a map, not {describe(values)}.")
-        return wrong(place)
+        return wrong(span)
     (name, of_key), (value, of_value) = fields[:2]
     if unify(of_key, key.type) is None:
         report.error("TYPE_MISMATCH", key.span, f"{name} is never {describe(key)}.")
-        return wrong(place)
-    key_of = call(Op.FIELD, of_key, place, variable("x", kind, place), name=name)
-    pair = call(_WITH_KEY, kind, place, key_of)
-    there = call(Op.FIELD, of_value, place, pair, name=value)
-    return call(LET, of_value, place, call(_GIVEN, kind, place, values, key), there)
+        return wrong(span)
+    key_of = call(Op.FIELD, of_key, span, variable("x", kind, span), name=name)
+    pair = call(_WITH_KEY, kind, span, key_of)
+    there = call(Op.FIELD, of_value, span, pair, name=value)
+    return call(LET, of_value, span, call(_GIVEN, kind, span, values, key), there)
 
 
 FUNCTION = Function(

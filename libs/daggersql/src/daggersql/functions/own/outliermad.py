@@ -24,7 +24,7 @@ _ROWS = (
 _MOST_TOLERANCE = 1_000_000
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     values, times, _, window, observed, tolerance, percentage = arguments
     check_lists(times, values, report)
     check_minutes(window, "window", report)
@@ -33,8 +33,8 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
     check_range(percentage, "percentage of outliers", 0, 100, report, whole=False)
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    return call_with(_FORM, arguments, _KINDS, Array(Struct(_ROWS)), place)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    return call_with(_FORM, arguments, _KINDS, Array(Struct(_ROWS)), span)
 
 
 FUNCTION = Function(

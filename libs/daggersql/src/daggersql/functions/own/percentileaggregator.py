@@ -35,7 +35,7 @@ _ESTIMATE = f"approx_percentile({{0}}, {{2}}, {_ACCURACY})"
 _PERCENTILE = Form(f"CASE WHEN {too_many('{0}')} THEN {_ESTIMATE} ELSE {_EXACT} END")
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     percentile = arguments[0]
     number = number_of(percentile)
     if number is None or not 0 < number <= 100:
@@ -47,15 +47,15 @@ def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
         )
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     """Below the bound: the value at position p (n + 1) / 100 of the sorted ones, between two of them."""
     p = number_of(arguments[0]) or 50.0
     value = cast(arguments[1], DOUBLE)
     number = (
-        call(_NUMBER, DOUBLE, place, value) if where is None else call(_CHOSEN, DOUBLE, place, value, where)
+        call(_NUMBER, DOUBLE, span, value) if where is None else call(_CHOSEN, DOUBLE, span, value, where)
     )
-    parts = (constant(repr(each), each, DOUBLE, place) for each in (p, p / 100))
-    return Expr(_PERCENTILE, DOUBLE, place, (number, *parts), aggregate=True)
+    parts = (constant(repr(each), each, DOUBLE, span) for each in (p, p / 100))
+    return Expr(_PERCENTILE, DOUBLE, span, (number, *parts), aggregate=True)
 
 
 FUNCTION = Function(

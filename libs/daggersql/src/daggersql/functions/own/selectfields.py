@@ -17,21 +17,21 @@ from daggersql.operators.coercion import describe
 _OF_EACH = Form("transform({0}, x -> {1})")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, path = arguments[0], arguments[-1]
     name = arguments[1] if len(arguments) == 3 else None
     message = element_message(values)
     if message is not None:
         if name is not None and not check_same(message, name, report):
-            return wrong(place)
+            return wrong(span)
         field = leaf(message, path, report)
         if field is None:
-            return wrong(place)
+            return wrong(span)
         read = (values.read[0], f"{values.read[1]}.{field.path}") if values.read else None
-        return Expr(_OF_EACH, Array(field.type), place, (values, field.value), read=read)
+        return Expr(_OF_EACH, Array(field.type), span, (values, field.value), read=read)
     if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"SelectFields takes messages, not {describe(values)}.")
-        return wrong(place)
+        return wrong(span)
     name = name or type_of(values)
     if name is None:
         report.error(
@@ -39,9 +39,9 @@ def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr |
             values.span,
             "Name the type of these messages: SelectFields(messages, type, path).",
         )
-        return wrong(place)
-    found_in_bytes = selected(cast(values, Array(BINARY)), name, path, place, report)
-    return found_in_bytes or wrong(place)
+        return wrong(span)
+    found_in_bytes = selected(cast(values, Array(BINARY)), name, path, span, report)
+    return found_in_bytes or wrong(span)
 
 
 FUNCTION = Function(

@@ -15,11 +15,11 @@ from daggersql.ir.ops import Form
 _MADE = Form("transform(array_distinct({0}), x -> x.made)")
 
 
-def _build(arguments: Sequence[Expr], place: Span, report: Report, where: Expr | None) -> Expr:
-    features = triplets("SingleFeatureWithType", arguments, place, report)
+def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    features = triplets("SingleFeatureWithType", arguments, span, report)
     if features is None:
-        return wrong(place)
-    return call(_MADE, FEATURES, place, features)
+        return wrong(span)
+    return call(_MADE, FEATURES, span, features)
 
 
 FUNCTION = Function(

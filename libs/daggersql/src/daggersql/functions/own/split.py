@@ -22,14 +22,14 @@ _TEMPLATE = (
 )
 
 
-def _check(arguments: Sequence[Expr], place: Span, report: Report) -> None:
+def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     pattern = arguments[1]
     if pattern.wrong or is_null(pattern):
         return
     if not isinstance(pattern.value, str):
         report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", "','")
         return
-    _is_pattern(arguments, place, report)
+    _is_pattern(arguments, span, report)
 
 
 FUNCTION = Function(
