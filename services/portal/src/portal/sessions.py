@@ -91,10 +91,10 @@ class Sessions:
 
     def find(self, secret: str) -> Session | None:
         """The session of a cookie, which it is used by now; None when there is none or it has ended."""
-        found = self.known(_hash(secret))
-        if found is not None and found.seen < self._clock() - _SEEN_S:
-            self._file.execute("UPDATE session SET seen = ? WHERE hash = ?", (self._clock(), found.hash))
-        return found
+        session = self.known(_hash(secret))
+        if session is not None and session.seen < self._clock() - _SEEN_S:
+            self._file.execute("UPDATE session SET seen = ? WHERE hash = ?", (self._clock(), session.hash))
+        return session
 
     def known(self, hashed: bytes) -> Session | None:
         """The session of this hash, unless it has ended."""
