@@ -22,6 +22,8 @@ from runtime.replay.history import History
 
 CREATED, ASKED = 10, 90
 """Sequences of the dagger's creation, and of the replay's request."""
+BEFORE = 2
+"""Of the creation of a dagger that had its name before."""
 NAME = "orders"
 NOON_MS = 1_700_000_000_000
 MS = 1_000_000
@@ -62,27 +64,34 @@ def selections(draw: st.DrawFn) -> events_pb2.QuarantineSelection:
 
 
 @st.composite
-def resolved(draw: st.DrawFn) -> telemetry_pb2.QuarantineResolved:
+def resolved(draw: st.DrawFn, created: int = CREATED) -> telemetry_pb2.QuarantineResolved:
     """What replays before this one said."""
     outcome: Any = draw(st.sampled_from([*state.OUTCOMES]))
     return telemetry_pb2.QuarantineResolved(
-        dagger=NAME, id=draw(IDS), replay_id="before", sequence=CREATED + 5, outcome=outcome
+        dagger=NAME, id=draw(IDS), replay_id="before", sequence=created + 5, outcome=outcome, created=created
+    )
+
+
+@st.composite
+def discarded(draw: st.DrawFn, end: int, created: int = CREATED) -> telemetry_pb2.QuarantineDiscarded:
+    """What somebody discarded when the topic ended there, or a little before."""
+    return telemetry_pb2.QuarantineDiscarded(
+        dagger=NAME,
+        sequence=created + 6,
+        selection=draw(selections()),
+        up_to={0: max(end - draw(st.integers(0, 2)), 0)},
+        created=created,
     )
 
 
 @st.composite
 def topics(draw: st.DrawFn) -> list[Said]:
-    """What stands in a partition: the launches of a dagger of the same name first."""
-    said: list[Said] = draw(st.lists(set_aside(CREATED - 1), max_size=2))
-    for _ in range(draw(st.integers(1, 8))):
-        back = draw(st.integers(0, 2))
-        discarded = telemetry_pb2.QuarantineDiscarded(
-            dagger=NAME,
-            sequence=CREATED + 6,
-            selection=draw(selections()),
-            up_to={0: max(len(said) - back, 0)},
-        )
-        said.append(draw(st.one_of(set_aside(), set_aside(), resolved(), st.just(discarded))))
+    """What stands in a partition: what a dagger of the same name left comes first."""
+    said: list[Said] = []
+    for created, least, most in ((BEFORE, 0, 4), (CREATED, 1, 8)):
+        for _ in range(draw(st.integers(least, most))):
+            new = set_aside(created + 1)
+            said.append(draw(st.one_of(new, new, resolved(created), discarded(len(said), created))))
     return said
 
 
@@ -97,8 +106,10 @@ def events(said: list[Said]) -> list[Message]:
     return messages
 
 
-def listed(messages: list[Message], selection: events_pb2.QuarantineSelection) -> tuple[list[str], int]:
-    """Ids as a gateway lists them, what is named in any state; and how many it says that a replay means."""
+def listed(messages: list[Message], selection: events_pb2.QuarantineSelection) -> tuple[list[str], int, int]:
+    """Ids as a gateway lists them, what is named in any state; how many a replay means, as it says; and from
+    where that reads.
+    """
     states = () if selection.ids else state.NEEDED
     with tempfile.TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{Path(folder) / 'index.db'}")
@@ -110,17 +121,20 @@ def listed(messages: list[Message], selection: events_pb2.QuarantineSelection) -
             page, _ = reads.page(
                 born, before=None, limit=100, size=1 << 20, states=states, selection=selection
             )
-            counted = sum(kind.records for kind in reads.meant(born, selection))
+            kinds = reads.meant(born, selection)
+            start = reads.starts(born, min((kind.first for kind in kinds), default=0)).get(0, 0)
         finally:
             database.close()
-    return sorted(each.record.id for each in page), counted
+    return sorted(each.record.id for each in page), sum(kind.records for kind in kinds), start
 
 
-def replayed(messages: list[Message], up_to: int, selection: events_pb2.QuarantineSelection) -> list[str]:
+def replayed(
+    messages: list[Message], up_to: int, start: int, selection: events_pb2.QuarantineSelection
+) -> list[str]:
     """Ids as a replay takes them that was asked for when the topic had `up_to` records."""
     asked = events_pb2.QuarantineReplayRequested(replay_id="own", selection=selection, up_to={0: up_to})
     history = History(asked, ASKED, CREATED)
-    for each in messages:
+    for each in messages[start:]:
         headers = dict(each.headers)
         kind, id_ = headers["ce_type"].decode(), headers["ce_id"].decode()
         history.take((each.partition, each.offset), kind, each.value, id_, each.time_ms)
@@ -132,7 +146,7 @@ def test_a_replay_takes_what_is_listed_whatever_is_set_aside_after_it_was_asked_
     said: list[Said], later: list[Said], selection: events_pb2.QuarantineSelection
 ) -> None:
     messages = events([*said, *later])
-    shown, counted = listed(messages[: len(said)], selection)
+    shown, counted, start = listed(messages[: len(said)], selection)
 
-    assert replayed(messages, len(said), selection) == shown
+    assert replayed(messages, len(said), start, selection) == shown
     assert counted == len(shown)

@@ -83,6 +83,49 @@ async def test_records_are_chosen_by_what_they_are(ready: Any) -> None:
     ]  # fmt: skip
 
 
+async def test_a_replay_begins_to_read_where_all_is_known_of_what_is_meant(ready: Any) -> None:
+    await ready.create()
+    ready.quarantined.place(0, *set_aside("another", 9), time_ms=now_ms())
+    for number in (1, 2, 3):
+        put(ready, number)
+    resolve(ready, f"{1:032x}", REPLAYED, replay="r", sequence=99)
+    put(ready, 2)
+    asked = await ask(ready, "ReplayQuarantined", selection={"ids": [f"{3:032x}"]})
+    event = await appended(ready, asked.sequence)
+
+    # The second stands behind the third, and was there before it: it may have been closed in between.
+    assert (dict(event.starts), dict(event.up_to)) == ({0: 2}, {0: 6})
+
+
+async def test_a_topic_that_has_got_more_partitions_is_read_from_its_beginning(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1)
+    put(ready, 2)
+    ready.quarantined.place(1, *set_aside(NAME, 2, id=f"{2:032x}", stage="sink"), time_ms=now_ms())
+    asked = await ask(ready, "ReplayQuarantined", selection={"ids": [f"{2:032x}"]})
+    event = await appended(ready, asked.sequence)
+
+    assert (dict(event.starts), dict(event.up_to)) == ({0: 0, 1: 0}, {0: 2, 1: 1})
+
+
+async def test_what_was_closed_for_an_earlier_dagger_of_the_name_is_discarded_for_this_one(
+    ready: Any,
+) -> None:
+    created = (await ready.create()).sequence
+    put(ready, 1)
+    resolve(ready, f"{1:032x}", REPLAYED, replay="r", sequence=created - 1)
+    put(ready, 1)
+    said = {"sequence": created + 1, "up_to": {0: 3}, "created": created}
+    discarded = telemetry_pb2.QuarantineDiscarded(dagger=NAME, **said)
+    draft = Draft("discard/d", "/api-gateway", NAME, START, discarded)
+    value = discarded.SerializeToString()
+    ready.quarantined.place(0, NAME.encode(), draft.headers(), value, time_ms=now_ms())
+
+    (status,) = (await ask(ready, "ListQuarantined", all_states=True)).statuses
+
+    assert status.state == pb.QUARANTINE_STATE_DISCARDED
+
+
 async def test_a_list_without_contents_has_the_rest(ready: Any) -> None:
     await ready.create()
     put(ready, 1, value=b"secret", detail="why")
@@ -164,7 +207,8 @@ async def test_a_replay_is_asked_for_with_what_was_read_and_told_of(ready: Any) 
         name=NAME,
         replay_id="again-1",
         selection={"sinks": ["crm"]},
-        up_to={0: 2, 1: 0},
+        up_to={0: 2},
+        starts={0: 0},
         records=2,
     )
     assert (begun.replay_id, begun.records, dict(begun.outcomes), begun.finished) == ("again-1", 2, {}, False)

@@ -24,7 +24,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from services.runtime.tests import launches
 from services.runtime.tests.sink_cases.postgres import sink
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.test_sink_contract import ends, records
 from tests.integration.bookings import NOON
 
 from daggerspec.topics import QUARANTINE
@@ -57,7 +57,11 @@ class Desk:
     resolved: spec_pb2.ResolvedSink
     url: str
     generation: int = 200
-    replays: dict[str, events_pb2.QuarantineReplayRequested] = field(default_factory=dict)
+    starts: dict[int, int] = field(init=False)
+    """Where each partition of the quarantine ended before: what other tests have put there is not read."""
+
+    def __post_init__(self) -> None:
+        self.starts = ends(self.dagger.kafka, QUARANTINE)
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """The rows of the last statement, where it has some."""
@@ -99,11 +103,13 @@ class Desk:
 
     def ask(self, **more: Any) -> events_pb2.QuarantineReplayRequested:
         """A request for what is there now."""
-        asked = events_pb2.QuarantineReplayRequested(name=self.dagger.name, replay_id=uuid4().hex, **more)
-        for message in records(self.dagger.kafka, QUARANTINE):
-            partition, offset = message.partition() or 0, message.offset() or 0
-            asked.up_to[partition] = max(asked.up_to[partition], offset + 1)
-        return asked
+        return events_pb2.QuarantineReplayRequested(
+            name=self.dagger.name,
+            replay_id=uuid4().hex,
+            up_to=ends(self.dagger.kafka, QUARANTINE),
+            starts=self.starts,
+            **more,
+        )
 
     def attempt(self, asked: events_pb2.QuarantineReplayRequested, sequence: int = 190) -> Attempt:
         """The next attempt of a replay."""
@@ -124,7 +130,7 @@ class Desk:
     def outcomes(self, replay_id: str) -> dict[str, str]:
         """What this replay has said, by the id of the record; the last counts."""
         said: dict[str, str] = {}
-        for message in records(self.dagger.kafka, QUARANTINE):
+        for message in records(self.dagger.kafka, QUARANTINE, self.starts):
             headers: dict[str, bytes] = dict(message.headers() or ())  # type: ignore[arg-type]
             if headers["ce_type"].endswith(b".QuarantineResolved"):
                 told = telemetry_pb2.QuarantineResolved.FromString(message.value() or b"")

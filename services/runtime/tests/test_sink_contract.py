@@ -6,9 +6,10 @@ import json
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -96,19 +97,30 @@ def points(influx: dict[str, str], measurement: str) -> list[list[Any]]:
     return [list(row) for series in found.get("series", []) for row in series["values"]]
 
 
-def records(kafka: str, topic: str) -> list[Message]:
-    """Every record of a topic, in the order of each partition."""
+def ends(kafka: str, topic: str) -> dict[int, int]:
+    """Where each partition of a topic ends now."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid4().hex})
+    try:
+        partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+        return {p: _end(consumer, TopicPartition(topic, p)) for p in partitions}
+    finally:
+        consumer.close()
+
+
+def records(kafka: str, topic: str, since: Mapping[int, int] = MappingProxyType({})) -> list[Message]:
+    """Every record of a topic, in the order of each partition; of some from an offset on."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": uuid4().hex, "enable.auto.commit": False})
     try:
         partitions = [
-            TopicPartition(topic, p, 0) for p in consumer.list_topics(topic, 10).topics[topic].partitions
+            TopicPartition(topic, p, since.get(p, 0))
+            for p in consumer.list_topics(topic, 10).topics[topic].partitions
         ]
-        ends = [_end(consumer, partition) for partition in partitions]
+        expected = sum(_end(consumer, partition) - partition.offset for partition in partitions)
         consumer.assign(partitions)
         found: list[Message] = []
-        while len(found) < sum(ends):
-            got = consumer.consume(sum(ends) - len(found), 10)
-            assert got, f"only {len(found)} of {sum(ends)} records came"
+        while len(found) < expected:
+            got = consumer.consume(expected - len(found), 10)
+            assert got, f"only {len(found)} of {expected} records came"
             found += got
         return found
     finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Index, LargeBinary, String
+from typing import Final
+
+from sqlalchemy import BigInteger, Index, LargeBinary, String, text
 from sqlmodel import Field, SQLModel
 
 # Names sort by their bytes on every database; PostgreSQL would use the locale's order.
@@ -123,6 +125,9 @@ class PartitionRow(SQLModel, table=True):
     """Digest of the tables and the code they were made with."""
 
 
+_AGAIN: Final = text('first < "offset"')
+
+
 class QuarantineRow(SQLModel, table=True):
     """A record that was set aside, and what has become of it."""
 
@@ -139,11 +144,15 @@ class QuarantineRow(SQLModel, table=True):
             "quarantine_groups",
             *("dagger", "stage", "reason", "sink", "state", "generation", "resolved", "time_ms", "set_ms"),
         ),
+        # Of the few that were set aside again, and only of them.
+        Index("quarantine_again", "dagger", "first", sqlite_where=_AGAIN, postgresql_where=_AGAIN),
     )
 
     partition: int = Field(primary_key=True)
     offset: int = Field(primary_key=True, sa_type=BigInteger)
     """Where it stands; of one that was set aside several times, the last place."""
+    first: int = Field(sa_type=BigInteger)
+    """The offset of its first place; -1 where that is in another partition."""
     dagger: str = Field(sa_type=_Name)
     id: str
     """Its id: `daggerspec.setaside.id_of`."""

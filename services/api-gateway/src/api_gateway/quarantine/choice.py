@@ -38,8 +38,22 @@ def of(dagger: str, since: int) -> Iterator[ColumnElement[bool]]:
 
 def now(since: int) -> Any:
     """What has become of a record: of an earlier dagger of the name nothing counts."""
-    before = and_(col(QuarantineRow.resolved) > 0, col(QuarantineRow.resolved) <= since)
-    return case((before, state.OPEN), else_=col(QuarantineRow.state))
+    return case((_before(since), state.OPEN), else_=col(QuarantineRow.state))
+
+
+def attempts(since: int) -> Any:
+    """How often it has failed again, likewise."""
+    return case((_before(since), 0), else_=col(QuarantineRow.attempts))
+
+
+def replay(since: int) -> Any:
+    """The last replay that meant it, likewise."""
+    return case((_before(since), ""), else_=col(QuarantineRow.replay))
+
+
+def _before(since: int) -> ColumnElement[bool]:
+    """It became what it is before then."""
+    return and_(col(QuarantineRow.resolved) > 0, col(QuarantineRow.resolved) <= since)
 
 
 def states(wanted: Collection[int], since: int) -> ColumnElement[bool]:

@@ -168,6 +168,7 @@ class _Fold:
         row = {
             "partition": message.partition,
             "offset": message.offset,
+            "first": _first(before, message),
             "dagger": name,
             "id": id_,
             "generation": said.generation,
@@ -191,7 +192,7 @@ class _Fold:
             "offset": message.offset,
         }
         before = self._known[name, said.id]
-        if before is not None:
+        if before is not None and before["generation"] > said.created:
             after = state.resolved(_became(before), said)
             self._put(before | _became_columns(after))
 
@@ -202,13 +203,20 @@ class _Fold:
         self._connection.execute(
             update(QuarantineRow)
             .where(
-                col(QuarantineRow.dagger) == name,
+                *choice.of(name, said.created),
                 number == message.partition,
                 offset < up_to,
-                col(QuarantineRow.state).in_(state.NEEDED),
+                choice.states(state.NEEDED, said.created),
                 *conditions(said.selection),
             )
-            .values(state=after.state, why_reason=after.reason, why=after.why, resolved=after.resolved)
+            .values(
+                state=after.state,
+                attempts=choice.attempts(said.created),
+                replay=choice.replay(said.created),
+                why_reason=after.reason,
+                why=after.why,
+                resolved=after.resolved,
+            )
         )
         self._ask()
 
@@ -268,6 +276,12 @@ def _id(message: Message, said: Any) -> str:
     if isinstance(said, telemetry_pb2.Quarantined):
         return setaside.id_of(said, dict(message.headers).get("ce_id", b"").decode(errors="replace"))
     return str(said.id)
+
+
+def _first(before: Row | None, message: Message) -> int:
+    if before is None:
+        return message.offset
+    return int(before["first"]) if before["partition"] == message.partition else -1
 
 
 def _became(row: Row) -> Became:

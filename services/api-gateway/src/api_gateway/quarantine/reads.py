@@ -51,6 +51,8 @@ class Kind:
     worn: bool
     """Whether they have failed again as often as they may without `force`."""
     records: int
+    first: int
+    """The first place of any of them; -1 where that is in another partition."""
 
 
 class QuarantineReads:
@@ -142,15 +144,48 @@ class QuarantineReads:
 
     def meant(self, of: Born, selection: events_pb2.QuarantineSelection) -> Sequence[Kind]:
         """What a replay of a selection means, by what it would do with it."""
-        worn = (col(QuarantineRow.attempts) >= state.MOST_ATTEMPTS).label("worn")
+        worn = (choice.attempts(of.since) >= state.MOST_ATTEMPTS).label("worn")
         columns = (col(QuarantineRow.stage), col(QuarantineRow.truncated), worn)
-        query = (
-            select(*columns, func.count())
+        query: Any = (
+            select(*columns, func.count(), func.min(QuarantineRow.first))  # type: ignore[call-overload] # too many
             .where(*choice.of(of.dagger, of.since), *choice.meant(selection, of.since))
             .group_by(literal_column("1"), literal_column("2"), literal_column("3"))
         )
         with self._database.reading() as session:
-            return [Kind(stage, bool(cut), bool(often), n) for stage, cut, often, n in session.execute(query)]
+            return [
+                Kind(stage, bool(cut), bool(often), n, first)
+                for stage, cut, often, n, first in session.execute(query)
+            ]
+
+    def starts(self, of: Born, first: int) -> Mapping[int, int]:
+        """For each partition that has something of a dagger, where to begin to read it: then all is known of
+        the records that stand behind that.
+
+        `first` is the first place of those that are meant. From 0 on where several partitions have some:
+        somebody has changed how many there are.
+        """
+        with self._database.reading() as session:
+            partitions = {
+                number
+                for kind in (QuarantineRow, OutcomeRow)
+                for number in session.exec(select(kind.partition).where(kind.dagger == of.dagger).distinct())
+            }
+            if len(partitions) != 1 or first < 0:
+                return dict.fromkeys(partitions, 0)
+            # What stands behind it, and was there before it, too: it may have been closed in between.
+            while first > 0:
+                before = session.exec(
+                    select(func.min(QuarantineRow.first)).where(
+                        col(QuarantineRow.dagger) == of.dagger,
+                        col(QuarantineRow.first) < col(QuarantineRow.offset),
+                        col(QuarantineRow.first) < first,
+                        col(QuarantineRow.offset) >= first,
+                    )
+                ).one()
+                if before is None:
+                    break
+                first = max(before, 0)
+        return dict.fromkeys(partitions, first)
 
     def open_in(self, of: Born, selection: events_pb2.QuarantineSelection) -> Mapping[int, int]:
         """How many open records a selection means, by partition."""

@@ -78,8 +78,10 @@ class Replays:
             return gateway_pb2.ReplayQuarantinedResponse(
                 replay_id=id_, sequence=known.sequence if known else 0, records=before.records
             )
-        up_to = self._follower.ends
+        ends = self._follower.ends
         kinds = await _read(lambda: self._reads.meant(of, request.selection))
+        first = min((each.first for each in kinds), default=0)
+        starts = await _read(lambda: self._reads.starts(of, first))
         forecast = list(_forecast(kinds, force=request.force))
         records = sum(each.records for each in kinds)
         event = events_pb2.QuarantineReplayRequested(
@@ -87,7 +89,8 @@ class Replays:
             name=of.dagger,
             replay_id=id_,
             selection=request.selection,
-            up_to=up_to,
+            up_to={number: ends.get(number, 0) for number in starts},
+            starts=starts,
             force=request.force,
             recompute=request.recompute,
             records=records,
@@ -113,7 +116,7 @@ class Replays:
         if isinstance(before, events_pb2.QuarantineDiscardRequested) and _repeats(before, request):
             known = self._writer.answered(id_, (before,))
             sequence = known.sequence if known else 0
-            await self._tell(before, sequence, id_)
+            await self._tell(before, sequence, id_, of)
             return gateway_pb2.DiscardQuarantinedResponse(sequence=sequence, records=before.records)
         up_to = self._follower.ends
         counts = await _read(lambda: self._reads.open_in(of, request.selection))
@@ -132,7 +135,7 @@ class Replays:
             return answer
         written = await self._writer.write(of.dagger, event, id_, path="selection")
         note(records=answer.records)
-        await self._tell(event, written.sequence, id_)
+        await self._tell(event, written.sequence, id_, of)
         answer.sequence = written.sequence
         return answer
 
@@ -164,7 +167,9 @@ class Replays:
             raise damaged(str(error), answer.sequence) from error
         return record.message
 
-    async def _tell(self, event: events_pb2.QuarantineDiscardRequested, sequence: int, id_: str) -> None:
+    async def _tell(
+        self, event: events_pb2.QuarantineDiscardRequested, sequence: int, id_: str, of: Born
+    ) -> None:
         """Write the discard where the records stand, which is what counts."""
         discarded = telemetry_pb2.QuarantineDiscarded(
             dagger=event.name,
@@ -173,6 +178,7 @@ class Replays:
             selection=event.selection,
             up_to=event.up_to,
             actor=event.meta.actor,
+            created=of.since,
         )
         now = self._clock()
         discarded.time.FromDatetime(now)

@@ -48,6 +48,7 @@ class Became:
 
 def resolved(before: Became, said: telemetry_pb2.QuarantineResolved) -> Became:
     """After the outcome of a replay: the last one counts. What is discarded stays so until it is replayed."""
+    before = _living(before, said.created)
     state = OUTCOMES.get(said.outcome)
     if state is None or (before.state == DISCARDED and state != REPLAYED):
         return before
@@ -57,6 +58,12 @@ def resolved(before: Became, said: telemetry_pb2.QuarantineResolved) -> Became:
 
 def discarded(before: Became, said: telemetry_pb2.QuarantineDiscarded) -> Became:
     """After somebody discarded it."""
+    before = _living(before, said.created)
     if before.state not in NEEDED:
         return before
     return Became(DISCARDED, before.attempts, "", said.detail, before.replay, said.sequence)
+
+
+def _living(before: Became, created: int) -> Became:
+    """What counts of it in a dagger that was created then: of an earlier one of its name nothing does."""
+    return Became() if 0 < before.resolved <= created else before

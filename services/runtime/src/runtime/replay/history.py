@@ -36,6 +36,8 @@ class Kept:
     set_ms: int
     """When it was set aside, in ms since 1970."""
     is_open: bool = True
+    is_discarded: bool = False
+    """Then only a replay that writes it counts more."""
     attempts: int = 0
     """How often replays before this one failed with it."""
 
@@ -83,7 +85,7 @@ class History:
         stage, reason, sink = map(intern, (record.stage, record.reason, record.sink))  # few, of many
         kept = Kept(id_, place, record.generation, stage, reason, sink, set_ms(record, kafka_ms))
         if known is not None:  # it is there again, as it is listed: the last one
-            kept.is_open, kept.attempts = known.is_open, known.attempts
+            kept.is_open, kept.is_discarded, kept.attempts = known.is_open, known.is_discarded, known.attempts
         self.kept[id_] = kept
 
     def _resolved(self, outcome: telemetry_pb2.QuarantineResolved) -> None:
@@ -94,12 +96,15 @@ class History:
         if kept is None or not self._created < outcome.sequence < self._sequence:
             return
         if outcome.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED:
-            kept.is_open = False
+            kept.is_open = kept.is_discarded = False
+        elif not kept.is_discarded:
+            kept.is_open = True
         kept.attempts = max(kept.attempts, outcome.attempt)
 
     def _discarded(self, discarded: telemetry_pb2.QuarantineDiscarded) -> None:
         if self._created < discarded.sequence < self._sequence:
             for each in _selected(self.kept.values(), discarded.selection, discarded.up_to):
+                each.is_discarded = each.is_discarded or each.is_open
                 each.is_open = False
 
     def _edited(self, place: Place, edit: telemetry_pb2.QuarantineEdited) -> None:

@@ -61,7 +61,7 @@ def replay(
     plan = planned.checked(spec)
     history = History(asked, attempt.sequence, attempt.created)
     with closing(Topic(spec.platform, spec.dagger)) as topic:
-        for place, message in topic.whole(asked.up_to):
+        for place, message in topic.whole(asked.up_to, asked.starts):
             history.take(place, *_told(message))
         sinks = SinkRows(
             spec,
@@ -72,9 +72,14 @@ def replay(
             confirm=confirm,
             patience_s=patience_s,
         )
-        said = _Said(
-            history, Outcomes(spec.platform, spec.dagger, asked.replay_id, attempt.sequence), confirm
+        outcomes = Outcomes(
+            spec.platform,
+            spec.dagger,
+            asked.replay_id,
+            sequence=attempt.sequence,
+            created=attempt.created,
         )
+        said = _Said(history, outcomes, confirm)
         meant = history.meant
         logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
         tried: dict[Place, Kept] = {}
@@ -109,7 +114,8 @@ class _Said:
 
     def __init__(self, history: History, outcomes: Outcomes, confirm: Callable[[], None]) -> None:
         self._meant = {each.id for each in history.meant}
-        self._before, self._outcomes, self._confirm = history.outcomes, outcomes, confirm
+        self._kept, self._before = history.kept, history.outcomes
+        self._outcomes, self._confirm = outcomes, confirm
         self._waiting: dict[str, Resolved] = {}
         self.counts = Counter(name_of(each) for id_, each in self._before.items() if id_ in self._meant)
 
@@ -129,7 +135,7 @@ class _Said:
         """Say all that is waiting. Raises: JobError."""
         if self._waiting:
             self._confirm()
-            self._outcomes.say(self._waiting)
+            self._outcomes.say(self._waiting, self._kept)
             self._waiting = {}
 
 

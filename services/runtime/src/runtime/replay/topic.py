@@ -1,4 +1,4 @@
-"""`daggers.quarantine` as a replay reads it, from its first record to its last, and writes it."""
+"""`daggers.quarantine` as a replay reads it, from where its request says, and writes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daggerspec.topics import QUARANTINE
 from kafkaclient.tail import bounds, is_end
 from runtime.clients import kafka
 from runtime.errors import JobError, TemporaryError, external
-from runtime.replay.history import Place
+from runtime.replay.history import Kept, Place
 
 _AT_ONCE: Final = 1_000
 _PATIENCE_S: Final = 60.0
@@ -39,12 +39,16 @@ class Topic:
         """Read no more."""
         self._consumer.close()
 
-    def whole(self, partitions: Collection[int]) -> Iterator[tuple[Place, Message]]:
-        """All records of the dagger in these partitions, to their ends as they are now."""
+    def whole(
+        self, partitions: Collection[int], starts: Mapping[int, int]
+    ) -> Iterator[tuple[Place, Message]]:
+        """All records of the dagger in these partitions, from where each starts, where that is said, to its end
+        as it is now.
+        """
         with kafka.explained(self._address):
             for partition in sorted(partitions):
                 low, high = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
-                for offset, message in self._read(partition, low, high):
+                for offset, message in self._read(partition, max(low, starts.get(partition, 0)), high):
                     if message.key() == self._key:
                         yield (partition, offset), message
 
@@ -95,8 +99,18 @@ class Topic:
 class Outcomes:
     """Writes what became of records."""
 
-    def __init__(self, platform: spec_pb2.KafkaAddress, dagger: str, replay_id: str, sequence: int) -> None:
-        self._dagger, self._replay_id, self._sequence = dagger, replay_id, sequence
+    def __init__(
+        self,
+        platform: spec_pb2.KafkaAddress,
+        dagger: str,
+        replay_id: str,
+        *,
+        sequence: int,
+        created: int,
+    ) -> None:
+        """`sequence` is that of the request, `created` that of the dagger's creation."""
+        self._dagger, self._replay_id = dagger, replay_id
+        self._sequence, self._created = sequence, created
         self._failure: KafkaError | None = None
         properties = {
             **kafka.client_properties(platform),
@@ -106,12 +120,16 @@ class Outcomes:
         }
         self._producer: Producer = kafka.client(Producer, properties)
 
-    def say(self, outcomes: Mapping[str, telemetry_pb2.QuarantineResolved]) -> None:
-        """Write these, by the ids of their records; they are in Kafka when it returns. Raises: JobError."""
+    def say(self, outcomes: Mapping[str, telemetry_pb2.QuarantineResolved], kept: Mapping[str, Kept]) -> None:
+        """Write these, by the ids of their records, to where these stand; they are in Kafka when it returns.
+
+        Raises: JobError.
+        """
         now = datetime.now(UTC)
         for id_, outcome in outcomes.items():
             outcome.dagger, outcome.id = self._dagger, id_
-            outcome.replay_id, outcome.sequence = self._replay_id, self._sequence
+            outcome.replay_id = self._replay_id
+            outcome.sequence, outcome.created = self._sequence, self._created
             outcome.time.FromDatetime(now)
             headers = cloudevents.headers(
                 ce_id=f"{self._replay_id}/{id_}",
@@ -120,19 +138,24 @@ class Outcomes:
                 subject=self._dagger,
                 time=cloudevents.timestamp(now),
             )
-            self._put(outcome.SerializeToString(), [*headers])
+            self._put(kept[id_].place[0], outcome.SerializeToString(), [*headers])
         if self._producer.flush(_PATIENCE_S):
             raise _away()
         if self._failure is not None:
             why = f"Kafka does not take a record into {QUARANTINE}: {self._failure.str()}."
             raise external("QUARANTINE_REFUSED", why, retryable=True)
 
-    def _put(self, value: bytes, headers: Headers) -> None:
+    def _put(self, partition: int, value: bytes, headers: Headers) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
                 self._producer.produce(
-                    QUARANTINE, value, self._dagger.encode(), headers=headers, on_delivery=self._delivered
+                    QUARANTINE,
+                    value,
+                    self._dagger.encode(),
+                    partition,
+                    headers=headers,
+                    on_delivery=self._delivered,
                 )
             except BufferError:
                 if time.monotonic() > deadline:
