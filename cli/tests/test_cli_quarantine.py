@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, telemetry_pb2
 from tests.contracts.quarantine import set_aside
 
 from api_gateway.quarantine.memory import MemoryQuarantine
@@ -110,6 +110,35 @@ def test_a_dry_run_says_what_would_become_of_records_and_asks_for_nothing(filled
     assert "not foreseen" in err
     assert ("nothing is meant" in none + silent, "not foreseen" in silent) == (True, False)
     assert (said["records"], said["replay_id"], said["sequence"]) == (1, "", 0)
+
+
+def test_an_edit_of_what_is_shown_sends_the_columns_that_are_another(
+    filled: Any, topic: MemoryQuarantine, tmp_path: Path
+) -> None:
+    id_ = f"0{'a' * 31}"
+    shown = document(filled, "quarantine", "show", NAME, id_)
+    file = tmp_path / "edit.json"
+    file.write_text(json.dumps(shown))
+    words = "quarantine", "replay", NAME, "--with", file, "--dry-run"
+    unchanged = filled(*words, "--id", id_)
+    nobodys = filled(*words)
+    file.write_text(json.dumps(shown | {"decoded": {"fare": "much", "town": 3}}))
+    unknown = filled(*words, "--id", id_)
+    file.write_text(json.dumps(shown | {"decoded": {"fare": 2.5}}))
+    done = filled("quarantine", "replay", NAME, "--id", id_, "--with", file, "--yes", "-o", "json")
+    edits = [
+        telemetry_pb2.QuarantineEdited.FromString(each.value)
+        for each in topic.partitions[0]
+        if dict(each.headers)["ce_type"].endswith(b".QuarantineEdited")
+    ]
+
+    assert [unchanged[0], nobodys[0], unknown[0], done[0]] == [2, 2, 1, 0]
+    assert "says nothing other than" in unchanged[2]
+    assert "say which by one --id" in nobodys[2]
+    assert "has no column town; there are fare" in unknown[2]
+    assert [(each.id, each.columns, each.replay_id) for each in edits] == [
+        (id_, '{"fare": 2.5}', json.loads(done[1])["replay_id"])
+    ]
 
 
 def test_a_replay_that_is_waited_for_ends_with_0_when_all_were_replayed(filled: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from tests.contracts.quarantine import set_aside
 
+from daggerspec.setaside import digest
 from eventlog import Draft
 from eventlog.testing import START
 
@@ -124,6 +125,79 @@ async def test_what_was_closed_for_an_earlier_dagger_of_the_name_is_discarded_fo
     (status,) = (await ask(ready, "ListQuarantined", all_states=True)).statuses
 
     assert status.state == pb.QUARANTINE_STATE_DISCARDED
+
+
+def said_of(client: Any, partition: int = 0) -> list[telemetry_pb2.QuarantineEdited]:
+    """The edits that stand in the topic."""
+    kind = telemetry_pb2.QuarantineEdited
+    return [
+        kind.FromString(each.value)
+        for each in client.quarantined.partitions[partition]
+        if dict(each.headers)["ce_type"].endswith(b".QuarantineEdited")
+    ]
+
+
+async def test_an_edit_stands_in_the_topic_and_the_log_has_its_digest(ready: Any) -> None:
+    await ready.create()
+    row = put(ready, 1, decoded_prefix='{"city": -1, "fare": 5}')
+    record = put(ready, 2, stage="decode", sink="", message="shop.Booking", value=b"\xff")
+    other = put(ready, 3, stage="decode", sink="", message="shop.Booking", value=b"\xff")
+    fields = {
+        "selection": {"ids": [row, record, other]},
+        "edits": [
+            {"id": row, "decoded": '{"city": 4}'},
+            {"id": record, "decoded": '{"eventTime": "1970-01-01T00:01:40Z"}'},
+            {"id": other, "value": bytes.fromhex("0a0208c801")},
+        ],
+    }
+    await ask(ready, "ReplayQuarantined", validate_only=True, **fields)
+    only_said = said_of(ready)
+    asked = await ask(ready, "ReplayQuarantined", request_id="edit-1", **fields)
+    again = await ask(ready, "ReplayQuarantined", request_id="edit-1", **fields)
+    event = await appended(ready, asked.sequence)
+    edits = said_of(ready)
+
+    assert only_said == []
+    assert [(each.id, each.columns, each.value.hex()) for each in edits] == [
+        (row, '{"city": 4}', ""), (record, "", "0a020864"), (other, "", "0a0208c801")
+    ]  # fmt: skip
+    assert {each.replay_id for each in edits} == {"edit-1"}
+    assert dict(event.edits) == {each.id: digest(each) for each in edits}
+    assert b"city" not in event.SerializeToString()
+    assert again.sequence == asked.sequence
+
+
+async def test_what_is_wrong_with_edits_is_said_at_once(ready: Any, refusal: Any) -> None:
+    await ready.create()
+    row = put(ready, 1, decoded_prefix='{"city": -1}')
+    record = put(ready, 2, stage="decode", sink="", message="shop.Booking", value=b"\xff")
+    gone = "f" * 32
+    unseen = await refusal(
+        ask(
+            ready, "ReplayQuarantined", selection={"ids": [row]},
+            edits=[{"id": record, "decoded": "{}"}, {"id": row}, {"id": row, "decoded": "{}"}],
+        )
+    )  # fmt: skip
+    held = await refusal(
+        ask(
+            ready, "ReplayQuarantined", selection={"ids": [row, record, gone]},
+            edits=[
+                {"id": row, "decoded": '{"town": 1}'},
+                {"id": record, "decoded": '{"eventTime": "secret"}'},
+                {"id": gone, "value": b"x"},
+            ],
+        )
+    )  # fmt: skip
+
+    assert [(each.field, each.reason) for each in unseen.violations] == [
+        ("edits[0].id", "NOT_SELECTED"), ("edits[1]", "REQUIRED"), ("edits[2].id", "NOT_UNIQUE")
+    ]  # fmt: skip
+    assert [(each.field, each.reason) for each in held.violations] == [
+        ("edits[0].decoded", "UNKNOWN_COLUMN"), ("edits[1].decoded", "MALFORMED"),
+        ("edits[2].id", "NOT_FOUND"),
+    ]  # fmt: skip
+    assert not any("secret" in each.message for each in held.violations)
+    assert said_of(ready) == []
 
 
 async def test_a_list_without_contents_has_the_rest(ready: Any) -> None:

@@ -21,12 +21,14 @@ from uuid import uuid4
 import psycopg
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from services.runtime.tests import launches
 from services.runtime.tests.sink_cases.postgres import sink
 from services.runtime.tests.test_sink_contract import ends, records
 from tests.integration.bookings import NOON
 
+from daggerspec.setaside import digest
 from daggerspec.topics import QUARANTINE
 from runtime import sinks
 from runtime.clients.kafka import client_properties
@@ -302,6 +304,33 @@ def test_rows_that_are_updated_are_replayed_only_where_it_is_forced(desk: Desk) 
 
     assert list(desk.outcomes(asked.replay_id).values()) == ["NOT_REPLAYABLE NEWER_MAY_EXIST"]
     assert (desk.run(forced, 192), desk.rows()) == ({"REPLAYED": 1}, [(-1, 3)])
+
+
+def test_an_edited_row_is_written_in_place_of_the_one_that_was_refused(desk: Desk) -> None:
+    desk.deliver({-1: 3, -2: 4, -3: 5})
+    asked = desk.ask()
+    city = {
+        -1: telemetry_pb2.QuarantineEdited(columns='{"tag_city_id": 9}'),
+        -2: telemetry_pb2.QuarantineEdited(columns='{"num_of_bookings": "many"}'),
+    }
+    producer = Producer({"bootstrap.servers": desk.dagger.kafka})
+    for message in records(desk.dagger.kafka, QUARANTINE, desk.starts):
+        record = telemetry_pb2.Quarantined.FromString(message.value() or b"")
+        edit = city.get(json.loads(record.decoded_prefix)["tag_city_id"])
+        if edit is None:
+            continue
+        edit.id, edit.replay_id = record.id, asked.replay_id
+        asked.edits[record.id] = digest(edit)
+        headers = [("ce_type", edit.DESCRIPTOR.full_name), ("ce_id", f"edit/{record.id}")]
+        producer.produce(
+            QUARANTINE, edit.SerializeToString(), desk.dagger.name, message.partition(), headers=headers
+        )
+    assert producer.flush(60) == 0
+    counts = desk.run(asked)
+
+    assert dict(counts) == {"REPLAYED": 1, "NOT_REPLAYABLE": 1, "FAILED_AGAIN": 1}
+    assert desk.rows() == [(9, 3)]
+    assert sorted(desk.outcomes(asked.replay_id).values())[1:] == ["NOT_REPLAYABLE BAD_EDIT", "REPLAYED"]
 
 
 def test_rows_of_another_query_are_no_rows_of_this_one(desk: Desk) -> None:

@@ -122,8 +122,8 @@ def test_an_older_drivers_record_is_known_by_its_event() -> None:
 
 
 def test_an_edit_counts_where_the_request_has_its_digest() -> None:
-    edit = telemetry_pb2.QuarantineEdited(id="a", row=b"row", replay_id="own")
-    digest = hashlib.sha256(b"row").digest()
+    edit = telemetry_pb2.QuarantineEdited(id="a", columns='{"fare": 5}', replay_id="own")
+    digest = hashlib.sha256(b'{"fare": 5}').digest()
 
     assert history(aside("a"), edit, edits={"a": digest}).edits == {"a": (0, 1)}
     assert history(aside("a"), edit, edits={"a": b"another"}).edits == {}

@@ -1,23 +1,21 @@
 """`daggers quarantine`: records that were set aside, and what becomes of them."""
 
-import time
 import uuid
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from daggers.v1 import gateway_pb2
 
 from cli.arguments import Name, Timeout
 from cli.deleting import Yes, agreed
-from cli.errors import MisusedError, RefusedError
-from cli.gateway import Gateway
+from cli.errors import MisusedError
 from cli.group import group
-from cli.instants import instant
 from cli.json_views import quarantine as views
 from cli.output import Printer
+from cli.quarantine_selection import Ids, Reasons, Since, Sinks, Stage, Until, selection
+from cli.replaying import edit, tell_forecast, tell_outcome, waited
 from cli.session import Session, command
 from daggerclient.times import iso
 
@@ -32,14 +30,13 @@ _FLAGS: Final = {
     "selection.stage": "--stage",
     "selection.since": "--since",
     "selection.until": "--until",
+    "edits[0]": "--with",
+    "edits[0].id": "--id",
+    "edits[0].decoded": "--with",
+    "edits[0].value": "--with",
 }
-_POLL_S: Final = 0.5
 _ID_SHOWN: Final = 12
 WAIT_S: Final = 600.0
-_UNFORESEEN: Final = (
-    "not foreseen, only a replay tells: what a sink refuses again, rows of a sink or a query that is gone,"
-    " newer rows in their place, and records that were never rows"
-)
 
 
 class Chosen(StrEnum):
@@ -54,38 +51,7 @@ class Chosen(StrEnum):
     NOT_REPLAYABLE = "not-replayable"
 
 
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of a record, whole; may be repeated.")]
-Reasons = Annotated[
-    list[str] | None, typer.Option("--reason", help="Only with this reason; may be repeated.")
-]
-Sinks = Annotated[
-    list[str] | None, typer.Option("--sink", help="Only rows that this sink refused; may be repeated.")
-]
-Stage = Annotated[str, typer.Option("--stage", help="Only of this stage: decode, event_time or sink.")]
-Since = Annotated[
-    str | None, typer.Option("--since", help="Set aside since then: 2h, 1d, or an instant.", metavar="TIME")
-]
-Until = Annotated[
-    str | None, typer.Option("--until", help="Set aside before then: 2h, 1d, or an instant.", metavar="TIME")
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")]
-
-
-def _selection(
-    ids: Sequence[str] | None,
-    reasons: Sequence[str] | None,
-    sinks: Sequence[str] | None,
-    stage: str,
-    since: str | None,
-    until: str | None,
-) -> events_pb2.QuarantineSelection:
-    now = datetime.now(UTC)
-    selection = events_pb2.QuarantineSelection(ids=ids, reasons=reasons, sinks=sinks, stage=stage)
-    if since:
-        selection.since.FromDatetime(instant("--since", since, now))
-    if until:
-        selection.until.FromDatetime(instant("--until", until, now))
-    return selection
 
 
 @command(quarantine, "summary", example="daggers quarantine summary completed_bookings")
@@ -125,7 +91,7 @@ def list_quarantined(
 ) -> None:
     """The newest records that the dagger has set aside, newest first, with what could be read of them."""
     request = gateway_pb2.ListQuarantinedRequest(
-        dagger=name, page_size=limit, selection=_selection(ids, reason, sink, stage, since, until)
+        dagger=name, page_size=limit, selection=selection(ids, reason, sink, stage, since, until)
     )
     if state == Chosen.ALL:
         request.all_states = True
@@ -201,6 +167,15 @@ def replay(
         bool, typer.Option("--force", help="Also over a newer row, and after five failures.")
     ] = False,
     recompute: Annotated[bool, typer.Option("--recompute", help="Compute closed windows again.")] = False,
+    with_: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            help="Write this in place of the record of --id: what `show ID -o json` prints, edited; JSON of"
+            " what it is to hold, of a row the columns that are another; or a record's bytes.",
+            metavar="FILE",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all have an outcome.")] = False,
@@ -212,17 +187,21 @@ def replay(
     """
     if dry_run and wait:
         raise MisusedError("--dry-run replays nothing that --wait could wait for")
+    if with_ is not None and len(ids or ()) != 1:
+        raise MisusedError("--with is written in place of one record: say which by one --id")
     request = gateway_pb2.ReplayQuarantinedRequest(
         dagger=name,
-        selection=_selection(ids, reason, sink, stage, since, until),
+        selection=selection(ids, reason, sink, stage, since, until),
         force=force,
         recompute=recompute,
         validate_only=True,
     )
     with session.connect(_FLAGS) as gateway:
+        if with_ is not None and ids:
+            request.edits.append(edit(gateway, name, ids[0], with_))
         expected = gateway.call(gateway.quarantine.ReplayQuarantined, request)
         if dry_run or not expected.records:
-            _tell_forecast(session, expected)
+            tell_forecast(session, expected)
             return
         agreed(session, f"Replay {expected.records} records of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
@@ -231,8 +210,8 @@ def replay(
             document = views.replay_asked(asked)
             session.out.done(document, f"{asked.records} records of {name} are being replayed")
             return
-        told = _waited(session, gateway, name, asked, timeout)
-    _tell_outcome(session, name, told)
+        told = waited(session, gateway, name, asked, timeout)
+    tell_outcome(session, name, told)
 
 
 @command(quarantine, "discard", example='daggers quarantine discard orders --sink crm --why "test traffic"')
@@ -255,7 +234,7 @@ def discard(
     """
     request = gateway_pb2.DiscardQuarantinedRequest(
         dagger=name,
-        selection=_selection(ids, reason, sink, stage, since, until),
+        selection=selection(ids, reason, sink, stage, since, until),
         reason=why,
         validate_only=True,
     )
@@ -269,60 +248,3 @@ def discard(
     session.out.done(
         document, f"{answer.records} records of {name} {'would be' if dry_run else 'are'} discarded"
     )
-
-
-def _tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedResponse) -> None:
-    cells = [
-        (_outcome(each), each.records, each.reason or "-", each.detail or "-") for each in answer.forecast
-    ]
-    session.out.show(
-        views.replay_asked(answer),
-        lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty="nothing is meant"),
-    )
-    some = any(each.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for each in answer.forecast)
-    if some and not session.out.json:
-        session.out.note(_UNFORESEEN)
-
-
-def _outcome(each: gateway_pb2.QuarantineForecast) -> str:
-    return telemetry_pb2.QuarantineOutcome.Name(each.outcome).removeprefix("QUARANTINE_OUTCOME_").lower()
-
-
-def _waited(
-    session: Session,
-    gateway: Gateway,
-    name: str,
-    asked: gateway_pb2.ReplayQuarantinedResponse,
-    timeout: float,
-) -> gateway_pb2.GetReplayResponse:
-    """The replay once each record has an outcome, or it was given up. Raises: RefusedError."""
-    request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
-    end = time.monotonic() + timeout
-    with session.out.steps.step(f"replaying {asked.records} records of {name}") as report:
-        while True:
-            told = gateway.call(gateway.quarantine.GetReplay, request)
-            if told.finished:
-                return told
-            last = f", {told.last_error.reason}" if told.last_error.reason else ""
-            report(f"{sum(told.outcomes.values())} of {told.records}{last}")
-            if time.monotonic() >= end:
-                raise RefusedError(
-                    f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
-                    f" `daggers events {name}` tells of it",
-                    reason="NOT_REACHED",
-                    detail=views.replay_told(told),
-                )
-            time.sleep(_POLL_S)
-
-
-def _tell_outcome(session: Session, name: str, told: gateway_pb2.GetReplayResponse) -> None:
-    replayed = told.outcomes.get("REPLAYED", 0)
-    counts = ", ".join(f"{number} {outcome.lower()}" for outcome, number in sorted(told.outcomes.items()))
-    session.out.done(views.replay_told(told), f"{told.records} records of {name}: {counts or 'no outcome'}")
-    if replayed < told.records or told.HasField("error"):
-        why = f": {told.error.detail or told.error.reason}" if told.HasField("error") else ""
-        error = RefusedError(
-            f"{told.records - replayed} records of {name} were not replayed{why}", reason="NOT_ALL_REPLAYED"
-        )
-        error.answered = True
-        raise error

@@ -18,3 +18,8 @@ def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
 def set_ms(record: telemetry_pb2.Quarantined, kafka_ms: int) -> int:
     """When it was set aside, in ms since 1970: as its driver says, else when Kafka got it."""
     return record.time.ToMilliseconds() if record.HasField("time") else kafka_ms
+
+
+def digest(edit: telemetry_pb2.QuarantineEdited) -> bytes:
+    """What the request of a replay says of an edit, so that no other is taken for it."""
+    return hashlib.sha256(edit.row or edit.columns.encode() or edit.value).digest()

@@ -122,6 +122,14 @@ class Masking:
         """Mask what was set aside of a dagger."""
         self.set_aside(dagger.spec, records)
 
+    def check_edits(self, dagger: Dagger) -> None:
+        """Raises: ApiError for who does not see what records hold, and cannot say what they are to hold."""
+        if streams := sensitive.unseen(principal(), dagger.spec, self._fleet):
+            names = ", ".join(sorted({each.name for each in streams.values()}))
+            text = f"records of dagger {dagger.name} have sensitive fields of {names}: they cannot be edited"
+            metadata = {"dagger": dagger.name, "principal": principal().name}
+            raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
+
     def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
         """Mask what was set aside: bytes that nobody could read are shown whole or not at all."""
         if not sensitive.unseen(principal(), spec, self._fleet):

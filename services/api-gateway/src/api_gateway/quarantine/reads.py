@@ -40,6 +40,8 @@ class Listed:
     became: Became
     time_ms: int
     """Kafka's timestamp: retention goes by it."""
+    partition: int
+    """Where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +227,4 @@ def _listed(row: QuarantineRow, now: int) -> Listed:
         row.replay,
         row.resolved,
     )
-    return Listed(record, became if now == row.state else Became(), row.time_ms)
+    return Listed(record, became if now == row.state else Became(), row.time_ms, row.partition)

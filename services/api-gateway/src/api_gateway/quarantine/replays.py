@@ -14,19 +14,19 @@ from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway import validation
-from api_gateway.quarantine import asked
+from api_gateway.quarantine import asked, edits
 from api_gateway.quarantine.follower import AWAY, QuarantineFollower
 from api_gateway.quarantine.reads import Born, Kind, QuarantineReads
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reader import no_database
-from api_gateway.requests import Requests
+from api_gateway.requests import Requests, refuse
 from api_gateway.watching import damaged
 from api_gateway.watching import unavailable as unreachable
 from api_gateway.writer import Writer
 from chassis.errors import ApiError
 from chassis.interceptors import actor
 from chassis.logging import note
-from daggerspec import fields
+from daggerspec import fields, setaside
 from daggerspec.violation import Violation
 from eventlog import Draft, Log, LogDamaged, LogUnavailable, topics
 from fleet import Dagger, Fleet
@@ -72,8 +72,10 @@ class Replays:
     ) -> gateway_pb2.ReplayQuarantinedResponse:
         """Ask for a replay of what is meant now; nothing where that is nothing."""
         id_ = request.request_id or uuid.uuid4().hex
+        edited = await self._edited(request, of, id_)
+        digests = {each.id: setaside.digest(each) for _, each in edited}
         before = await self._asked_before(request.request_id)
-        if isinstance(before, events_pb2.QuarantineReplayRequested) and _same(before, request):
+        if isinstance(before, events_pb2.QuarantineReplayRequested) and _same(before, request, digests):
             known = self._writer.answered(id_, (before,))
             return gateway_pb2.ReplayQuarantinedResponse(
                 replay_id=id_, sequence=known.sequence if known else 0, records=before.records
@@ -94,6 +96,7 @@ class Replays:
             force=request.force,
             recompute=request.recompute,
             records=records,
+            edits=digests,
         )
         answer = gateway_pb2.ReplayQuarantinedResponse(records=records, forecast=forecast)
         if request.recompute:
@@ -102,8 +105,10 @@ class Replays:
             self._requests.decided(event)
         if request.validate_only or not records:
             return answer
+        for partition, edit in edited:  # before the request: a replay that has its digest finds it
+            await self._append(partition, edit, f"edit/{id_}/{edit.id}", of.dagger)
         written = await self._writer.write(of.dagger, event, id_, path="selection")
-        note(replay=id_, records=records)
+        note(replay=id_, records=records, edits=len(edited))
         answer.replay_id, answer.sequence = id_, written.sequence
         return answer
 
@@ -180,23 +185,58 @@ class Replays:
             actor=event.meta.actor,
             created=of.since,
         )
+        for partition in sorted(event.up_to):
+            await self._append(partition, discarded, f"discard/{id_}", event.name)
+
+    async def _append(
+        self,
+        partition: int,
+        said: telemetry_pb2.QuarantineDiscarded | telemetry_pb2.QuarantineEdited,
+        id_: str,
+        dagger: str,
+    ) -> None:
+        """Write to the topic, now."""
         now = self._clock()
-        discarded.time.FromDatetime(now)
-        value = discarded.SerializeToString(deterministic=True)
-        draft = Draft(f"discard/{id_}", "/api-gateway", event.name, now, discarded)
+        said.time.FromDatetime(now)
+        value = said.SerializeToString(deterministic=True)
+        draft = Draft(id_, "/api-gateway", dagger, now, said)
         try:
-            for partition in sorted(event.up_to):
-                await self._topic.append(partition, event.name.encode(), draft.headers(), value)
+            await self._topic.append(partition, dagger.encode(), draft.headers(), value)
         except AWAY as error:
+            kind = "discard" if isinstance(said, telemetry_pb2.QuarantineDiscarded) else "edit"
             raise unavailable(
-                f"did not take the discard, which may be asked for again: {type(error).__name__}"
+                f"did not take the {kind}, which may be asked for again: {type(error).__name__}"
             ) from error
+
+    async def _edited(
+        self, request: gateway_pb2.ReplayQuarantinedRequest, of: Born, id_: str
+    ) -> list[tuple[int, telemetry_pb2.QuarantineEdited]]:
+        """What is written in place of records, and to which partition."""
+        made: list[tuple[int, telemetry_pb2.QuarantineEdited]] = []
+        wrong: list[Violation] = []
+        for number, edit in enumerate(request.edits):
+            path = f"edits[{number}]"
+            records = await _read(lambda: self._reads.beginning(of, edit.id))  # noqa: B023 - awaited
+            listed = next((each for each in records if each.record.id == edit.id), None)
+            if listed is None:
+                text = f"is no record of dagger {of.dagger} in the quarantine, or no more"
+                wrong.append(Violation(f"{path}.id", text, "NOT_FOUND"))
+                continue
+            said = edits.edited(path, edit, listed.record, self._fleet)
+            if isinstance(said, telemetry_pb2.QuarantineEdited):
+                said.dagger, said.replay_id = of.dagger, id_
+                made.append((listed.partition, said))
+            else:
+                wrong += said
+        refuse(wrong)
+        return made
 
 
 def replay_violations(request: gateway_pb2.ReplayQuarantinedRequest) -> Iterator[Violation]:
     """What is wrong with asking for a replay."""
     yield from fields.name("dagger", request.dagger)
     yield from asked.selection("selection", request.selection)
+    yield from edits.violations(request)
     yield from validation.request_id("request_id", request.request_id)
 
 
@@ -230,11 +270,16 @@ def no_recompute(dagger: str) -> ApiError:
     )
 
 
-def _same(event: events_pb2.QuarantineReplayRequested, request: gateway_pb2.ReplayQuarantinedRequest) -> bool:
-    return (event.selection, event.force, event.recompute) == (
+def _same(
+    event: events_pb2.QuarantineReplayRequested,
+    request: gateway_pb2.ReplayQuarantinedRequest,
+    digests: Mapping[str, bytes],
+) -> bool:
+    return (event.selection, event.force, event.recompute, dict(event.edits)) == (
         request.selection,
         request.force,
         request.recompute,
+        digests,
     )
 
 

@@ -148,6 +148,8 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         """Ask for a replay. Raises: ApiError."""
         refuse([*replays.replay_violations(request)])
         dagger, _ = await self._current(request.dagger, context)
+        if request.edits:
+            self._parts.masking.check_edits(dagger)
         return await self._parts.replays.replay(request, _born(dagger))
 
     async def DiscardQuarantined(  # noqa: N802 - gRPC's name

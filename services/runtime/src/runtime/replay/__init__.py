@@ -5,6 +5,7 @@ history    which records are meant, and which of them have their outcome; pure
 verdicts   which of them cannot be tried, and why; pure
 topic      `daggers.quarantine`, read and written
 chunks     rows of one sink and one schema, the same ones in every attempt; pure
+edited     rows with columns that a person has said otherwise; pure
 sinkrows   writes a chunk into its sink
 late       what is said of a record that never became a row
 replaying  the whole of it, in its order

@@ -7,7 +7,6 @@ replays that had ended by then: every attempt of a replay means the same ones, w
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from sys import intern
@@ -15,7 +14,7 @@ from typing import Final
 
 from daggers.v1 import events_pb2, telemetry_pb2
 
-from daggerspec.setaside import id_of, set_ms
+from daggerspec.setaside import digest, id_of, set_ms
 
 Outcome = telemetry_pb2.QuarantineOutcome
 _PREFIX: Final = "QUARANTINE_OUTCOME_"
@@ -108,8 +107,7 @@ class History:
                 each.is_open = False
 
     def _edited(self, place: Place, edit: telemetry_pb2.QuarantineEdited) -> None:
-        digest = hashlib.sha256(edit.row or edit.value).digest()
-        if edit.replay_id == self._asked.replay_id and self._asked.edits.get(edit.id) == digest:
+        if edit.replay_id == self._asked.replay_id and self._asked.edits.get(edit.id) == digest(edit):
             self.edits[edit.id] = place
 
 

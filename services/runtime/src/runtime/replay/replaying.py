@@ -21,6 +21,7 @@ from chassis.logging import logger
 from runtime.launch import planned
 from runtime.replay import verdicts
 from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
+from runtime.replay.edited import BadEditError, edited
 from runtime.replay.history import History, Kept, Place, name_of
 from runtime.replay.late import Records
 from runtime.replay.sinkrows import PATIENCE_S, SinkRows
@@ -96,12 +97,16 @@ def replay(
                 said.add({kept.id: verdicts.expired()})
             elif kept.stage != SINK:
                 said.add({kept.id: records.outcome(kept, record, edit.value if edit else None)})
-            elif (why := verdicts.unusable(record)) is not None and edit is None:
+            elif (why := verdicts.unusable(record)) is not None:
                 said.add({kept.id: why})
             else:
-                bytes_ = edit.row if edit else record.row
+                try:
+                    row = _row(record, edit)
+                except BadEditError as wrong:
+                    said.add({kept.id: verdicts.not_replayable("BAD_EDIT", str(wrong))})
+                    continue
                 version = sinks.version(kept.sink, record.generation, record.batch_id)
-                for chunk in chunks.add(kept, _row(bytes_), version, len(bytes_)):
+                for chunk in chunks.add(kept, row, version, len(record.row)):
                     _write(sinks, chunk, said)
         for chunk in chunks.rest():
             _write(sinks, chunk, said)
@@ -173,5 +178,7 @@ def _told(message: Message) -> tuple[str, bytes, str, int]:
     return headers.get("ce_type", b"").decode(), value, headers.get("ce_id", b"").decode(), kafka_ms
 
 
-def _row(stream: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(stream).read_next_batch()
+def _row(record: telemetry_pb2.Quarantined, edit: telemetry_pb2.QuarantineEdited | None) -> pa.RecordBatch:
+    """The row to write. Raises: BadEditError."""
+    row = pa.ipc.open_stream(record.row).read_next_batch()
+    return edited(row, edit.columns) if edit is not None else row

@@ -42,8 +42,8 @@ class Topic:
     def whole(
         self, partitions: Collection[int], starts: Mapping[int, int]
     ) -> Iterator[tuple[Place, Message]]:
-        """All records of the dagger in these partitions, from where each starts, where that is said, to its end
-        as it is now.
+        """All records of the dagger in these partitions, each from where it starts, if that is said, to its
+        end as it is now.
         """
         with kafka.explained(self._address):
             for partition in sorted(partitions):

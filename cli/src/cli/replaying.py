@@ -1,0 +1,123 @@
+"""A replay as a person sees it: what is written in place of a record, what is expected, what became of it."""
+
+import base64
+import json
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from daggers.v1 import gateway_pb2, telemetry_pb2
+
+from cli.errors import MisusedError, RefusedError
+from cli.gateway import Gateway
+from cli.json_views import quarantine as views
+from cli.session import Session
+
+_POLL_S: Final = 0.5
+_UNFORESEEN: Final = (
+    "not foreseen, only a replay tells: what a sink refuses again, rows of a sink or a query that is gone,"
+    " newer rows in their place, and records that were never rows"
+)
+
+
+def edit(gateway: Gateway, name: str, id_: str, file: Path) -> gateway_pb2.QuarantineEdit:
+    """What a file says in place of a record: the document of `show`, edited, JSON of what it holds, or its
+    bytes.
+
+    Raises: MisusedError for a file that cannot be read, or says nothing new.
+    """
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise MisusedError(f"--with {file} cannot be read: {error.strerror}") from error
+    said = _object(content)
+    if said is None:
+        return gateway_pb2.QuarantineEdit(id=id_, value=content)
+    request = gateway_pb2.GetQuarantinedRequest(dagger=name, id=id_)
+    shown = views.shown(gateway.call(gateway.quarantine.GetQuarantined, request))
+    if "decoded" in said and "value" in said:  # as it was shown
+        if said["decoded"] == shown["decoded"] and said["value"] != shown["value"] and not shown["sink"]:
+            return gateway_pb2.QuarantineEdit(id=id_, value=_bytes(file, said["value"]))
+        said = said["decoded"]
+    known = shown["decoded"]
+    if shown["sink"] and isinstance(said, dict) and isinstance(known, dict):
+        # Only what is another: what was printed may have fewer digits than what is kept.
+        said = {key: value for key, value in said.items() if key not in known or known[key] != value}
+    if not said or said == known:
+        raise MisusedError(f"--with {file} says nothing other than what record {id_} holds")
+    return gateway_pb2.QuarantineEdit(id=id_, decoded=json.dumps(said, ensure_ascii=False))
+
+
+def _object(content: bytes) -> Any:
+    """A JSON object; None for what is none."""
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _bytes(file: Path, text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise MisusedError(f"--with {file}: its value is no base64") from None
+
+
+def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedResponse) -> None:
+    """Print what is expected of a replay."""
+    cells = [
+        (_outcome(each), each.records, each.reason or "-", each.detail or "-") for each in answer.forecast
+    ]
+    session.out.show(
+        views.replay_asked(answer),
+        lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty="nothing is meant"),
+    )
+    some = any(each.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for each in answer.forecast)
+    if some and not session.out.json:
+        session.out.note(_UNFORESEEN)
+
+
+def _outcome(each: gateway_pb2.QuarantineForecast) -> str:
+    return telemetry_pb2.QuarantineOutcome.Name(each.outcome).removeprefix("QUARANTINE_OUTCOME_").lower()
+
+
+def waited(
+    session: Session,
+    gateway: Gateway,
+    name: str,
+    asked: gateway_pb2.ReplayQuarantinedResponse,
+    timeout: float,
+) -> gateway_pb2.GetReplayResponse:
+    """The replay once each record has an outcome, or it was given up. Raises: RefusedError."""
+    request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
+    end = time.monotonic() + timeout
+    with session.out.steps.step(f"replaying {asked.records} records of {name}") as report:
+        while True:
+            told = gateway.call(gateway.quarantine.GetReplay, request)
+            if told.finished:
+                return told
+            last = f", {told.last_error.reason}" if told.last_error.reason else ""
+            report(f"{sum(told.outcomes.values())} of {told.records}{last}")
+            if time.monotonic() >= end:
+                raise RefusedError(
+                    f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
+                    f" `daggers events {name}` tells of it",
+                    reason="NOT_REACHED",
+                    detail=views.replay_told(told),
+                )
+            time.sleep(_POLL_S)
+
+
+def tell_outcome(session: Session, name: str, told: gateway_pb2.GetReplayResponse) -> None:
+    """Print what became of a replay. Raises: RefusedError unless all was replayed."""
+    replayed = told.outcomes.get("REPLAYED", 0)
+    counts = ", ".join(f"{number} {outcome.lower()}" for outcome, number in sorted(told.outcomes.items()))
+    session.out.done(views.replay_told(told), f"{told.records} records of {name}: {counts or 'no outcome'}")
+    if replayed < told.records or told.HasField("error"):
+        why = f": {told.error.detail or told.error.reason}" if told.HasField("error") else ""
+        error = RefusedError(
+            f"{told.records - replayed} records of {name} were not replayed{why}", reason="NOT_ALL_REPLAYED"
+        )
+        error.answered = True
+        raise error
