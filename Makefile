@@ -38,8 +38,18 @@ $(STAMPS)/venv: $(STAMPS)/uv requirements.lock pyproject.toml $(addsuffix /pypro
 .PHONY: venv
 venv: $(STAMPS)/venv ## Install Python dependencies and the workspace into .venv
 
+WEB := services/portal/web
+# What the pages are made of: $(WEB)/src/gen is made of proto/ itself.
+$(STAMPS)/web: $(STAMPS)/venv $(wildcard $(WEB)/*.*) $(shell find $(WEB)/src -type f -not -path '*/gen/*' 2>/dev/null)
+	@echo "building the pages ..."
+	@$(BIN)/python $(WEB)/build.py
+	@touch $@
+
+.PHONY: web
+web: $(STAMPS)/web ## Build the pages of the portal, with a Node of its own
+
 .PHONY: setup
-setup: $(STAMPS)/venv ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
+setup: $(STAMPS)/venv $(STAMPS)/web ## Install everything the embedded stack needs (Kafka, InfluxDB, Java), once
 	@$(BIN)/daggers local setup
 
 .PHONY: demo
@@ -47,10 +57,11 @@ demo: setup ## Two daggers over realistic events for DEMO_SECONDS (60), then an 
 	@$(BIN)/daggers demo
 
 .PHONY: lint
-lint: $(STAMPS)/venv ## Lint, formatting, types, import contracts, schema, Dockerfile, declared dependencies
+lint: $(STAMPS)/venv ## Lint, formatting, types (Python, TypeScript), import contracts, schema, Dockerfile, declared dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy libs/*/src services/*/src cli/src devstack/src
+	@$(BIN)/python $(WEB)/build.py check
 	@$(BIN)/lint-imports --no-logo --config pyproject.toml
 	@$(BIN)/buf breaking proto --against $(BASELINE)
 	@$(SCHEMA) | cmp -s - $(BASELINE) || { echo "$(BASELINE) is not the schema that proto/ has: run make proto-baseline"; exit 1; }
@@ -73,6 +84,7 @@ format: $(STAMPS)/venv ## Format the code and apply safe lint fixes
 
 .PHONY: test-unit
 test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
+	@$(BIN)/python $(WEB)/build.py test
 	@$(BIN)/pytest -q -m "not integration"
 
 .PHONY: opensearch
@@ -82,6 +94,7 @@ opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elas
 WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
+	@$(BIN)/python $(WEB)/build.py test
 	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 PART ?= all

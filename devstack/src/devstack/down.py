@@ -15,6 +15,7 @@ from devstack import drivers, processes, state
 DRIVER_GRACE_S = 20.0
 # In the order of stopping: seconds until what has not ended is killed.
 GRACE_S = {
+    "portal": 10.0,
     "health-monitor": 20.0,
     "alert-receiver": 10.0,
     "scheduler": 20.0,

@@ -78,6 +78,26 @@ def gateway_ready(stack: Stack) -> bool:
     return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+def portal_command() -> list[str]:
+    """The portal's command line."""
+    return [sys.executable, "-m", "portal"]
+
+
+def portal_environment(stack: Stack) -> dict[str, str]:
+    """The portal's settings: of the user's none, for its gateway is this stack's."""
+    own = {name: value for name, value in _environment().items() if not name.startswith("DAGGERS_PORTAL_")}
+    return {**own, **tokens.portal_environment(stack)} | {
+        "DAGGERS_PORTAL_BIND": f"127.0.0.1:{stack.ports['portal']}",
+        "DAGGERS_PORTAL_GATEWAY": stack.gateway,
+        "DAGGERS_PORTAL_STATE_DIR": str(stack.state_dir / "portal"),
+    }
+
+
+def portal_ready(stack: Stack) -> bool:
+    """Whether the portal listens."""
+    return ports.is_open(stack.ports["portal"])
+
+
 def scheduler_command() -> list[str]:
     """The scheduler's command line."""
     return [sys.executable, "-m", "scheduler"]

@@ -19,6 +19,7 @@ LOCK = ".lock"
 TOKEN_FILE = "influx.token"  # noqa: S105 - a file's name
 HOST_TOKEN_FILE = "host.token"  # noqa: S105 - a file's name
 ADMINISTRATOR_TOKEN_FILE = "administrator.token"  # noqa: S105 - a file's name
+PORTAL_KEY_FILE = "portal.key"
 DATABASE = "daggers"
 
 
@@ -36,7 +37,7 @@ class Influx:
 class Stack:
     """What a state directory remembers.
 
-    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts.
+    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts, portal.
     processes: what was started and not yet seen to end, in the order of starting.
     own_influx: the user's InfluxDB, in place of the embedded one.
     """
@@ -55,6 +56,20 @@ class Stack:
     def gateway(self) -> str:
         """Address of its gateway."""
         return f"127.0.0.1:{self.ports['gateway']}"
+
+    @property
+    def portal(self) -> str | None:
+        """What a browser opens, with the key where there is one. None: a stack from before the portal."""
+        if "portal" not in self.ports:
+            return None
+        place = f"http://127.0.0.1:{self.ports['portal']}/"
+        if self.token_file is None:
+            return place
+        try:
+            key = (self.state_dir / PORTAL_KEY_FILE).read_text(encoding="utf-8").strip()
+        except OSError:
+            return place
+        return f"{place}auth/key?key={key}"
 
     @property
     def token_file(self) -> Path | None:

@@ -26,6 +26,7 @@ def status(stack: Stack) -> dict[str, Any]:
             "address": stack.gateway,
             "token_file": str(stack.token_file) if stack.token_file else None,
         },
+        "portal": {"url": stack.portal},
         "influx": {"url": influx.url, "org": influx.org, "token": token, "bucket": influx.bucket},
         "processes": [row for session in sessions for row in _rows(session)],
     }

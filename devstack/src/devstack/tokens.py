@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from chassis.files import replace_text
-from devstack.state import ADMINISTRATOR_TOKEN_FILE, HOST_TOKEN_FILE, Stack
+from devstack.state import ADMINISTRATOR_TOKEN_FILE, HOST_TOKEN_FILE, PORTAL_KEY_FILE, Stack
 
 LIST_FILE = "gateway.tokens"
 HINT = (
@@ -54,6 +54,19 @@ def gateway_environment(stack: Stack) -> Mapping[str, str]:
         "DAGGERS_GATEWAY_TOKEN_HINT": HINT,
         "DAGGERS_GATEWAY_ACCESS": Access.ENFORCE.value,
         "DAGGERS_GATEWAY_UNKNOWN_TEAMS": "make",
+    }
+
+
+def portal_environment(stack: Stack) -> Mapping[str, str]:
+    """What the portal is told of who may open it, and of what it shows the gateway; its key is made once."""
+    if stack.token_file is None:
+        return {}
+    key = stack.state_dir / PORTAL_KEY_FILE
+    if not key.exists():
+        replace_text(key, f"{secrets.token_hex(24)}\n", private=True)
+    return {
+        "DAGGERS_PORTAL_TOKEN_FILE": str(stack.token_file),
+        "DAGGERS_PORTAL_KEY_FILE": str(key),
     }
 
 

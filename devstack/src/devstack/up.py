@@ -23,7 +23,7 @@ POLL_S = 0.1
 READY_S = 90.0
 GRACE_S = 20.0
 TAIL_LINES, TAIL_BYTES = 15, 16_384
-PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "alerts")
+PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "alerts", "portal")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def is_up(stack: Stack, only: str | None = None) -> bool:
 def expected(stack: Stack) -> tuple[str, ...]:
     """The names of the processes that make up the stack, in the order of starting."""
     database = () if stack.own_influx else ("influxdb",)
-    return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor")
+    return ("kafka", *database, "gateway", "scheduler", "alert-receiver", "health-monitor", "portal")
 
 
 def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
@@ -208,7 +208,15 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         {**services.monitor_environment(stack), **monitor_env},
         claims.new,
     )
-    return [kafka, influx, gateway, scheduler, receiver, monitor]
+    portal = Part(
+        "portal",
+        lambda: None,
+        services.portal_command,
+        services.portal_environment(stack),
+        lambda: services.portal_ready(stack),
+        stack.ports["portal"],
+    )
+    return [kafka, influx, gateway, scheduler, receiver, monitor, portal]
 
 
 class _MonitorClaims:

@@ -58,6 +58,7 @@ def demo(
         server = servers.enter_context(database.serving()) if sinks else None
         try:
             stack, _ = start(session, folder, monitor_env=MONITOR)
+            session.out.note(f"look at it in a browser: {stack.portal}")
             more = further(stack, server) if server else ()
             with Gateway(stack.gateway, token_file=stack.token_file) as gateway:
                 show = Demo(stack, gateway, examples or find_examples(), session.out, more)

@@ -157,6 +157,7 @@ def status(session: Session) -> None:
             ("kafka", document["kafka"]["bootstrap_servers"]),
             ("gateway", document["gateway"]["address"]),
             ("gateway token", document["gateway"]["token_file"] or "none is asked for"),
+            ("portal", document["portal"]["url"] or "starts with the next up"),
             ("influx", document["influx"]["url"]),
             ("influx token", document["influx"]["token"] or "your own"),
         ]
@@ -243,6 +244,8 @@ def _say(session: Session, stack: Stack, what: str) -> None:
     rows = [("kafka", stack.kafka), ("gateway", stack.gateway), ("influx", stack.influx.url)]
     if stack.token_file:
         rows.insert(2, ("gateway token", str(stack.token_file)))
+    if stack.portal:
+        rows.append(("portal", stack.portal))
     out.table(("", ""), rows, empty="")
 
 

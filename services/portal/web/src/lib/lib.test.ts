@@ -1,0 +1,121 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, it } from "vitest";
+import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
+import { lines } from "./diff.ts";
+import { bytes, clock, count, since } from "./format.ts";
+import { words } from "./happened.ts";
+import { byUrgency, matches, trouble } from "./phase.ts";
+import { offset } from "./places.ts";
+import { pause, problem } from "./problem.ts";
+import { merged, series, table } from "./rows.ts";
+
+const row = (second: number, city: string, orders: bigint): Row =>
+  create(RowSchema, {
+    time: timestampFromMs(second * 1000),
+    tags: { city },
+    fields: [{ name: "orders", value: { case: "integer", value: orders } }],
+  });
+
+describe("places of findings", () => {
+  it("counts code points where the editor counts units", () => {
+    expect(offset("a 😀 b\nc", 1, 5)).toBe(5);
+    expect(offset("a 😀 b\nc", 2, 1)).toBe(7);
+  });
+  it("stays in the text", () => expect(offset("ab", 9, 9)).toBe(2));
+});
+
+describe("rows", () => {
+  it("become a table of tags, fields and the time", () => {
+    const made = table([row(60, "Jakarta", 7n)]);
+    expect(made.columns.map((each) => each.name)).toEqual(["city", "orders", "time"]);
+    expect(made.rows).toEqual([["Jakarta", 7n, 60_000]]);
+  });
+  it("keep each digit of a number beyond 2^53", () => {
+    expect(table([row(60, "Jakarta", 9007199254740993n)]).rows[0]![1]).toBe(9007199254740993n);
+  });
+  it("are summed by a tag, the largest first and the rest as one", () => {
+    const rows = Array.from({ length: 9 }, (_, at) => row(60, `city ${at}`, BigInt(10 * (at + 1))));
+    const made = series(table([...rows, row(120, "city 8", 5n)]), "orders", "city");
+    expect(made.times).toEqual([60, 120]);
+    expect(made.labels).toEqual(["city 8", "city 7", "city 6", "city 5", "city 4", "all others"]);
+    expect(made.values[0]).toEqual([90, 5]);
+    expect(made.values[5]).toEqual([100, null]);
+  });
+  it("that come again take the place of what was there", () => {
+    const now = merged(
+      [row(60, "Jakarta", 1n), row(60, "Bali", 2n)],
+      [row(60, "Jakarta", 3n), row(120, "Bali", 4n)],
+      9,
+    );
+    expect(now.map((each) => each.fields[0]!.value.value)).toEqual([4n, 3n, 2n]);
+  });
+});
+
+describe("a difference", () => {
+  it("keeps what both have", () => {
+    expect(lines("a\nb\nc", "a\nx\nc").map((each) => each.kind[0] + each.text)).toEqual([
+      "sa",
+      "gb",
+      "cx",
+      "sc",
+    ]);
+  });
+  it("of nothing and something is what came", () => {
+    expect(lines("", "a\nb")).toEqual([
+      { kind: "come", text: "a" },
+      { kind: "come", text: "b" },
+    ]);
+  });
+});
+
+describe("daggers", () => {
+  const dagger = (name: string, phase: Phase, team = "pricing") =>
+    create(DaggerSchema, { name, phase, spec: { team } });
+  it("in trouble stand first", () => {
+    const all = [
+      dagger("c", Phase.STOPPED),
+      dagger("b", Phase.RUNNING),
+      dagger("d", Phase.FAILED),
+      dagger("a", Phase.RUNNING),
+    ];
+    expect(all.sort(byUrgency).map((each) => each.name)).toEqual(["d", "a", "b", "c"]);
+  });
+  it("are found by each word, wherever it stands", () => {
+    expect(matches(dagger("completed", Phase.RUNNING), "PRIC compl")).toBe(true);
+    expect(matches(dagger("completed", Phase.RUNNING), "fraud")).toBe(false);
+  });
+  it("say why they failed", () => {
+    const failed = create(DaggerSchema, { phase: Phase.FAILED, lastError: { detail: "no such file" } });
+    expect(trouble(failed)?.what).toBe("no such file");
+    expect(trouble(dagger("a", Phase.RUNNING))).toBeNull();
+  });
+});
+
+describe("words", () => {
+  const noon = Date.UTC(2026, 10, 23, 12);
+  it("of times and sizes", () => {
+    expect(clock(noon, noon + 1000)).toBe("12:00:00");
+    expect(clock(noon, noon + 86_400_000)).toBe("2026-11-23 12:00");
+    expect(since(noon, noon + 3_700_000)).toBe("1 h");
+    expect(since(noon, noon + 2 * 86_400_000)).toBe("2 days");
+    expect(bytes(1536n)).toBe("1.5 KiB");
+    expect(count(9007199254740993n)).toBe("9,007,199,254,740,993");
+  });
+  it("of events", () => expect(words("daggers.v1.RelaunchScheduled")).toBe("relaunch scheduled"));
+});
+
+describe("problems", () => {
+  it("are told by their code", () => {
+    expect(problem(new ConnectError("not yours", Code.PermissionDenied))).toEqual({
+      kind: "refused",
+      text: "not yours",
+    });
+    expect(problem(new ConnectError("", Code.Internal)).text).not.toBe("");
+  });
+  it("are tried again after longer and longer, up to a bound", () => {
+    expect([0, 1, 99].map(pause)).toEqual([1000, 2000, 15_000]);
+  });
+});

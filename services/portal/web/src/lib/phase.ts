@@ -1,0 +1,78 @@
+import { type Dagger, Phase } from "../gen/daggers/v1/dagger_pb.ts";
+import { count, ms, since } from "./format.ts";
+
+export type Tone = "good" | "warn" | "bad" | "idle";
+
+const SHOWN: Record<Phase, [Tone, string]> = {
+  [Phase.PHASE_UNSPECIFIED]: ["idle", "Unknown"],
+  [Phase.PENDING]: ["idle", "Waiting"],
+  [Phase.STARTING]: ["idle", "Starting"],
+  [Phase.RUNNING]: ["good", "Running"],
+  [Phase.DEGRADED]: ["warn", "Degraded"],
+  [Phase.UNREACHABLE]: ["bad", "Unreachable"],
+  [Phase.BACKING_OFF]: ["warn", "Backing off"],
+  [Phase.FAILED]: ["bad", "Failed"],
+  [Phase.STOPPING]: ["idle", "Stopping"],
+  [Phase.STOPPED]: ["idle", "Stopped"],
+  [Phase.DELETED]: ["idle", "Deleted"],
+};
+export const tone = (phase: Phase): Tone => SHOWN[phase]?.[0] ?? "idle";
+export const word = (phase: Phase): string => SHOWN[phase]?.[1] ?? "Unknown";
+
+/** Whether a dagger is stopped, or on its way there: Start is what can be done. */
+export const resting = (phase: Phase): boolean =>
+  [Phase.STOPPED, Phase.STOPPING, Phase.FAILED, Phase.DELETED].includes(phase);
+
+/** What is wrong with a dagger, and what to do: one line each, or nothing. */
+export function trouble(dagger: Dagger): { what: string; next: string } | null {
+  const error = dagger.lastError;
+  const broken = dagger.phase === Phase.FAILED || dagger.phase === Phase.BACKING_OFF;
+  if (broken && error?.detail) return { what: error.detail, next: warned(dagger)?.next ?? "" };
+  const warning = warned(dagger);
+  if (warning) return { what: warning.message, next: warning.next };
+  const told = dagger.warnings[0];
+  return told ? { what: told, next: "" } : null;
+}
+const warned = (dagger: Dagger) => dagger.vitals?.warnings[0];
+
+/** 1,204 rows/min · up 9 days. */
+export function doing(dagger: Dagger, now = Date.now()): string {
+  const rows = dagger.vitals?.rowsPerS;
+  const at = ms(dagger.phaseTime);
+  const rate = rows === undefined ? "" : `${count(Math.round(rows * 60))} rows/min · `;
+  return `${rate}${resting(dagger.phase) ? "for" : "since"} ${since(at, now)}`;
+}
+
+const sinkPlace = (value: object): string => {
+  const told = value as Record<string, unknown>;
+  const name = ["measurement", "topic", "table", "index", "url", "target", "location", "event"].find(
+    (each) => typeof told[each] === "string" && told[each],
+  );
+  return name ? String(told[name]) : "";
+};
+/** influx completed_bookings, … */
+export const writes = (dagger: Dagger): string =>
+  (dagger.spec?.sinks ?? [])
+    .map((sink) => `${sink.kind.case ?? "?"} ${sink.kind.value ? sinkPlace(sink.kind.value) : ""}`.trim())
+    .join(", ");
+export const reads = (dagger: Dagger): string =>
+  (dagger.spec?.streams ?? []).map((each) => each.stream).join(", ");
+
+/** What needs a person stands first, then by name. */
+export function byUrgency(one: Dagger, other: Dagger): number {
+  const order: Tone[] = ["bad", "warn", "good", "idle"];
+  return (
+    order.indexOf(tone(one.phase)) - order.indexOf(tone(other.phase)) || (one.name < other.name ? -1 : 1)
+  );
+}
+
+/** Whether a dagger has each of the words somewhere: name, team, streams, sinks. */
+export function matches(dagger: Dagger, words: string): boolean {
+  const text = [dagger.name, dagger.spec?.team, dagger.spec?.cluster, reads(dagger), writes(dagger)]
+    .join(" ")
+    .toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((each) => text.includes(each));
+}

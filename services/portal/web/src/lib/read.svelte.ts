@@ -1,0 +1,44 @@
+import { left, type Problem, problem } from "./problem.ts";
+
+/** What one call answers: read at once, and again when asked; every so often, when that is said. */
+export class Read<T> {
+  value = $state.raw<T | null>(null);
+  trouble = $state.raw<Problem | null>(null);
+  #call: (signal: AbortSignal) => Promise<T>;
+  #abort = new AbortController();
+
+  constructor(call: (signal: AbortSignal) => Promise<T>, everyMs = 0) {
+    this.#call = call;
+    $effect(() => {
+      void this.again();
+      const timer = everyMs ? setInterval(() => document.hidden || void this.again(), everyMs) : undefined;
+      return () => {
+        clearInterval(timer);
+        this.#abort.abort();
+      };
+    });
+  }
+
+  async again(): Promise<void> {
+    try {
+      this.value = await this.#call(this.#abort.signal);
+      this.trouble = null;
+    } catch (error) {
+      if (!left(error)) this.trouble = problem(error);
+    }
+  }
+}
+
+/** All pages of a list. */
+export async function pages<P extends { nextPageToken: string }>(
+  page: (pageToken: string) => Promise<P>,
+): Promise<P[]> {
+  const found: P[] = [];
+  let token = "";
+  do {
+    const answer = await page(token);
+    found.push(answer);
+    token = answer.nextPageToken;
+  } while (token);
+  return found;
+}

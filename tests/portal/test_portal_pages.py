@@ -1,0 +1,116 @@
+"""The pages in a real browser: each screen in both schemes and sizes without a violation; what people do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Route, expect
+from tests.portal.conftest import Visit
+
+SCREENS = [
+    ("/", "Daggers"),
+    ("/daggers/completed_bookings", "completed_bookings"),
+    ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
+    ("/daggers/completed_bookings?tab=query", "completed_bookings"),
+    ("/alerts", "Alerts"),
+    ("/streams", "Streams"),
+    ("/schemas?message=examples.v1.Booking", "Schemas"),
+    ("/clusters", "Clusters"),
+    ("/teams", "Teams"),
+    ("/nothing", "Nothing here"),
+]
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+Opened = Callable[..., Visit]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["wide", "narrow"])
+def test_no_screen_has_a_violation(visit: Opened, packages: Path, size: tuple[int, int], scheme: str) -> None:
+    axe = (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    one = visit(*size, scheme, axe=True)
+    violations = []
+    for path, heading in SCREENS:
+        page = one.open(path, heading)
+        expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
+        page.evaluate(axe)
+        judged = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+        violations += [
+            (path, each["id"], [node["target"] for node in each["nodes"]]) for each in judged["violations"]
+        ]
+        overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overflow <= 0, path
+
+    assert violations == []
+
+
+def test_a_dagger_is_found_and_opened_by_keys_alone(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/", "Daggers")
+    expect(page.get_by_role("link", name="completed_bookings")).to_be_visible()
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("supply")
+    expect(page.get_by_role("link", name="completed_bookings")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"\?text=supply$"))
+    page.get_by_role("link", name="driver_supply").focus()
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", level=1, name="driver_supply")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("supply")
+
+
+def test_a_dagger_is_stopped_after_a_second_look_and_the_page_follows(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/driver_supply", "driver_supply")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Let it run").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop it").click()
+
+    expect(page.get_by_role("region", name="What happened").get_by_text("stop requested")).to_be_visible()
+
+
+def test_tabs_go_by_arrows_and_stand_in_the_address(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    page.get_by_role("tab", name="Live").focus()
+    page.keyboard.press("ArrowLeft")
+
+    expect(page.get_by_role("tab", name="Query")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"\?tab=query$"))
+    expect(page.get_by_text("TUMBLE_END(rowtime")).to_be_visible()
+
+
+def test_a_dagger_that_is_not_there_is_told_as_such(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/no_such_dagger", "no_such_dagger")
+
+    expect(page.get_by_role("alert").first).to_contain_text("This is not there")
+    one.complaints.clear()  # the browser itself tells of each 404
+
+
+def test_what_is_refused_is_told_and_is_not_an_empty_list(visit: Opened) -> None:
+    one = visit()
+
+    def refuse(route: Route) -> None:
+        told = '{"code": "permission_denied", "message": "user:bob is in no team: an owner takes him in"}'
+        route.fulfill(status=403, body=told, content_type="application/json")
+
+    one.page.route(re.compile("CatalogService/ListStreams"), refuse)
+    page = one.open("/streams", "Streams")
+
+    expect(page.get_by_role("alert")).to_contain_text("user:bob is in no team")
+    expect(page.get_by_text("No stream is registered")).to_have_count(0)
+    one.complaints.clear()  # the browser itself tells of the 403
+
+
+def test_the_scheme_that_somebody_chose_stays(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/", "Daggers")
+    page.get_by_role("button", name="Light or dark").click()
+    page.reload()
+
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
