@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,18 +23,19 @@ class UserEvents:
     """Whose they are."""
     times: Sequence[int | None]
     """Microseconds after the epoch; None for rows without a time."""
-    properties: Sequence[Sequence[tuple[str, str]]]
-    """Names and JSON texts of what is not NULL."""
+    properties: Sequence[str]
+    """What is not NULL, as the inside of a JSON object; empty where all of it is."""
+    too_long: Mapping[int, str]
+    """Rows with a value of more bytes than it may have, and the first property of which that is so."""
+    longest: int = 0
+    """Bytes that a value may have; 0: any."""
 
-    def refusals(self, longest: int | None = None) -> list[Refusal]:
-        """The rows that are no events of anybody, or have a value of more bytes."""
-        why: dict[int, tuple[str, str]] = {}
-        for row, said in enumerate(self.properties):
-            long = [
-                name for name, text in said if longest and len(text.encode(errors="replace")) > longest + 2
-            ]
-            if long:
-                why[row] = ("TOO_LARGE", f"The value of {long[0]} has more than {longest} bytes.")
+    def refusals(self) -> list[Refusal]:
+        """The rows that are no events of anybody, or have a value that is too long."""
+        why: dict[int, tuple[str, str]] = {
+            row: ("TOO_LARGE", f"The value of {name} has more than {self.longest} bytes.")
+            for row, name in self.too_long.items()
+        }
         null = (row for row, name in enumerate(self.names) if not name)
         why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "The event's name has a value that is NULL.")))
         nobody = (row for row, each in enumerate(self.identities) if not each)
@@ -42,24 +43,45 @@ class UserEvents:
         return [Refusal(row, *why[row]) for row in sorted(why)]
 
 
-def of(layout: Layout, rows: pa.RecordBatch, event: str, identity: str) -> UserEvents:
-    """The events that rows are. Raises: JobError (USER) for a column without a text."""
+def of(
+    layout: Layout,
+    rows: pa.RecordBatch,
+    event: str,
+    identity: str,
+    *,
+    longest: int = 0,
+    without: Collection[str] = (),
+) -> UserEvents:
+    """The events that rows are; `without` are names that no property has.
+
+    Raises: JobError (USER) for a column without a text.
+    """
     columns = {column.name: array for column, array in layout.visible(rows)}
-    pairs = [
-        [(events.named(each.name), text) for text in json_text.texts(columns[each.name])]
-        for each in events.properties(event, identity, layout)
-    ]
-    said = zip(*pairs, strict=True) if pairs else ((),) * rows.num_rows
+    pieces: list[list[str]] = []
+    too_long: dict[int, str] = {}
+    for each in events.properties(event, identity, layout):
+        texts, name = json_text.texts(columns[each.name]), events.named(each.name)
+        if longest:
+            for row in _longer(texts, longest + 2):  # it may have quotes
+                too_long.setdefault(row, name)
+        if name not in without:
+            start = f"{json_text.quoted(name)}:"
+            pieces.append(["" if text == json_text.NULL else start + text for text in texts])
+    said = zip(*pieces, strict=True) if pieces else ((),) * rows.num_rows
     time = layout.time or (WINDOW_END if layout.windowed else None)
     count = rows.num_rows
     return UserEvents(
         template.texts(event, columns, count) if event else ["profile"] * count,
         template.texts(f"${{{identity}}}", columns, count),
         microseconds(rows.column(time)) if time else [None] * count,
-        [[(name, text) for name, text in row if text != json_text.NULL] for row in said],
+        [",".join(filter(None, row)) for row in said],
+        too_long,
+        longest,
     )
 
 
-def json_object(pairs: Sequence[tuple[str, str]]) -> str:
-    """A JSON object of names and JSON texts."""
-    return f"{{{','.join(f'{json_text.quoted(name)}:{text}' for name, text in pairs)}}}"
+def _longer(texts: Sequence[str], most: int) -> Iterator[int]:
+    """The places of texts with more bytes. No character has more than four."""
+    for place, text in enumerate(texts):
+        if len(text) > most // 4 and len(text.encode(errors="replace")) > most:
+            yield place

@@ -5,8 +5,9 @@ A sink is a module whose docstring states its guarantee and that has two functio
     check(target) -> None       in the driver, before the query starts: raises `JobError` for what cannot work
     open(target) -> Writer      in a Python worker, for one partition of one batch; clients are kept
 
-It may have two more, which the driver calls:
+It may have three more. Who tries a sink calls the first, the driver the others:
 
+    ask(target) -> str                      what it answers to a question, in a sentence; raises `JobError`
     probe(target) -> None                   while it takes no rows: raises `JobError` as long as that is so
     commit(target, batch, receipts) -> None when every partition of a batch has finished, what they staged
                                             becomes valid; asked twice, the second time changes nothing
@@ -213,6 +214,15 @@ def probe(target: Target) -> None:
     """Return if the sink may take rows again, as far as one question can tell. Raises: JobError."""
     if is_probed(target):
         load(target.kind).probe(target)
+
+
+def ask(target: Target) -> str:
+    """What a sink says of itself, in a sentence; empty where it says nothing. Raises: JobError."""
+    module = load(target.kind)
+    if hasattr(module, "ask"):
+        return str(module.ask(target))
+    probe(target)
+    return "It takes rows, as far as a question can tell." if is_probed(target) else ""
 
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:

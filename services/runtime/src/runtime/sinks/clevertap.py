@@ -42,6 +42,11 @@ def probe(target: Target) -> None:
     posting.probe(server_of(target.resolved))
 
 
+def ask(target: Target) -> str:
+    """What the server answers to a question that changes nothing. Raises: JobError."""
+    return posting.asked(server_of(target.resolved))
+
+
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
@@ -61,18 +66,20 @@ class Uploads:
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         self._server, self._sink = server, target.resolved.sink.clevertap
-        events = user_events.of(target.layout, rows, self._sink.event, self._sink.identity)
-        self.refusals = events.refusals(LONGEST_VALUE)
+        events = user_events.of(
+            target.layout, rows, self._sink.event, self._sink.identity, longest=LONGEST_VALUE
+        )
+        self.refusals = events.refusals()
         self.parts = parts(rows.num_rows, self.refusals, CAPABILITIES.max_rows or 1)
         kind, data = ("profile", "profileData") if self._sink.profile else ("event", "evtData")
         self._records = []
-        for row, said in enumerate(events.properties):
-            record = [("type", f'"{kind}"'), ("identity", json_text.quoted(str(events.identities[row])))]
-            if (time := events.times[row]) is not None:
-                record.append(("ts", str(time // 1_000_000)))
-            if not self._sink.profile:
-                record.append(("evtName", json_text.quoted(str(events.names[row]))))
-            self._records.append(user_events.json_object([*record, (data, user_events.json_object(said))]))
+        quoted = json_text.quoted
+        each_row = zip(events.identities, events.times, events.names, events.properties, strict=True)
+        for identity, time, name, said in each_row:
+            when = "" if time is None else f',"ts":{time // 1_000_000}'
+            named = "" if self._sink.profile else f',"evtName":{quoted(str(name))}'
+            whose = f'"type":"{kind}","identity":{quoted(str(identity))}'
+            self._records.append(f'{{{whose}{when}{named},"{data}":{{{said}}}}}')
 
     def request(self, rows: Rows) -> Request:
         """The request that carries these rows."""

@@ -56,6 +56,11 @@ def probe(target: Target) -> None:
     posting.probe(server_of(target.resolved))
 
 
+def ask(target: Target) -> str:
+    """What the server answers to a question that changes nothing. Raises: JobError."""
+    return posting.asked(server_of(target.resolved))
+
+
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)

@@ -25,6 +25,8 @@ from runtime.encode.rows import Refusal, event_id, keys
 from runtime.sinks import RowWriter, Target, Writer
 
 _PARTIAL: Final = 400
+_OWN: Final = ("time", "distinct_id", "$insert_id")
+"""What each event says itself: no column takes its place."""
 
 
 def check(target: Target) -> None:
@@ -37,6 +39,11 @@ def check(target: Target) -> None:
 def probe(target: Target) -> None:
     """Raise TemporaryError while a question that changes nothing gets no answer."""
     posting.probe(server_of(target.resolved))
+
+
+def ask(target: Target) -> str:
+    """What the server answers to a question that changes nothing. Raises: JobError."""
+    return posting.asked(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
@@ -57,22 +64,19 @@ class Imports:
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         self._server, self._sink = server, target.resolved.sink.mixpanel
-        events = user_events.of(target.layout, rows, self._sink.event, self._sink.identity)
+        events = user_events.of(target.layout, rows, self._sink.event, self._sink.identity, without=_OWN)
         self.refusals = events.refusals()
         source = f"{target.dagger}/{target.name}"
         ids = [event_id(source, key, None) for key in keys(target.layout, rows)]
         self._events = []
-        for row, said in enumerate(events.properties):
-            own = [
-                ("time", str((events.times[row] or 0) // 1_000)),
-                ("distinct_id", json_text.quoted(str(events.identities[row]))),
-                ("$insert_id", f'"{ids[row]}"'),
-            ]
-            told = {name for name, _ in own}
-            properties = [*own, *(each for each in said if each[0] not in told)]
-            name = json_text.quoted(str(events.names[row]))
-            event = [("event", name), ("properties", user_events.json_object(properties))]
-            self._events.append(user_events.json_object(event).encode(errors="replace"))
+        quoted = json_text.quoted
+        each_row = zip(ids, events.identities, events.times, events.names, events.properties, strict=True)
+        for row_id, identity, time, name, said in each_row:
+            own = (
+                f'"time":{(time or 0) // 1_000},"distinct_id":{quoted(str(identity))},"$insert_id":"{row_id}"'
+            )
+            event = f'{{"event":{quoted(str(name))},"properties":{{{own}{"," if said else ""}{said}}}}}'
+            self._events.append(event.encode(errors="replace"))
         most_rows, most_bytes = CAPABILITIES.max_rows or 1, CAPABILITIES.max_bytes or 1
         self.parts = sized_parts(self._events, self.refusals, most_rows, most_bytes)
 

@@ -119,6 +119,19 @@ def probe(server: Server) -> None:
         raise later(server, answer)
 
 
+def asked(server: Server) -> str:
+    """What a server answers to a question that changes nothing: one that is for rows alone says 404 or 405.
+
+    Raises: JobError where it takes no rows now, does not know who asks, or leads elsewhere.
+    """
+    answer = client.ask(server, Request("HEAD", server.url))
+    if answer.status in AWAY:
+        raise later(server, answer)
+    if answer.status in _DENIED or 300 <= answer.status < 400:
+        meaning(server, (), answer)
+    return f"HEAD {server.url} answers {answer.status}."
+
+
 def json_object(answer: Answer) -> Mapping[str, Any]:
     """The JSON object of an answer; empty where it has none."""
     try:
