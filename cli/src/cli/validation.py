@@ -130,3 +130,14 @@ def _is_told(finding: Mapping[str, Any], file: DaggerFile) -> bool:
     """Whether the file's own findings say it: what cannot be read, the gateway finds missing or default."""
     field = finding["field"]
     return any(field.startswith(each) or each.startswith(field) for each in file.wrong)
+
+
+def one_dagger(session: Session, path: Path, done: str) -> DaggerFile:
+    """The dagger of a file that has one; `done` is what becomes of it, for a sentence. Raises: CliError."""
+    text = read_file(path)
+    files, errors = parsed(text, str(path))
+    if errors:
+        validate_file(session, text, str(path)).check()
+    if len(files) != 1:
+        raise MisusedError(f"{path} has {len(files)} daggers: one is {done} at a time")
+    return files[0]

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +16,7 @@ from cli.group import group
 from cli.instants import instant, span
 from cli.previewing import Shown
 from cli.session import Session, command
-from cli.validation import parsed, read_file, validate_file, with_place
+from cli.validation import one_dagger, with_place
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
@@ -84,7 +83,8 @@ def preview(
         if sql:
             one, path = _of_query(gateway, sql, stream or (), team)
         else:
-            one, path = _of_file(session, one_file(file, flag))
+            place = one_file(file, flag)
+            one, path = one_dagger(session, place, "previewed"), str(place)
         request = gateway_pb2.PreviewDaggerRequest(name=one.name, spec=one.spec, max_rows=most)
         if range_ is not None:
             request.range.CopyFrom(range_)
@@ -123,17 +123,6 @@ def _of_query(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> 
     """What a query is, which has no file. Raises: CliError."""
     text = sys.stdin.read() if sql == "-" else sql
     return DaggerFile("", _spec(gateway, text, streams, team)), ""
-
-
-def _of_file(session: Session, path: Path) -> tuple[DaggerFile, str]:
-    """The dagger of a file, and the file's name. Raises: CliError."""
-    text = read_file(path)
-    files, errors = parsed(text, str(path))
-    if errors:
-        validate_file(session, text, str(path)).check()
-    if len(files) != 1:
-        raise MisusedError(f"{path} has {len(files)} daggers: one is previewed at a time")
-    return files[0], str(path)
 
 
 def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec_pb2.DaggerSpec:

@@ -10,12 +10,12 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from cli.arguments import File, FileFlag, one_file
 from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
-from cli.errors import MisusedError
+from cli.errors import MisusedError, RefusedError
 from cli.gateway import in_words
 from cli.group import group
 from cli.json_views import sinks as views
 from cli.session import Session, command
-from cli.validation import read_file
+from cli.validation import one_dagger, read_file, with_place
 from daggerclient import InvalidFileError, sinkfile
 from daggerspec.nearest import hint, nearest
 from daggerspec.registered import addresses
@@ -24,6 +24,9 @@ from daggerspec.sinks import kind_of, kinds, load, names
 secrets = group("Secrets by name: where they are, and where they may be sent.")
 sinks = group("Sinks by name: addresses that daggers of some teams may write to.")
 T = TypeVar("T")
+TEST_S = 300.0
+"""How long all steps of a test may take."""
+_REFUSED = 1
 Name = Annotated[str, typer.Argument(help="Its name.")]
 Kind = Annotated[str | None, typer.Argument(help="A kind.")]
 
@@ -129,6 +132,58 @@ def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun 
     """Delete a registered sink. Refused while a dagger names it. Asks first on a terminal."""
     request = gateway_pb2.DeleteSinkRequest(name=name)
     delete(session, "DeleteSink", request, what="sink", name=name, yes=yes, dry_run=dry_run, service="sinks")
+
+
+@command(sinks, "test", example="daggers sink test crm")
+def try_sink(
+    session: Session,
+    name: Annotated[str | None, typer.Argument(help="A registered sink.")] = None,
+    flag: Annotated[
+        Path | None, typer.Option("-f", "--file", help="A dagger's file, whose sinks are tried instead.")
+    ] = None,
+    send_one: Annotated[
+        bool, typer.Option("--send-one", help="Write a row that is made up to each sink of the file, too.")
+    ] = False,
+) -> None:
+    """Try a registered sink, or those of a dagger's file, from a host of drivers, step by step.
+
+    Secrets, addresses, the connection, its certificates, and what the sink says. Nothing is written without
+    --send-one. Exit code 1 when a step fails. -o json gives one JSON document a line.
+    """
+    if (name is None) == (flag is None):
+        raise MisusedError("NAME or --file FILE: name one of them")
+    if send_one and flag is None:
+        raise MisusedError("--send-one goes with --file FILE: a registered sink says where it is, not what")
+    request = gateway_pb2.TestSinkRequest(sink=name or "", send_one=send_one)
+    one = None
+    if flag is not None:
+        one = one_dagger(session, flag, "tried")
+        request.name = one.name
+        request.spec.CopyFrom(one.spec)
+    failed = 0
+    with session.connect({"sink": "NAME"}) as gateway:
+        try:
+            for answer in gateway.stream(gateway.sinks.TestSink, request, deadline_s=TEST_S):
+                failed += answer.step.outcome != gateway_pb2.SinkStep.OUTCOME_OK
+                _show_step(session, answer.step)
+        except RefusedError as refusal:
+            if refusal.findings and one is not None:
+                raise with_place(refusal, one, str(flag)) from refusal
+            raise
+    if failed:
+        session.out.note(
+            f"{failed} of them cannot be written to" if failed > 1 else "it cannot be written to"
+        )
+        raise typer.Exit(_REFUSED)
+
+
+def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
+    if session.out.json:
+        session.out.document(views.step(step))
+        return
+    is_well = step.outcome == gateway_pb2.SinkStep.OUTCOME_OK
+    why = "" if is_well else f"{step.reason}: "
+    session.out.line(f"{'✓' if is_well else '✗'} {step.sink}  {step.what:<8} {why}{step.detail}")
 
 
 @command(sinks, "kinds", example="daggers sink kinds postgres")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 
 from daggerclient.daggerfile.sinks import show, shown_secret
 from daggerclient.sinkfile import LIMITS
@@ -25,6 +25,17 @@ def sink(what: spec_pb2.RegisteredSink) -> dict[str, Any]:
         "teams": list(what.teams),
         "limit": {name: getattr(what.limit, name) for name in LIMITS},
         "exempt": what.exempt,
+    }
+
+
+def step(what: gateway_pb2.SinkStep) -> dict[str, Any]:
+    """What was tried with a sink."""
+    return {
+        "sink": what.sink,
+        "what": what.what,
+        "outcome": gateway_pb2.SinkStep.Outcome.Name(what.outcome).removeprefix("OUTCOME_").lower(),
+        "reason": what.reason,
+        "detail": what.detail,
     }
 
 

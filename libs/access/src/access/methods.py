@@ -127,6 +127,13 @@ def _sink(request: Any, fleet: Fleet) -> Iterable[str]:
     return () if sink is None else (sink.value.teams or (PLATFORM,))
 
 
+def _tested(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team of the specification; of a registered sink those that may write to it."""
+    specified = (request.spec.team,) if request.HasField("spec") else ()
+    sink = fleet.catalogue.sinks.get(request.sink)
+    return specified if sink is None else (*specified, *(sink.value.teams or (PLATFORM,)))
+
+
 def _specified(request: Any, _fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,)
 
@@ -214,6 +221,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetSink": _LOOK,
         "ListSinks": _LOOK,
         "DeleteSink": Rule(Action.SINKS, _sink, always=True),
+        "TestSink": Rule(Action.CHANGE, _tested, specifies=True),
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),

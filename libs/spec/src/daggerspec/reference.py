@@ -24,6 +24,10 @@ A sink without a name is called by its kind. Rows in heartbeats, troubles, and w
 and so does `daggers rows --sink NAME`. Two sinks of one kind without names are `kafka` and `kafka-2`,
 whatever their order; name them, and an edit of one does not rename the other.
 
+`daggers sink test -f FILE` tries the sinks of a file before it runs, from a host of drivers: secrets,
+addresses, the connection, its certificates, and what the sink says. `--send-one` writes a row that is made up
+as well. `daggers sink test NAME` tries a registered one.
+
 ## When a sink takes no rows
 
 All sinks of a dagger share its batches: as long as one takes no rows, the next batch waits for it, and with

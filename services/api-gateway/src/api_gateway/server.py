@@ -41,6 +41,7 @@ from api_gateway.reader import Reader
 from api_gateway.requests import Requests
 from api_gateway.sampling import Samples
 from api_gateway.sinks import SinkService
+from api_gateway.sinktests import SinkTests
 from api_gateway.teams import Teams, Unknown
 from api_gateway.tenancy import AccessService
 from api_gateway.writer import Writer
@@ -291,7 +292,8 @@ async def _served(
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     access = AccessService(fold.fleet, writer, reader, heard)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
-    sinks = SinkService(fold.fleet, writer, reader, reach, secret_places)
+    tests = SinkTests(hosts, fold.fleet, requests)
+    sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, server)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
@@ -14,6 +15,7 @@ from api_gateway.reach import Reach
 from api_gateway.reader import Reader
 from api_gateway.registering import put
 from api_gateway.requests import meta_of
+from api_gateway.sinktests import SinkTests
 from api_gateway.writer import Writer
 from chassis.interceptors import Context
 from chassis.logging import note
@@ -35,12 +37,13 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         writer: Writer,
         reader: Reader,
         reach: Reach,
+        tests: SinkTests,
         secret_places: Sequence[Place] = (),
     ) -> None:
-        """`reach` judges addresses; `secret_places`: where owners may have secrets, for which team, and to
-        which addresses these may be sent.
+        """`reach` judges addresses, `tests` tries sinks; `secret_places`: where owners may have secrets, for
+        which team, and to which addresses these may be sent.
         """
-        self._reach = reach
+        self._reach, self._tests = reach, tests
         self._fleet, self._writer, self._reader = fleet, writer, reader
         self._places = secret_places
 
@@ -115,6 +118,16 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         event = events_pb2.SinkRemoved(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.DeleteSinkResponse(sequence=sequence)
+
+    async def TestSink(  # noqa: N802 - gRPC's name
+        self, request: pb.TestSinkRequest, context: Context
+    ) -> AsyncIterator[pb.TestSinkResponse]:
+        """Whether a registered sink, or those of a specification, can be written to."""
+        if request.sink:
+            registered.entry(self._fleet, "sink", request.sink)
+        async with aclosing(self._tests.steps(request, context)) as steps:
+            async for step in steps:
+                yield step
 
     def _forbidden(self, path: str, secret: spec_pb2.Secret) -> Iterator[Violation]:
         """Why somebody may not have a secret where it is, or have it sent where it may go."""

@@ -39,6 +39,7 @@ from scheduler.rowreader import RowReader
 from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
+from scheduler.sinktester import SinkTester
 
 
 class Missing(Exception):  # noqa: N818 - reads as what is wrong
@@ -145,7 +146,10 @@ async def serve(
             idle_s=told.preview_idle_s,
             replays=lambda: len(drivers.attempts()),
         )
-        host = HostService(drivers.runs, drivers.host, rows, streams, previews)
+        sinks = SinkTester(
+            sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet, told.rules()
+        )
+        host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks)
         async with (
             _closed(previews),
             hostservice.serving(host, reached, metrics.calls()) as port,

@@ -35,6 +35,7 @@ from scheduler.previews import Previews
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 from scheduler.sampler import StreamSampler
+from scheduler.sinktester import SinkTester
 
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
@@ -71,14 +72,15 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         rows: RowReader,
         streams: StreamSampler | None = None,
         previews: Previews | None = None,
+        sinks: SinkTester | None = None,
         *,
         most_watches: int = 8,
     ) -> None:
-        """`streams`, `previews`: None for a host that knows of none."""
+        """`streams`, `previews`, `sinks`: None for a host that knows of none."""
         self._runs = runs
         self._host = host
         self._rows = rows
-        self._streams, self._previews = streams, previews
+        self._streams, self._previews, self._sinks = streams, previews, sinks
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
@@ -274,6 +276,18 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         async with aclosing(self._previews.steps(request)) as steps:
             async for step in steps:
                 yield step
+
+    async def TestHostSink(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.TestHostSinkRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.TestSinkResponse]:
+        """Whether sinks can be written to from this host."""
+        self._meant(request.host)
+        if self._sinks is None:
+            text = "this host tries no sinks"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
+        async with aclosing(self._sinks.frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.TestSinkResponse.FromString(frame)
 
     def _sampler(self) -> StreamSampler:
         """Raises: ApiError."""

@@ -1,0 +1,93 @@
+"""TestSink: what a gateway asks a host of drivers, and what it refuses before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, host_pb2, spec_pb2
+from tests import samplehosts
+from tests.samplehosts import serving
+
+from chassis.errors import ApiError, from_rpc_error
+
+pb = gateway_pb2
+STEP = pb.SinkStep(sink="crm", what="connect", outcome=pb.SinkStep.OUTCOME_OK, detail="A server listens.")
+SINK = spec_pb2.RegisteredSink(
+    name="crm", teams=["pricing"], sink=spec_pb2.Sink(http=spec_pb2.HttpSink(url="https://crm.example"))
+)
+
+
+class Host(samplehosts.Host):
+    """A host that finds a server listening."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tests: list[host_pb2.TestHostSinkRequest] = []
+
+    async def TestHostSink(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.TestHostSinkRequest, context: Any
+    ) -> AsyncIterator[pb.TestSinkResponse]:
+        self.tests.append(request)
+        yield pb.TestSinkResponse(step=STEP)
+
+
+def sinks_of(client: Any) -> Any:
+    return gateway_pb2_grpc.SinkServiceStub(client.channel)
+
+
+async def tried(client: Any, **fields: Any) -> list[pb.SinkStep]:
+    call = sinks_of(client).TestSink(pb.TestSinkRequest(**fields), timeout=20)
+    return [answer.step async for answer in call]
+
+
+async def refused(client: Any, **fields: Any) -> ApiError:
+    with pytest.raises(grpc.RpcError) as caught:
+        await tried(client, **fields)
+    return from_rpc_error(caught.value)
+
+
+async def test_a_host_tries_a_registered_sink_that_it_looks_up_itself(harness: Any) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        made = await sinks_of(client).RegisterSink(pb.RegisterSinkRequest(sink=SINK), timeout=20)
+        steps = await tried(client, sink="crm")
+
+    assert steps == [STEP]
+    [asked] = host.tests
+    assert asked.request == pb.TestSinkRequest(sink="crm")
+    assert asked.min_sequence >= made.sequence
+
+
+async def test_what_names_no_sink_or_says_not_what_a_row_is_reaches_no_host(harness: Any) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await sinks_of(client).RegisterSink(pb.RegisterSinkRequest(sink=SINK), timeout=20)
+        unknown = await refused(client, sink="crn")
+        nothing = await refused(client)
+        row = await refused(client, sink="crm", send_one=True)
+
+    assert (unknown.reason, unknown.metadata.get("suggestion")) == ("NOT_FOUND", "crm")
+    assert [each.field for each in nothing.violations] == ["sink"]
+    assert [each.field for each in row.violations] == ["send_one"]
+    assert not host.tests
+
+
+async def test_the_sinks_of_a_specification_are_tried_with_their_defaults_once_it_is_right(
+    harness: Any, samples: Any
+) -> None:
+    host = Host()
+    wrong = samples.spec()
+    wrong.sql = "SELECT nothing"
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        steps = await tried(client, name="completed", spec=samples.spec(), send_one=True)
+        error = await refused(client, name="completed", spec=wrong)
+
+    assert (steps, len(host.tests)) == ([STEP], 1)
+    asked = host.tests[0].request
+    assert (asked.name, asked.send_one, len(asked.spec.sinks)) == ("completed", True, len(wrong.sinks))
+    assert asked.spec.HasField("trigger")
+    assert error.violations

@@ -1,0 +1,185 @@
+"""`python -m runtime.testsinks [--send-one]`: whether sinks can be written to from here, step by step.
+
+Its standard input is a JobSpec, of which the sinks are tried, each until a step fails. What becomes of each
+step goes to its standard output, in frames.
+
+    S  TestSinkResponse   a step, and what became of it
+    E  DaggerError        why nothing can be tried
+
+    secrets   each that the sink names is there, and may be sent to where the sink is
+    address   names have addresses, and these may be reached
+    connect   a server listens at one of them
+    tls       where it is HTTPS: it is whom its certificates speak of
+    ask       what the sink says, to who shows the secrets
+    row       with --send-one: a row that is made up was taken
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from chassis.egress.addresses import AddressRefused
+from daggerspec import address, secrets
+from daggerspec import sinks as rulebook
+from daggerspec.address import Address
+from runtime import framed, sinks
+from runtime.clients import egress
+from runtime.clients.credentials import forbidden
+from runtime.clients.secrets import resolve
+from runtime.encode.rows import Layout
+from runtime.errors import TemporaryError, explain, external
+from runtime.launch import planned
+from runtime.launch.samplerow import sample
+from runtime.sinks import BatchRef, Part, Target
+
+STEP: Final = b"S"
+CONNECT_S: Final = 5.0
+OWNER: Final = "{}~test"
+"""Who has written a row that is made up: what a dagger knows of its own rows must not count it."""
+SinkStep = gateway_pb2.SinkStep
+
+
+def main() -> int:
+    """Try sinks and write frames; 0 when all is said."""
+    parser = argparse.ArgumentParser(prog="python -m runtime.testsinks")
+    parser.add_argument("--send-one", action="store_true")
+    told = parser.parse_args()
+    return framed.answer("sinks", partial(_answer, send_one=told.send_one))
+
+
+def _answer(out: BinaryIO, send_one: bool) -> None:
+    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+    for step in tried(job, send_one=send_one, now=datetime.now(UTC)):
+        framed.frame(out, STEP, gateway_pb2.TestSinkResponse(step=step).SerializeToString())
+
+
+def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:
+    """Every step, and what became of it. Raises: JobError for a specification that is none."""
+    layout = planned.layout(job, planned.checked(job)) if send_one else Layout((), ())
+    row = sample(layout, now)
+    files = planned.messages(job)
+    for name, whole in planned.named_sinks(job).items():
+        target = Target(OWNER.format(job.dagger), whole, layout, row.schema, files, updates=False)
+        yield from _tried(name, _Trial(target), row if send_one else None)
+
+
+def _tried(name: str, trial: _Trial, row: pa.RecordBatch | None) -> Iterator[SinkStep]:
+    steps: list[tuple[str, Callable[[], str]]] = [
+        ("secrets", trial.secrets),
+        ("address", trial.addresses),
+        ("connect", trial.connection),
+        ("tls", trial.certificates),
+        ("ask", lambda: sinks.ask(trial.target)),
+    ]
+    if row is not None:
+        steps.append(("row", lambda: trial.sent(row)))
+    for what, attempt in steps:
+        try:
+            detail = attempt()
+        except Exception as error:  # noqa: BLE001 - whatever a client raises is what was found
+            why, failed = explain(error), SinkStep.OUTCOME_FAILED
+            yield SinkStep(sink=name, what=what, outcome=failed, reason=why.reason, detail=why.detail)
+            return
+        if detail:
+            yield SinkStep(sink=name, what=what, outcome=SinkStep.OUTCOME_OK, detail=detail)
+
+
+@dataclass
+class _Trial:
+    """One sink. Each step gives a sentence, nothing where it has nothing to try, and raises what it finds."""
+
+    target: Target
+
+    def __post_init__(self) -> None:
+        self._sink = self.target.resolved
+        _, self._to = rulebook.reached_at(self._sink.sink)
+        self._to = self._sink.kafka.bootstrap_servers or self._to
+        self._reached: list[tuple[Address, list[str]]] = []
+
+    def secrets(self) -> str:
+        """Read each."""
+        named = [each for each in secrets.references(self._sink) if secrets.is_place(each)]
+        for each in named:
+            resolve(each, self._to)
+        return f"{len(named)} of {len(named)} are there." if named else ""
+
+    def addresses(self) -> str:
+        """Find the addresses of each server, and whether they may be reached."""
+        told = self._sink.egress if self._sink.HasField("egress") else None
+        for text in filter(None, self._to.split(",")):
+            server = address.parse(text.strip())
+            if server is None:
+                continue
+            try:
+                scheme = server.scheme or "https"
+                hosts = egress.addresses(told, text, server.host.strip("[]"), server.port, scheme)
+            except AddressRefused as why:
+                raise forbidden(text, str(why)) from None
+            except OSError:
+                raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} has no address.") from None
+            self._reached.append((server, hosts))
+        return " ".join(f"{server.host} is {', '.join(hosts)}." for server, hosts in self._reached)
+
+    def connection(self) -> str:
+        """Connect to one server."""
+        problems = []
+        for server, hosts in self._reached:
+            for each in hosts:
+                began = time.monotonic()
+                try:
+                    socket.create_connection((each, server.port), CONNECT_S).close()
+                except OSError as error:
+                    problems.append(f"{each} port {server.port}: {error.strerror or type(error).__name__}")
+                else:
+                    took_ms = (time.monotonic() - began) * 1000
+                    return f"A server listens at {each}, port {server.port} ({took_ms:.0f} ms)."
+        if problems:
+            raise TemporaryError("SINK_UNAVAILABLE", f"Nobody listens: {'; '.join(problems)}.")
+        return ""
+
+    def certificates(self) -> str:
+        """Shake hands where that is how a connection begins."""
+        https = [(server, hosts) for server, hosts in self._reached if server.scheme == "https"]
+        if not https:
+            return ""
+        server, hosts = https[0]
+        own = getattr(self._sink.sink, self.target.kind)
+        trusted = own.tls.ca_file if "tls" in own.DESCRIPTOR.fields_by_name else ""
+        try:
+            context = ssl.create_default_context(cafile=trusted or None)
+            plain = socket.create_connection((hosts[0], server.port), CONNECT_S)
+            with context.wrap_socket(plain, server_hostname=server.host.strip("[]")) as wrapped:
+                until = (wrapped.getpeercert() or {}).get("notAfter")
+                return f"{wrapped.version()}, and its certificate is good until {until}."
+        except ssl.SSLError as error:
+            said = getattr(error, "verify_message", "") or error.reason or "no handshake"
+            raise external("SINK_TLS", f"{server.host}: {said}; `ca_file` names who signs.") from None
+        except OSError:
+            raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} hangs up.") from None
+
+    def sent(self, row: pa.RecordBatch) -> str:
+        """Write a row, as a batch of its own."""
+        batch = BatchRef("sink-test", time.time_ns() // 1_000_000, 1)
+        sinks.check(self.target)
+        writer = sinks.open_writer(replace(self.target, part=Part(batch, 0)))
+        outcomes = [writer.write(row, batch.batch_id), writer.finish()]
+        for refused in (refusal for each in outcomes for refusal in each.refused):
+            raise external(refused.reason, refused.detail)
+        sinks.commit(self.target, batch, [each.receipt for each in outcomes if each.receipt])
+        return "It took a row that is made up."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""What `daggers sink test` finds, by a host's process: against real servers, and where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from daggers.v1 import gateway_pb2, spec_pb2
+from services.runtime.tests import httpserver
+from services.runtime.tests.httpserver import Reply
+from services.runtime.tests.launches import Dagger, whole
+from services.runtime.tests.sink_cases import http, parquet
+
+from runtime import testsinks
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OK, FAILED = gateway_pb2.SinkStep.OUTCOME_OK, gateway_pb2.SinkStep.OUTCOME_FAILED
+Steps = list[tuple[str, str, str]]
+
+
+def tried(*sinks: spec_pb2.ResolvedSink) -> Steps:
+    """Sink, step, and the reason where it failed, of sinks that nobody says rows of."""
+    job = spec_pb2.JobSpec(dagger="sink-test", sinks=sinks)
+    return shown(list(testsinks.tried(job, send_one=False, now=NOW)))
+
+
+def shown(steps: Sequence[gateway_pb2.SinkStep]) -> Steps:
+    assert all((step.outcome == FAILED) == bool(step.reason) and step.detail for step in steps), steps
+    return [(step.sink, step.what, step.reason) for step in steps]
+
+
+def test_a_server_that_takes_rows_alone_is_reached_and_gets_none() -> None:
+    with httpserver.serving() as server:
+        server.questions = Reply(405)
+        steps = tried(http.sink(server.url))
+
+    assert steps == [("http", "address", ""), ("http", "connect", ""), ("http", "ask", "")]
+    assert not server.received
+
+
+def test_who_does_not_know_us_and_who_is_not_there_are_told_apart_and_each_sink_is_tried(
+    tmp_path: Path,
+) -> None:
+    secret = tmp_path / "token"
+    missing = http.sink("http://127.0.0.1:1")
+    missing.sink.http.auth.bearer.file = str(secret)
+    silent = http.sink("http://127.0.0.1:1")
+    with httpserver.serving() as server:
+        server.questions = Reply(401)
+        denied = http.sink(server.url)
+        for number, each in enumerate((denied, missing, silent)):
+            each.sink.name = f"s{number}"
+        steps = tried(denied, missing, silent)
+
+    assert steps == [
+        ("s0", "address", ""),
+        ("s0", "connect", ""),
+        ("s0", "ask", "SINK_DENIED"),
+        ("s1", "secrets", "SECRET_MISSING"),
+        ("s2", "address", ""),
+        ("s2", "connect", "SINK_UNAVAILABLE"),
+    ]
+
+
+def test_an_address_that_leads_inward_is_refused_before_anybody_connects() -> None:
+    with httpserver.serving() as server:
+        inward = http.sink(server.url)
+        inward.egress.enforce = True
+        steps = tried(inward)
+
+        assert steps == [("http", "address", "SINK_ADDRESS_REFUSED")]
+        assert not server.received
+
+
+class Unread(Dagger):
+    """One whose topic nobody makes."""
+
+    def __post_init__(self) -> None:
+        self.name, self.topic, self.generation, self.checkpoints = "d-row", "t", 100, self.folder
+
+
+def written(folder: Path, *sinks: spec_pb2.ResolvedSink) -> Steps:
+    """What becomes of the rows that are made up, of the sinks of a dagger that counts bookings."""
+    job = whole(Unread(folder, "127.0.0.1:1", sinks=[*sinks]).spec(folder / "run"))
+    return shown([step for step in testsinks.tried(job, send_one=True, now=NOW) if step.what == "row"])
+
+
+def test_a_row_that_is_made_up_reaches_each_sink_and_no_dagger_takes_it_for_its_own(tmp_path: Path) -> None:
+    files = parquet.sink(tmp_path)
+    with httpserver.serving() as server:
+        steps = written(tmp_path, files, http.sink(server.url))
+
+    assert steps == [("parquet", "row", ""), ("http", "row", "")]
+    [row] = parquet.seen(files)
+    assert (row["window_timestamp"], row["num_of_bookings"]) == (NOW, 0)
+    assert [each.json["num_of_bookings"] for each in server.received] == [0]
+    commits = Path(files.sink.parquet.location) / "counts" / "_daggers" / "commits"
+    assert [each.name for each in commits.iterdir()] == ["d-row~test"]

@@ -1,0 +1,130 @@
+"""Whether sinks can be written to from this host: a process of the runtime tries them, with their secrets.
+
+A caller names a registered sink, or gives a specification; addresses of registered sinks and places of
+secrets are those of the control topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+
+from chassis.errors import ApiError
+from daggerspec import sinks
+from daggerspec.catalogue import Unresolved
+from eventlog.follower import Follower
+from fleet import Applied, Fleet, resolve
+from fleet.answers import missing
+from fleet.dagger import Dagger
+from fleet.phases import PENDING
+from fleet.resolve import Registered
+from scheduler import readerprocess
+from scheduler.readerprocess import RETRY, Places, environment
+
+MODULE: Final = "runtime.testsinks"
+NAME: Final = "sink-test"
+"""Of a dagger that has none."""
+_BEHIND_S: Final = 5.0
+_SINKS: Final = "sinks"
+
+
+class SinkTester:
+    """Starts processes that try sinks; at most `most` at once."""
+
+    def __init__(
+        self,
+        python: str,
+        inherited: Mapping[str, str],
+        folder: Path,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        egress: spec_pb2.Egress,
+        *,
+        most: int = 4,
+        patience_s: float = 60.0,
+        module: str = MODULE,
+    ) -> None:
+        """`inherited` is the environment that secrets are found in, `folder` where processes run, `egress`
+        holds the connections to addresses that no administrator registered, and a step may take `patience_s`.
+        """
+        self._python, self._inherited, self._folder = python, inherited, folder
+        self._follower, self._fleet, self._egress = follower, fleet, egress
+        self._places = Places(most, "tests of sinks")
+        self._patience_s, self._module = patience_s, module
+
+    async def frames(self, request: host_pb2.TestHostSinkRequest) -> AsyncGenerator[bytes, None]:
+        """What is found: serialised TestSinkResponses. Raises: ApiError."""
+        asked = request.request
+        with self._places.one():
+            await self._reached(request.min_sequence)
+            try:
+                job = self._specified(asked) if asked.HasField("spec") else self._registered(asked.sink)
+            except Unresolved as error:
+                code = grpc.StatusCode.FAILED_PRECONDITION
+                raise ApiError(code, error.reason, error.detail, {}) from error
+            words = ["--send-one"] if asked.send_one else []
+            command = (self._python, "-P", "-m", self._module, *words)
+            given = environment(self._inherited, *job.sinks)
+            async with readerprocess.running(command, self._folder, given) as process:
+                await readerprocess.say(process, job.SerializeToString())
+                while (frame := await readerprocess.frame(process, _SINKS, self._patience_s)) is not None:
+                    yield frame[1]
+
+    def _specified(self, asked: gateway_pb2.TestSinkRequest) -> spec_pb2.JobSpec:
+        """The launch whose sinks are tried. Raises: Unresolved."""
+        now = datetime.now(UTC)
+        dagger = Dagger(
+            name=asked.name or NAME,
+            spec=asked.spec,
+            warnings=(),
+            version=1,
+            desired=gateway_pb2.DESIRED_RUNNING,
+            phase=PENDING,
+            phase_time=now,
+            sequence=self._fleet.sequence,
+            create_sequence=self._fleet.sequence,
+            create_time=now,
+            update_time=now,
+        )
+        return resolve.job(
+            self._fleet,
+            dagger,
+            1,
+            platform=spec_pb2.KafkaAddress(),
+            checkpoint_root="",
+            run_dir="",
+            egress=self._egress,
+        )
+
+    def _registered(self, name: str) -> spec_pb2.JobSpec:
+        """A job with nothing but the registered sink. Raises: ApiError, Unresolved."""
+        held = Registered(self._fleet).sink(name)
+        kind = sinks.kind_of(held.sink) if held else None
+        if held is None or kind is None:
+            refusal = missing("sink", name)
+            raise ApiError(grpc.StatusCode.NOT_FOUND, refusal.reason, refusal.detail, refusal.metadata)
+        spec = spec_pb2.DaggerSpec(team=next(iter(held.teams), ""))
+        sink = spec.sinks.add(registered=name, name=name)
+        getattr(sink, kind).SetInParent()
+        resolved = resolve.sink(self._fleet, NAME, spec, sink)
+        if resolved.HasField("egress"):
+            resolved.egress.CopyFrom(self._egress)
+        resolve.place_secrets(resolved, self._fleet)
+        return spec_pb2.JobSpec(dagger=NAME, spec=spec, sinks=[resolved])
+
+    async def _reached(self, sequence: int) -> None:
+        """Wait for the fold. Raises: ApiError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BEHIND_S):
+                await self._follower.reached(sequence)
+        if self._follower.sequence < sequence:
+            text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
+            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
