@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,9 +27,11 @@ from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 from playwright.sync_api import Browser, Page, sync_playwright
+from tests.contracts.quarantine import set_aside
 from tests.gateways import served
 from tests.integration.faults import until
 
+from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
 from portal.pages import STATIC
 
@@ -106,13 +109,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     folder = tmp_path_factory.mktemp("portal")
     with (
-        served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db") as port,
+        served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", quarantine=quarantine) as port,
         grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         fill(channel, folder)
         with portal(f"127.0.0.1:{port}", folder) as address:
             yield address
     structlog.reset_defaults()
+
+
+def quarantine() -> MemoryQuarantine:
+    """Records that a dagger has set aside: three of one reason."""
+    topic = MemoryQuarantine()
+    for number in range(1, 4):
+        fields = {"id": f"{number:032x}", "stage": "decode", "reason": "NOT_PROTOBUF", "topic": "booking-log"}
+        more = {"offset": number, "value": b"\xff\xfe", "detail": "the record is no examples.v1.Booking"}
+        record = set_aside("completed_bookings", number, **fields, **more)
+        topic.place(0, *record, time_ms=round(time.time() * 1000))
+    return topic
 
 
 def fill(channel: grpc.Channel, folder: Path) -> None:

@@ -14,6 +14,7 @@ SCREENS = [
     ("/", "Daggers"),
     ("/daggers/completed_bookings", "completed_bookings"),
     ("/daggers/completed_bookings?tab=revisions", "completed_bookings"),
+    ("/daggers/completed_bookings?tab=quarantine", "completed_bookings"),
     ("/daggers/completed_bookings?tab=query", "completed_bookings"),
     ("/alerts", "Alerts"),
     ("/streams", "Streams"),
@@ -71,6 +72,19 @@ def test_a_dagger_is_stopped_after_a_second_look_and_the_page_follows(visit: Ope
     page.get_by_role("button", name="Stop it").click()
 
     expect(page.get_by_role("region", name="What happened").get_by_text("stop requested")).to_be_visible()
+
+
+def test_what_was_set_aside_is_chosen_read_and_discarded(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/completed_bookings?tab=quarantine", "completed_bookings")
+    page.get_by_role("button", name="NOT_PROTOBUF").click()
+    page.get_by_role("button", name="booking-log 0:2").click()
+    expect(page.get_by_role("region", name="The record")).to_contain_text("ff fe")
+    expect(page.get_by_role("button", name="Discard these")).to_be_disabled()
+    page.get_by_label("Why they are discarded").fill("sent by a test")
+    page.get_by_role("button", name="Discard these").click()
+
+    expect(page.get_by_text("No record is set aside.")).to_be_visible(timeout=60_000)
 
 
 def test_tabs_go_by_arrows_and_stand_in_the_address(visit: Opened) -> None:
