@@ -29,7 +29,7 @@ from daggersql import Table, check
 from runtime.decode.decoder import Decoder
 from runtime.errors import explain, worker_full
 from runtime.source import warmup_source
-from runtime.spark import helpers, names
+from runtime.spark import helpers, localfiles, names
 from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
@@ -191,6 +191,47 @@ def test_a_stream_is_planned_by_this_process_which_keeps_what_is_its_own(
 
     assert (planner, len(gone), sys.path) == (os.getpid(), 1, path)
     assert counted.value == 3
+
+
+def test_hadoop_writes_local_files_as_it_does_but_starts_no_process_for_each(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = session._jvm
+    ours = jvm.org.apache.hadoop.fs.FileSystem.get(
+        jvm.java.net.URI.create(tmp_path.as_uri()), session._jsparkSession.sessionState().newHadoopConf()
+    )
+    hadoops = jvm.org.apache.hadoop.fs.LocalFileSystem()
+    hadoops.initialize(jvm.java.net.URI.create("file:///"), session._jsc.hadoopConfiguration())
+    written = {}
+    for name, files in (("hadoops", hadoops), ("ours", ours)):
+        folder = tmp_path / name
+        folder.mkdir()
+        stream = files.create(jvm.org.apache.hadoop.fs.Path(f"{folder.as_uri()}/file"), True)
+        stream.writeBytes("content")
+        stream.close()
+        written[name] = {
+            file.name: (file.read_bytes(), oct(file.stat().st_mode)) for file in folder.iterdir()
+        }
+
+    assert ours.getClass().getName() == "LocalFiles"
+    assert sorted(written["ours"]) == [".file.crc", "file"]
+    assert written["ours"] == written["hadoops"]
+
+
+def test_permissions_of_local_files_are_set_and_what_is_not_there_is_an_error(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    jvm: Any = session._jvm
+    localfiles.use(session)  # again changes nothing
+    hadoop = jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(jvm.java.net.URI.create("file:///"), session._jsc.hadoopConfiguration())
+    (tmp_path / "file").touch()
+    for mode in ("640", "1777"):
+        files.setPermission(hadoop.Path(f"{tmp_path}/file"), hadoop.permission.FsPermission(mode))
+        assert oct((tmp_path / "file").stat().st_mode)[-4:] == mode.rjust(4, "0")
+
+    with pytest.raises(Py4JJavaError, match="NoSuchFile"):
+        files.setPermission(hadoop.Path(f"{tmp_path}/none"), hadoop.permission.FsPermission("640"))
 
 
 def test_fields_whose_names_differ_in_case_are_two_columns(session: SparkSession) -> None:
