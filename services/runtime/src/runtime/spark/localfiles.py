@@ -42,7 +42,7 @@ public class {_NAME} extends LocalFileSystem {{
 def use(session: SparkSession) -> None:
     """Have this JVM write local files so, whoever asks Hadoop for them from now on; again changes nothing."""
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no setting for a class that is in no jar
-    known = session._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+    known = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     systems, here = jvm.org.apache.hadoop.fs.FileSystem, jvm.java.net.URI.create("file:///")
     before = systems.get(here, known)
     if before.getClass().getName() == _NAME:
