@@ -35,6 +35,7 @@ ARGUMENTS = {
     "quarantine show": ["orders", "0f3a"],
     "quarantine replay": ["orders", "--yes"],
     "quarantine discard": ["orders", "--why", "test traffic", "--yes"],
+    "quarantine allow": ["orders", "--for", "1h"],
     "stream describe": ["orders"],
     "stream sample": ["x"],
     "stream discover": ["--cluster", "local"],

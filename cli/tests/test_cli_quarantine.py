@@ -141,6 +141,18 @@ def test_an_edit_of_what_is_shown_sends_the_columns_that_are_another(
     ]
 
 
+def test_refusals_are_allowed_for_a_while(filled: Any) -> None:
+    code, out, _ = filled("quarantine", "allow", NAME, "--for", "1h", "--why", "a backfill")
+    said = document(filled, "quarantine", "allow", NAME, "--for", "0s")
+    too_long = filled("quarantine", "allow", NAME, "--for", "2d")
+    no_span = filled("quarantine", "allow", NAME, "--for", "long")
+
+    assert (code, too_long[0], no_span[0]) == (0, 1, 2)
+    assert "may refuse as many rows as they like until 2" in out
+    assert said["sequence"] > 0
+    assert "--for: must be at most 24 hours" in too_long[2]
+
+
 def test_a_replay_that_is_waited_for_ends_with_0_when_all_were_replayed(filled: Any) -> None:
     code, out, _ = filled("quarantine", "replay", NAME, "--sink", "crm", "--yes", "--wait", "-o", "json")
     said = json.loads(out)

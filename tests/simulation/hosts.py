@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Host:
     """Every driver that has no launch, by its directory."""
     attempts: dict[int, SimulatedAttempt] = field(default_factory=dict)
     """Every attempt of a replay, by number."""
+    allowed: dict[str, datetime] = field(default_factory=dict)
+    """Until when the sinks of a launch may refuse what they like, as it was told last; by its directory."""
     started: int = 0
     """How many processes were started."""
 
@@ -395,6 +397,13 @@ class SimulatedDrivers:
 
     def write_missing(self) -> None:
         """As Drivers': no older version ever ran here."""
+
+    def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
+        """As Drivers': the newest word counts. Raises: OSError."""
+        del dagger
+        if self._world.chance(0.02, "told in vain"):
+            raise OSError(28, "No space left on device")
+        self._host.allowed[run_dir] = until
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """As Drivers': it ends after its batch."""

@@ -157,6 +157,13 @@ class Life:
             for driver in host.drivers.values()
             if driver.alive and driver.name == dagger.name
         ]
+        if (until := dagger.refusals_until) is not None and run:
+            told = {
+                host.allowed.get(str(Path("runs") / dagger.name / str(dagger.generation)))
+                for host in self.crew.hosts
+            }
+            if until not in told:
+                return f"nobody told the driver of {dagger.name} that its sinks may refuse until {until}"
         current = all(each.generation == dagger.generation for each in drivers) and dagger.current
         if dagger.phase == WANTED[dagger.desired] and len(drivers) == run and (current or not run):
             return ""

@@ -116,7 +116,9 @@ class People:
             return
         name = self._random.choice(NAMES)
         for _ in range(self._random.choice([1, 1, 2, 3])):
-            kind = self._random.choice(["start", "stop", "restart", "edit", "delete", "replay", "replay"])
+            kind = self._random.choice(
+                ["start", "stop", "restart", "edit", "delete", "replay", "replay", "allow"]
+            )
             self._request(self._world.id(), self._message(kind, name), name)
         if self._founded and self._random.random() < 0.2:
             self._request(self._world.id(), self._of_catalogue(name), name)
@@ -144,6 +146,9 @@ class People:
                 return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
             case "replay":
                 return self._replay(name)
+            case "allow":
+                until = {"seconds": self._random.randrange(2_000_000_000)}
+                return events_pb2.AllowRefusalsRequested(meta=META, name=name, until=until)
             case "delete" if self._random.random() < 0.3:
                 return events_pb2.DeleteRequested(meta=META, name=name)
             case _:

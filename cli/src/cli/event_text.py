@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from cli.json_views.events import unpacked
 from daggerclient.teamfile import role_name
+from daggerclient.times import iso
 from fleet import facts
 
 _Words: TypeAlias = Callable[[Any, gateway_pb2.Event], str]
@@ -100,6 +101,9 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
         lambda it: f"{it.records} quarantined records asked to be replayed: {it.replay_id or '?'}"
     ),
     events_pb2.QuarantineDiscardRequested: _asked(lambda it: f"{it.records} quarantined records discarded"),
+    events_pb2.AllowRefusalsRequested: _asked(
+        lambda it: f"its sinks may refuse as many rows as they like until {iso(it.until)}"
+    ),
     events_pb2.SchedulerStarted: lambda it, event: (
         f"scheduler {it.scheduler_id or '?'} leads, epoch {event.sequence}"
     ),

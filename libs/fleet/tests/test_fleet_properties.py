@@ -25,6 +25,7 @@ REQUESTS = (
     events_pb2.DeathConfirmed,
     events_pb2.QuarantineReplayRequested,
     events_pb2.QuarantineDiscardRequested,
+    events_pb2.AllowRefusalsRequested,
 )
 CATALOGUE = (
     events_pb2.ClusterRegistered,

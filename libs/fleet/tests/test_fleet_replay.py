@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
@@ -11,6 +13,7 @@ from fleet.replay import Replay
 
 META = events_pb2.FactMeta(epoch=0, name="d")
 CREATED = events_pb2.DaggerRequested(name="d")
+ALLOWED = events_pb2.AllowRefusalsRequested(name="d", until={"seconds": 2_000_000_000})
 REQUESTED = events_pb2.QuarantineReplayRequested(name="d", replay_id="one", up_to={0: 7}, records=2)
 STARTED = events_pb2.ReplayStarted(meta=META, replay_id="one", process={"host": "h", "pid": 7})
 EXITED = events_pb2.ReplayExited(meta=META, replay_id="one", code=1, error={"reason": "LOST"})
@@ -67,3 +70,14 @@ def test_a_replay_or_a_discard_asks_for_no_launch() -> None:
     dagger = folded(REQUESTED, events_pb2.QuarantineDiscardRequested(name="d")).daggers["d"]
 
     assert (dagger.version, dagger.generation, dagger.phase) == (3, 0, folded().daggers["d"].phase)
+
+
+def test_refusals_are_allowed_until_the_newest_word_says() -> None:
+    ends = events_pb2.AllowRefusalsRequested(name="d", until={"seconds": 1_900_000_000})
+    nonsense = events_pb2.AllowRefusalsRequested(name="d", until={"seconds": 2**60})
+
+    told = [folded(*said).daggers["d"].refusals_until for said in ((), (ALLOWED,), (ALLOWED, ends, nonsense))]
+
+    assert told == [
+        None, datetime.fromtimestamp(2_000_000_000, UTC), datetime.fromtimestamp(1_900_000_000, UTC)
+    ]  # fmt: skip

@@ -200,6 +200,37 @@ async def test_what_is_wrong_with_edits_is_said_at_once(ready: Any, refusal: Any
     assert said_of(ready) == []
 
 
+async def test_refusals_are_allowed_for_a_while_and_a_repeat_changes_nothing(
+    ready: Any, refusal: Any
+) -> None:
+    await ready.create()
+    began = time.time()
+    answer = await ask(
+        ready, "AllowRefusals", period={"seconds": 3600}, reason="a backfill", request_id="a-1"
+    )
+    again = await ask(ready, "AllowRefusals", period={"seconds": 7200}, request_id="a-1")
+    event = await appended(ready, answer.sequence)
+    ended = await ask(ready, "AllowRefusals", period={})
+    wrong = [
+        await refusal(ask(ready, "AllowRefusals", request_id=" ")),
+        await refusal(ask(ready, "AllowRefusals", period={"seconds": 24 * 3600 + 1})),
+        await refusal(ask(ready, "AllowRefusals", period={"seconds": -1})),
+    ]
+    nobodys = pb.AllowRefusalsRequest(dagger="nobodys", period={"seconds": 1})
+    none = await refusal(ready.quarantine.AllowRefusals(nobodys, timeout=20))
+
+    assert answer == again
+    assert 3600 <= answer.until.seconds + 1 - began < 3600 + 60
+    assert event == events_pb2.AllowRefusalsRequested(
+        meta={"actor": "anonymous", "message": "a backfill"}, name=NAME, until=answer.until
+    )
+    assert ended.until.seconds < answer.until.seconds
+    assert [[each.field for each in one.violations] for one in wrong] == [
+        ["period", "request_id"], ["period"], ["period"]
+    ]  # fmt: skip
+    assert none.code == grpc.StatusCode.NOT_FOUND
+
+
 async def test_a_list_without_contents_has_the_rest(ready: Any) -> None:
     await ready.create()
     put(ready, 1, value=b"secret", detail="why")

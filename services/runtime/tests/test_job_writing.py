@@ -18,6 +18,7 @@ from pyspark.sql import Row
 from services.runtime.tests.serving import serving
 from services.runtime.tests.test_sink_contract import COUNTS, batch, target
 
+from daggerspec import rundir
 from runtime import sinks
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
@@ -93,8 +94,8 @@ class Rows:
 class Place:
     """A launch with these sinks, without Spark."""
 
-    def __init__(self, folder: Path, *targets: Target) -> None:
-        platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
+    def __init__(self, folder: Path, *targets: Target, kafka: str = "127.0.0.1:1") -> None:
+        platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka, properties={"log_level": "0"})
         spec = spec_pb2.JobSpec(
             dagger="d", generation=7, platform=platform, checkpoint_root=str(folder), run_dir=str(folder)
         )
@@ -273,6 +274,31 @@ def test_rows_that_are_mostly_refused_wait_and_none_is_set_aside(database: Datab
 
     assert (place.told, report.refused) == ([("crm", "SINK_REFUSES_MOST")], {})
     assert (report.written, database.written) == ({"crm": 250}, 250)
+
+
+@pytest.mark.integration
+def test_rows_that_are_mostly_refused_are_set_aside_once_that_is_allowed_for_a_while(
+    database: Database, kafka: str, tmp_path: Path
+) -> None:
+    crm = influx(database, tmp_path, max_refused=0.5)
+    minutes = [f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z" for minute in range(250)]
+    rows = Rows([batch(dict.fromkeys(((minute, "1") for minute in minutes), None))])  # type: ignore[arg-type]
+    place = Place(tmp_path, crm, kafka=kafka)
+    allowed = tmp_path / rundir.ALLOWED
+    allowed.write_text(f"{time.time() - 1}\n")  # it was, and is no more
+    jobs: list[int] = []
+
+    def asked(_: int) -> None:
+        jobs.append(rows.jobs)
+        if rows.jobs >= 2:
+            allowed.write_text(f"{time.time() + 3600}\n")
+
+    database.on_request = asked
+    report, _ = place.writing.write(rows, BATCH)
+
+    assert (place.told, report.written) == ([("crm", "SINK_REFUSES_MOST")], {"crm": 0})
+    assert [sum(each.values()) for each in report.refused.values()] == [250]
+    assert rows.jobs >= 3
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The scheduler with real processes: how drivers are stopped, drained and killed."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from services.scheduler.tests.scheduler_world import (
 
 from chassis import processes
 from daggerspec import rundir
+from fleet import Dagger
 from fleet.observation import Presence
 
 NOW = events_pb2.STOP_MODE_NOW
@@ -33,6 +35,25 @@ async def test_a_stop_drains_the_driver(world: World) -> None:
     assert world.facts(events_pb2.Exited)[0].code == 0
     assert (run_dir(running) / "stop").exists()
     assert (stopped.driver, stopped.last_error) == (None, None)
+
+
+async def test_each_launch_is_told_until_when_its_sinks_may_refuse(world: World) -> None:
+    def says(dagger: Dagger, seconds: int) -> Callable[[], bool]:
+        file = run_dir(dagger) / rundir.ALLOWED
+        return lambda: file.exists() and file.read_text() == f"{seconds}.0\n"
+
+    async with world.serving():
+        await world.ask()
+        first = await world.running()
+        for seconds in (2_000_000_000, 1_900_000_000):
+            allowed = events_pb2.AllowRefusalsRequested(meta=META, name="d", until={"seconds": seconds})
+            await world.append(allowed)
+            await until(says(first, seconds), "the driver is not told")
+        await world.append(events_pb2.RestartRequested(meta=META, name="d"))
+        second = await world.running(after=first.generation)
+        await until(says(second, 1_900_000_000), "the next driver is not told")
+
+    assert world.story().count("LaunchIntended") == 2
 
 
 async def test_a_stop_now_kills_a_driver_that_does_not_listen(world: World) -> None:

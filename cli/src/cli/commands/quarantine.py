@@ -12,6 +12,7 @@ from cli.arguments import Name, Timeout
 from cli.deleting import Yes, agreed
 from cli.errors import MisusedError
 from cli.group import group
+from cli.instants import span
 from cli.json_views import quarantine as views
 from cli.output import Printer
 from cli.quarantine_selection import Ids, Reasons, Since, Sinks, Stage, Until, selection
@@ -24,6 +25,7 @@ _FLAGS: Final = {
     "dagger": "NAME",
     "id": "ID",
     "reason": "--why",
+    "period": "--for",
     "selection.ids": "--id",
     "selection.reasons": "--reason",
     "selection.sinks": "--sink",
@@ -212,6 +214,29 @@ def replay(
             return
         told = waited(session, gateway, name, asked, timeout)
     tell_outcome(session, name, told)
+
+
+@command(quarantine, "allow", example="daggers quarantine allow completed_bookings --for 1h")
+def allow(
+    session: Session,
+    name: Name,
+    for_: Annotated[
+        str, typer.Option("--for", help="For how long: 30m, 1h, at most 1d; 0s ends it.", metavar="DURATION")
+    ],
+    why: Annotated[str, typer.Option("--why", help="Why, for those who come after.")] = "",
+) -> None:
+    """Let sinks refuse as many rows as they like for a while, whatever `max_refused` says.
+
+    A batch that waits because of it (SINK_REFUSES_MOST) goes on: what is refused is set aside.
+    """
+    request = gateway_pb2.AllowRefusalsRequest(dagger=name, reason=why, request_id=uuid.uuid4().hex)
+    request.period.FromTimedelta(span("--for", for_))
+    with session.connect(_FLAGS) as gateway:
+        answer = gateway.call(gateway.quarantine.AllowRefusals, request)
+    document = {"until": iso(answer.until), "sequence": answer.sequence}
+    session.out.done(
+        document, f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
+    )
 
 
 @command(quarantine, "discard", example='daggers quarantine discard orders --sink crm --why "test traffic"')

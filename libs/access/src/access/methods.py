@@ -230,6 +230,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ReplayQuarantined": Rule(Action.CHANGE, _about),
         "GetReplay": Rule(Action.READ, _about),
         "DiscardQuarantined": Rule(Action.CHANGE, _about),
+        "AllowRefusals": Rule(Action.CHANGE, _about),
     },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),

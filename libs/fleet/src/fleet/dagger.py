@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
@@ -103,6 +103,8 @@ class Dagger:
     """Its newest, the oldest first."""
     replay: Replay | None = None
     """Its newest replay of what it has set aside; None before the first."""
+    refusals_until: datetime | None = None
+    """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
 
     @property
     def unanswered(self) -> bool:
@@ -136,6 +138,7 @@ Request: TypeAlias = (
     | events_pb2.DeathConfirmed
     | events_pb2.QuarantineReplayRequested
     | events_pb2.QuarantineDiscardRequested
+    | events_pb2.AllowRefusalsRequested
 )
 
 
@@ -241,6 +244,13 @@ def _replay(dagger: Dagger, _: events_pb2.QuarantineReplayRequested) -> dict[str
     return {}
 
 
+def _allow_refusals(_: Dagger, request: events_pb2.AllowRefusalsRequested) -> dict[str, Any]:
+    try:
+        return {"refusals_until": request.until.ToDatetime(UTC)}
+    except (ValueError, OverflowError):  # no instant: a gateway writes none of these
+        return {}
+
+
 DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
     events_pb2.DaggerRequested: _revise,
     events_pb2.StartRequested: lambda dagger, _: _run(dagger),
@@ -250,4 +260,5 @@ DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] |
     events_pb2.DeathConfirmed: _confirm_death,
     events_pb2.QuarantineReplayRequested: _replay,
     events_pb2.QuarantineDiscardRequested: lambda *_: {},
+    events_pb2.AllowRefusalsRequested: _allow_refusals,
 }

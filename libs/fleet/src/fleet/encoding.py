@@ -107,7 +107,7 @@ def _read_replay(state: state_pb2.ReplayState) -> Replay:
 _FIELDS: Final = tuple(each.name for each in fields(Dagger))
 _REPLAY: Final = tuple(each.name for each in fields(Replay))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
-_OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved"})
+_OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"})
 
 
 def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -> state_pb2.EntryState:

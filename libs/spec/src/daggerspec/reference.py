@@ -38,7 +38,8 @@ say which it is. A fragile sink is best given a dagger of its own, or a rule, be
   rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
   waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
 * `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
-  nothing more is set aside and the batch waits (SINK_REFUSES_MOST). When nothing is said all are set aside,
+  nothing more is set aside and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
+  `daggers quarantine allow NAME --for 1h`. When nothing is said all are set aside,
   with a warning.
 
 A sink that is reached and says no (SINK_DENIED, SINK_MISSING, SINK_SCHEMA) is waited for as well, and its

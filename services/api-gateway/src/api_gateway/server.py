@@ -30,6 +30,7 @@ from api_gateway.oidc import Verifier
 from api_gateway.previewing import Previewing
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
+from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.reads import QuarantineReads
@@ -242,7 +243,8 @@ def _quarantined(
 ) -> QuarantineService:
     reads = QuarantineReads(projection.database)
     replays = Replays(requests, writer, follower, reads, topic, log, fold.fleet)
-    return QuarantineService(Parts(reader, follower, reads, masking, replays))
+    allowing = Allowing(requests, writer, replays.asked_before)
+    return QuarantineService(Parts(reader, follower, reads, masking, replays, allowing))
 
 
 @asynccontextmanager

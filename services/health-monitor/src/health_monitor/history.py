@@ -21,6 +21,7 @@ _ENDS: Final = 100
 _CHANGES: Final = DECISIONS.keys() - {
     events_pb2.QuarantineReplayRequested,
     events_pb2.QuarantineDiscardRequested,
+    events_pb2.AllowRefusalsRequested,
 }
 
 

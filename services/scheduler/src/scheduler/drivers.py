@@ -16,6 +16,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +78,7 @@ class Drivers:
         self._python = python
         self._children: set[int] = set()
         self._drained: set[tuple[int, int]] = set()
+        self._allowed: dict[str, tuple[str, datetime]] = {}
         self.write_missing()
 
     def run_dir(self, name: str, generation: int) -> Path:
@@ -279,6 +281,16 @@ class Drivers:
         with suppress(ProcessLookupError):
             os.killpg(handle.pid, signal.SIGTERM)
         return True
+
+    def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
+        """Tell the driver of a launch until when its sinks may refuse what they like; once for each instant.
+
+        Raises: OSError.
+        """
+        if self._allowed.get(dagger) != (run_dir, until):
+            with suppress(FileNotFoundError):
+                replace_text(Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
+            self._allowed[dagger] = run_dir, until
 
     def kill(self, driver: Identified) -> None:
         """SIGKILL every process of a driver; to be called again until it is gone.

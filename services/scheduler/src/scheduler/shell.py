@@ -303,6 +303,7 @@ class Scheduler:
             )
             attempt = epoch, dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
+                self._allow_refusals(dagger)
                 return
             if isinstance(action, Drain | Kill):
                 self._end(dagger, action)
@@ -317,6 +318,16 @@ class Scheduler:
             if fleet.daggers[name].sequence == dagger.sequence:
                 self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
                 return
+
+    def _allow_refusals(self, dagger: Dagger) -> None:
+        """Tell a driver of this host what was allowed, each launch anew."""
+        until, driver = dagger.refusals_until, dagger.driver
+        if until is None or driver is None or driver.host != self._drivers.host or not driver.run_dir:
+            return
+        try:
+            self._drivers.allow_refusals(dagger.name, driver.run_dir, until)
+        except OSError as error:  # the next look tries it again
+            logger().warning("scheduler.not_told", dagger=dagger.name, detail=str(error))
 
     def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
         """End a driver; asked again until it is gone."""

@@ -74,7 +74,7 @@ class Replays:
         id_ = request.request_id or uuid.uuid4().hex
         edited = await self._edited(request, of, id_)
         digests = {each.id: setaside.digest(each) for _, each in edited}
-        before = await self._asked_before(request.request_id)
+        before = await self.asked_before(request.request_id)
         if isinstance(before, events_pb2.QuarantineReplayRequested) and _same(before, request, digests):
             known = self._writer.answered(id_, (before,))
             return gateway_pb2.ReplayQuarantinedResponse(
@@ -117,7 +117,7 @@ class Replays:
     ) -> gateway_pb2.DiscardQuarantinedResponse:
         """Discard what is meant now; nothing where that is nothing."""
         id_ = request.request_id or uuid.uuid4().hex
-        before = await self._asked_before(request.request_id)
+        before = await self.asked_before(request.request_id)
         if isinstance(before, events_pb2.QuarantineDiscardRequested) and _repeats(before, request):
             known = self._writer.answered(id_, (before,))
             sequence = known.sequence if known else 0
@@ -159,7 +159,7 @@ class Replays:
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text, about("dagger", dagger.name))
         return _told(id_, known, outcomes)
 
-    async def _asked_before(self, request_id: str) -> Message | None:
+    async def asked_before(self, request_id: str) -> Message | None:
         """The event that a request has become; None for a new one. What was meant then is meant now."""
         answer = self._fleet.answers.get(request_id) if request_id else None
         if answer is None:

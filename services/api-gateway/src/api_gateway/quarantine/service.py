@@ -15,7 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from api_gateway import paging
 from api_gateway.masking import Masking
 from api_gateway.missing import no_dagger
-from api_gateway.quarantine import asked, replays, state
+from api_gateway.quarantine import allowing, asked, replays, state
+from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.decoding import decoded
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.place import Place
@@ -50,6 +51,7 @@ class Parts:
     reads: QuarantineReads
     masking: Masking
     replays: Replays
+    allowing: Allowing
 
 
 class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
@@ -159,6 +161,14 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         refuse([*replays.discard_violations(request)])
         dagger, _ = await self._current(request.dagger, context)
         return await self._parts.replays.discard(request, _born(dagger))
+
+    async def AllowRefusals(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.AllowRefusalsRequest, context: Context
+    ) -> gateway_pb2.AllowRefusalsResponse:
+        """Let sinks refuse as many rows as they like for a while. Raises: ApiError."""
+        refuse([*allowing.violations(request)])
+        await self._parts.reader.state(context, 0)
+        return await self._parts.allowing.allow(request)
 
     async def GetReplay(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetReplayRequest, context: Context

@@ -56,13 +56,15 @@ class Delivery:
     """Sinks whose rows are set aside in place of being written, and why."""
     checkpoint: str = ""
     """As in `BatchRef`."""
+    may_refuse: bool = False
+    """Whether sinks may refuse as many rows as they like, whatever their rules say."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         open_sinks = [
-            _Sink(target, self._writer(target, partition))
+            _Sink(target, self._writer(target, partition), may_refuse=self.may_refuse)
             for target in self.targets
             if (partition, target.name) not in self.done and target.name not in self.held
         ]
@@ -129,10 +131,11 @@ class _Skipping:
 class _Sink:
     """One sink while a partition is written to it."""
 
-    def __init__(self, target: Target, writer: Writer) -> None:
+    def __init__(self, target: Target, writer: Writer, *, may_refuse: bool = False) -> None:
         self.target = target
         self._writer = writer
-        self._breaker = FloodBreaker[_Refused](None if isinstance(writer, _Skipping) else target.max_refused)
+        is_unbound = may_refuse or isinstance(writer, _Skipping)
+        self._breaker = FloodBreaker[_Refused](None if is_unbound else target.max_refused)
         self._written = 0
         self._refused = Counter[str]()
         self._skipped = 0
@@ -172,7 +175,7 @@ class _Sink:
             # Not in the words of the sink: they may have values of the row in them.
             reasons = ", ".join(sorted({each.reason for each in outcome.refused}))
             counted = f"it refuses {self._breaker.refused:,} of {self._breaker.rows:,} rows ({reasons})"
-            what = "none is set aside: mend the rows or the sink, or say a greater max_refused"
+            what = "none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow)"
             self._trouble = TemporaryError(FLOOD, f"{counted}; {what}.")
         return ready
 

@@ -96,6 +96,13 @@ class Launch(Computed):
         """Ask for a drain. Takes no lock: it is a signal handler, and its thread may hold any."""
         self._asked = True
 
+    def may_refuse(self) -> bool:
+        """Whether its sinks may refuse as many rows as they like now: somebody said so for a while."""
+        try:
+            return time.time() < float((self.run_dir / rundir.ALLOWED).read_text())
+        except (OSError, ValueError):
+            return False
+
     def must_stop(self) -> bool:
         """Whether a drain was asked for, by signal or by the stop file."""
         if self._asked or (self.run_dir / rundir.STOP).exists():

@@ -95,6 +95,7 @@ class Writing:
             done=total.done,
             held=frozenset(held),
             checkpoint=batch.checkpoint,
+            may_refuse=self._launch.may_refuse(),
             skipped={name: trouble.error.detail for name, trouble in skipping.items()},
         )
         invalid = Counter(self._launch.functions.counts())
