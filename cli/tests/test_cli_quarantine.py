@@ -69,10 +69,11 @@ def gateway(topic: MemoryQuarantine, serve: Callable[..., int]) -> str:
 
 @pytest.fixture
 def filled(shell: Any, dagger_file: str) -> Any:
-    """A shell whose gateway knows the dagger."""
+    """A shell whose gateway knows the dagger, with a sink `crm`."""
     if shell("get", NAME)[0]:
         shell.fill()
-        assert shell("apply", shell.file("dagger.yaml", dagger_file))[0] == 0
+        named = dagger_file.replace("- influx:", "- name: crm\n    influx:")
+        assert shell("apply", shell.file("dagger.yaml", named))[0] == 0
     return shell
 
 

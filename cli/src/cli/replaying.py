@@ -15,8 +15,8 @@ from cli.session import Session
 
 _POLL_S: Final = 0.5
 _UNFORESEEN: Final = (
-    "not foreseen, only a replay tells: what a sink refuses again, rows of a sink or a query that is gone,"
-    " newer rows in their place, and records that were never rows"
+    "not foreseen, only a replay tells: what a sink refuses again, rows of a query that is gone, and newer"
+    " rows in their place"
 )
 
 

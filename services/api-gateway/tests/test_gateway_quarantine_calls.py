@@ -352,16 +352,19 @@ async def test_nothing_is_asked_for_where_no_record_is_meant(ready: Any) -> None
 
 async def test_what_may_not_be_replayed_is_forecast(ready: Any) -> None:
     await ready.create()
-    put(ready, 1, truncated=True)
-    worn = put(ready, 2)
-    put(ready, 3)
+    put(ready, 1, sink="influx", truncated=True)
+    worn = put(ready, 2, sink="influx")
+    put(ready, 3, sink="influx")
+    put(ready, 4, sink="crm")
+    put(ready, 5, sink="", stage="decode")
     resolve(ready, worn, FAILED_AGAIN, replay="r", sequence=99, attempt=5)
 
     plain = (await ask(ready, "ReplayQuarantined", validate_only=True)).forecast
     forced = (await ask(ready, "ReplayQuarantined", validate_only=True, force=True)).forecast
 
-    assert [(each.reason, each.records) for each in plain] == [("", 1), ("NEEDS_FORCE", 1), ("TRUNCATED", 1)]
-    assert [(each.reason, each.records) for each in forced] == [("", 2), ("TRUNCATED", 1)]
+    others = [("NEEDS_QUERY", 1), ("SINK_GONE", 1), ("TRUNCATED", 1)]
+    assert [(each.reason, each.records) for each in plain] == [("", 1), ("NEEDS_FORCE", 1), *others]
+    assert [(each.reason, each.records) for each in forced] == [("", 2), *others]
 
 
 async def test_discarded_records_are_hidden_and_what_comes_later_is_not(ready: Any) -> None:

@@ -24,7 +24,7 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
 from runtime.launch.launch import Launch
 from runtime.launch.writing import Writing
-from runtime.sinks import BatchRef, Outcome, Target
+from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
 
 BATCH = BatchRef("fingerprint", 3, 7)
@@ -94,8 +94,8 @@ class Rows:
 class Place:
     """A launch with these sinks, without Spark."""
 
-    def __init__(self, folder: Path, *targets: Target, kafka: str = "127.0.0.1:1") -> None:
-        platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka, properties={"log_level": "0"})
+    def __init__(self, folder: Path, *targets: Target) -> None:
+        platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
         spec = spec_pb2.JobSpec(
             dagger="d", generation=7, platform=platform, checkpoint_root=str(folder), run_dir=str(folder)
         )
@@ -276,29 +276,29 @@ def test_rows_that_are_mostly_refused_wait_and_none_is_set_aside(database: Datab
     assert (report.written, database.written) == ({"crm": 250}, 250)
 
 
-@pytest.mark.integration
-def test_rows_that_are_mostly_refused_are_set_aside_once_that_is_allowed_for_a_while(
-    database: Database, kafka: str, tmp_path: Path
+def test_a_launch_may_refuse_until_the_instant_that_its_directory_says(tmp_path: Path) -> None:
+    launch, file = Place(tmp_path).launch, tmp_path / rundir.ALLOWED
+    told = [launch.may_refuse()]
+    for text in (f"{time.time() + 3600}\n", f"{time.time() - 1}\n", "nonsense\n"):
+        file.write_text(text)
+        told.append(launch.may_refuse())
+
+    assert told == [False, True, False, False]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_what_a_sink_refuses_is_set_aside_at_once_where_it_may_refuse_what_it_likes(
+    database: Database, tmp_path: Path, *, allowed: bool
 ) -> None:
-    crm = influx(database, tmp_path, max_refused=0.5)
+    crm = replace(influx(database, tmp_path, max_refused=0.5), part=Part(BATCH, 0))
     minutes = [f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z" for minute in range(250)]
-    rows = Rows([batch(dict.fromkeys(((minute, "1") for minute in minutes), None))])  # type: ignore[arg-type]
-    place = Place(tmp_path, crm, kafka=kafka)
-    allowed = tmp_path / rundir.ALLOWED
-    allowed.write_text(f"{time.time() - 1}\n")  # it was, and is no more
-    jobs: list[int] = []
+    none: Any = dict.fromkeys(((minute, "1") for minute in minutes), None)
+    sink = delivery._Sink(crm, sinks.open_writer(crm), may_refuse=allowed)
+    ready = sink.write(batch(none), 3)
+    [line] = sink.report()
 
-    def asked(_: int) -> None:
-        jobs.append(rows.jobs)
-        if rows.jobs >= 2:
-            allowed.write_text(f"{time.time() + 3600}\n")
-
-    database.on_request = asked
-    report, _ = place.writing.write(rows, BATCH)
-
-    assert (place.told, report.written) == ([("crm", "SINK_REFUSES_MOST")], {"crm": 0})
-    assert [sum(each.values()) for each in report.refused.values()] == [250]
-    assert rows.jobs >= 3
+    assert sum(len(refusals) for _, refusals in ready) == (250 if allowed else 0)
+    assert line["kind"] == ("written" if allowed else "trouble")
 
 
 @dataclass

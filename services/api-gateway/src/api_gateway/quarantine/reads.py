@@ -49,6 +49,7 @@ class Kind:
     """Records that a replay would treat alike."""
 
     stage: str
+    sink: str
     truncated: bool
     worn: bool
     """Whether they have failed again as often as they may without `force`."""
@@ -147,16 +148,16 @@ class QuarantineReads:
     def meant(self, of: Born, selection: events_pb2.QuarantineSelection) -> Sequence[Kind]:
         """What a replay of a selection means, by what it would do with it."""
         worn = (choice.attempts(of.since) >= state.MOST_ATTEMPTS).label("worn")
-        columns = (col(QuarantineRow.stage), col(QuarantineRow.truncated), worn)
+        columns = (col(QuarantineRow.stage), col(QuarantineRow.sink), col(QuarantineRow.truncated), worn)
         query: Any = (
             select(*columns, func.count(), func.min(QuarantineRow.first))  # type: ignore[call-overload] # too many
             .where(*choice.of(of.dagger, of.since), *choice.meant(selection, of.since))
-            .group_by(literal_column("1"), literal_column("2"), literal_column("3"))
+            .group_by(*(literal_column(str(number)) for number in range(1, 5)))
         )
         with self._database.reading() as session:
             return [
-                Kind(stage, bool(cut), bool(often), n, first)
-                for stage, cut, often, n, first in session.execute(query)
+                Kind(stage, sink, bool(cut), bool(often), n, first)
+                for stage, sink, cut, often, n, first in session.execute(query)
             ]
 
     def starts(self, of: Born, first: int) -> Mapping[int, int]:

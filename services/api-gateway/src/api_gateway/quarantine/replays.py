@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -33,6 +33,7 @@ from fleet import Dagger, Fleet
 from fleet.answers import about
 from fleet.replay import Replay
 
+_SINK: Final = "sink"
 T = TypeVar("T")
 _O = telemetry_pb2.QuarantineOutcome
 # Why records are forecast not to be replayed: outcome, reason, what to do.
@@ -45,6 +46,17 @@ _WORN: Final = (
     telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
     "NEEDS_FORCE",
     "They have failed five times or more: mend what refuses them, and replay with force.",
+)
+_SINK_GONE: Final = (
+    telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
+    "SINK_GONE",
+    "The dagger has no sink of that name any more: give one the name, or discard them.",
+)
+_NEVER_ROWS: Final = (
+    telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
+    "NEEDS_QUERY",
+    "They never were rows, and a replay computes no query yet: it says whether they can be read now, and"
+    " whether their windows are closed (LATE).",
 )
 _REPLAYED: Final = (telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED, "", "")
 
@@ -68,9 +80,12 @@ class Replays:
         self._log, self._fleet, self._clock = log, fleet, clock
 
     async def replay(
-        self, request: gateway_pb2.ReplayQuarantinedRequest, of: Born
+        self, request: gateway_pb2.ReplayQuarantinedRequest, of: Born, named: Collection[str]
     ) -> gateway_pb2.ReplayQuarantinedResponse:
-        """Ask for a replay of what is meant now; nothing where that is nothing."""
+        """Ask for a replay of what is meant now; nothing where that is nothing.
+
+        `named`: the sinks that the dagger has now.
+        """
         id_ = request.request_id or uuid.uuid4().hex
         edited = await self._edited(request, of, id_)
         digests = {each.id: setaside.digest(each) for _, each in edited}
@@ -84,7 +99,7 @@ class Replays:
         kinds = await _read(lambda: self._reads.meant(of, request.selection))
         first = min((each.first for each in kinds), default=0)
         starts = await _read(lambda: self._reads.starts(of, first))
-        forecast = list(_forecast(kinds, force=request.force))
+        forecast = list(_forecast(kinds, named, force=request.force))
         records = sum(each.records for each in kinds)
         event = events_pb2.QuarantineReplayRequested(
             meta=events_pb2.RequestMeta(actor=actor()),
@@ -289,14 +304,27 @@ def _repeats(
     return (event.selection, event.meta.message) == (request.selection, request.reason)
 
 
-def _forecast(kinds: Sequence[Kind], *, force: bool) -> Iterator[gateway_pb2.QuarantineForecast]:
+def _forecast(
+    kinds: Sequence[Kind], named: Collection[str], *, force: bool
+) -> Iterator[gateway_pb2.QuarantineForecast]:
     """What is expected of records, those that are replayed first."""
     counts: dict[tuple[_O.ValueType, str, str], int] = {}
     for kind in kinds:
-        said = _TRUNCATED if kind.truncated else _WORN if kind.worn and not force else _REPLAYED
+        said = _expected(kind, named, force=force)
         counts[said] = counts.get(said, 0) + kind.records
     for (outcome, reason, detail), records in sorted(counts.items()):
         yield gateway_pb2.QuarantineForecast(outcome=outcome, reason=reason, records=records, detail=detail)
+
+
+def _expected(kind: Kind, named: Collection[str], *, force: bool) -> tuple[_O.ValueType, str, str]:
+    """As the replay judges them, in its order."""
+    if kind.worn and not force:
+        return _WORN
+    if kind.stage == _SINK and kind.sink not in named:
+        return _SINK_GONE
+    if kind.truncated:
+        return _TRUNCATED
+    return _REPLAYED if kind.stage == _SINK else _NEVER_ROWS
 
 
 def _told(id_: str, known: Replay | None, outcomes: Mapping[str, int]) -> gateway_pb2.GetReplayResponse:

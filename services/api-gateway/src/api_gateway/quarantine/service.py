@@ -28,6 +28,7 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from chassis.logging import note
 from daggerspec import fields
+from daggerspec.sinks import called
 from daggerspec.violation import Violation
 from eventlog import topics
 from fleet import Dagger, Fleet
@@ -152,7 +153,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         dagger, _ = await self._current(request.dagger, context)
         if request.edits:
             self._parts.masking.check_edits(dagger)
-        return await self._parts.replays.replay(request, _born(dagger))
+        return await self._parts.replays.replay(request, _born(dagger), called(dagger.spec.sinks))
 
     async def DiscardQuarantined(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DiscardQuarantinedRequest, context: Context
