@@ -77,7 +77,10 @@ def test_status_lists_every_process_with_every_port_it_listens_on(local: Local) 
     }
     assert [each["name"] for each in status["processes"]] == NAMES
     assert {port for each in status["processes"] for port in each["ports"]} == listening
-    assert set(status) == {"state_dir", "kafka", "gateway", "influx", "processes"}
+    assert set(status) == {"state_dir", "kafka", "gateway", "portal", "influx", "processes"}
+    assert status["portal"]["url"].startswith(
+        f"http://127.0.0.1:{status['processes'][-1]['ports'][0]}/auth/key?key="
+    )
     assert set(status["influx"]) == {"url", "org", "token", "bucket"}
 
 
