@@ -115,6 +115,11 @@ SEED ?= 1
 chaos: setup ## Real faults on a real stack for MINUTES=m from SEED=s, fed all the time, recounted exactly
 	@$(BIN)/python -m tests.chaos.run $(MINUTES) $(SEED)
 
+EDITS ?= 60
+.PHONY: plan-truth
+plan-truth: setup ## What plans of EDITS=N generated edits promise from SEED=s, beside what then happens on a real stack
+	@$(BIN)/python -m tests.plantruth.run $(EDITS) $(SEED)
+
 CASES ?= tests/conformance
 .PHONY: conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)

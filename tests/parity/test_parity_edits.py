@@ -20,7 +20,7 @@ from daggerspec import state
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import resolve
-from runtime.launch import job
+from runtime.launch.past import past as past_of
 from runtime.launch.planned import checked
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.state.checkpoint import Stand
@@ -118,7 +118,7 @@ def begun(edit: Edit) -> Predecessor | None:
     before, after = launched(edit.before or {}), launched(edit.after)
     if state.identity(*before) == state.identity(*after):
         return None
-    return job.past(stand, after[1], lambda _: None)
+    return past_of(stand, after[1], lambda _: None)
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
@@ -137,7 +137,7 @@ async def test_a_plan_says_what_the_driver_does(edit: Edit) -> None:
 
 def test_a_driver_that_closed_no_window_begins_where_reading_began() -> None:
     stand = Stand(LocalPlace("/c"), {("id", 0): 5}, {("id", 0): 100}, None, 0)
-    past = job.past(stand, launched({})[1], lambda _: None)
+    past = past_of(stand, launched({})[1], lambda _: None)
 
     assert past is not None
     assert (past.next, past.since) == ({("id", 0): 5}, None)

@@ -5,6 +5,7 @@ from typing import Any
 
 from daggers.v1 import gateway_pb2
 
+from cli.json_views import access
 from cli.json_views import daggers as json_views
 from cli.visible import printable
 from daggerclient.times import iso
@@ -20,6 +21,8 @@ EFFECTS = {
     gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND: "a new driver, goes on without its state",
     gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN: "a new driver, what becomes of its state is not known",
 }
+MOST_RANGES = 8
+"""Partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
 
 
@@ -33,6 +36,8 @@ def lines(name: str, plan: Plan) -> Iterator[str]:
     yield f"  {plan.reason}"
     if plan.HasField("recomputed_since"):
         yield f"  records since about {iso(plan.recomputed_since)} are read again"
+    yield from _reads(plan)
+    yield from _costs(plan)
     labels = (f"version {plan.version}", "the file")
     yield from (f"  {line}" for line in differences(plan.changes, *labels))
     yield from (f"  {_column(each)}" for each in plan.columns)
@@ -40,6 +45,32 @@ def lines(name: str, plan: Plan) -> Iterator[str]:
         yield from (f"  {sink.field} {sink.kind}: {printable(sentence)}" for sentence in sink.seen)
     yield from (f"  lost: {each}" for each in plan.losses)
     yield from (f"  warning: {printable(each)}" for each in plan.warnings)
+
+
+def _reads(plan: Plan) -> Iterator[str]:
+    if plan.reads_unchecked:
+        yield f"  Kafka was not looked into: {printable(plan.reads_unchecked)}"
+    if not plan.HasField("reads"):
+        return
+    seconds = plan.reading_time.ToTimedelta().total_seconds()
+    long = f", about {seconds:,.1f} s of a processor" if plan.HasField("reading_time") else ""
+    count, ranges = plan.reads.records, plan.reads.ranges
+    some = "1 record is" if count == 1 else f"{count:,} records are"
+    yield f"  {some} read again, of {len(ranges)} partition{'' if len(ranges) == 1 else 's'}{long}"
+    for each in ranges[:MOST_RANGES]:
+        yield f"    {each.topic}/{each.partition}: offsets {each.begin} to {each.end - 1}"
+    if len(ranges) > MOST_RANGES:
+        yield f"    and {len(ranges) - MOST_RANGES} more (-o json)"
+
+
+def _costs(plan: Plan) -> Iterator[str]:
+    before, after = plan.cost.launch_memory_mib, plan.launch_memory_mib
+    if after and before and before != after:
+        yield f"  a launch counts {after:,} MiB of memory, and counted {before:,}"
+    if plan.cost.HasField("age"):
+        cost = plan.cost
+        rates = f"{cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"
+        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour, for {rates}"
 
 
 def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
@@ -72,6 +103,14 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
         "reason": plan.reason,
         "version": plan.version,
         "recomputed_since": iso(plan.recomputed_since) if plan.HasField("recomputed_since") else None,
+        "reads": _ranges(plan.reads) if plan.HasField("reads") else None,
+        "reads_unchecked": plan.reads_unchecked,
+        "reading_time_s": (
+            plan.reading_time.ToTimedelta().total_seconds() if plan.HasField("reading_time") else None
+        ),
+        "lost_windows": _windows(plan.lost_windows) if plan.HasField("lost_windows") else None,
+        "cost": access.cost(plan.cost) if plan.HasField("cost") else None,
+        "launch_memory_mib": plan.launch_memory_mib,
         "changes": [change(each) for each in plan.changes],
         "columns": [
             {
@@ -84,6 +123,29 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
         "losses": list(plan.losses),
         "warnings": list(plan.warnings),
     }
+
+
+def _ranges(reads: gateway_pb2.PlannedReads) -> dict[str, Any]:
+    return {
+        "records": reads.records,
+        "closed": iso(reads.closed) if reads.HasField("closed") else None,
+        "whole_from": iso(reads.whole_from) if reads.HasField("whole_from") else None,
+        "missing": reads.missing,
+        "ranges": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "begin": each.begin,
+                "end": each.end,
+                "first": each.first,
+            }
+            for each in reads.ranges
+        ],
+    }
+
+
+def _windows(windows: gateway_pb2.PlannedWindows) -> dict[str, Any]:
+    return {"begin": iso(windows.begin), "end": iso(windows.end), "count": windows.count}
 
 
 def _cut(text: str, most: int | None) -> str:

@@ -87,8 +87,8 @@ def plan(
 ) -> None:
     """What `daggers apply` would do, and what that does to windows and rows; writes nothing.
 
-    How many records are read again, and whether their topics still hold them, only Kafka knows: it is not
-    asked.
+    Where open windows are recomputed the host of the driver looks into Kafka: which records are read again,
+    and which windows can no longer be made whole. Where it cannot, the plan says why.
     """
     try:
         path = one_file(file, flag)

@@ -34,23 +34,24 @@ def usage(name: str, what: gateway_pb2.GetTeamUsageResponse) -> dict[str, Any]:
             }
             for use in what.uses
         ],
-        "daggers": [
-            {
-                "name": each.dagger,
-                "age_s": each.age.ToTimedelta().total_seconds() if each.HasField("age") else None,
-                "launch_memory_mib": each.launch_memory_mib,
-                "cpu_seconds": each.cpu_seconds,
-                "cpu_seconds_per_day": each.cpu_seconds_per_day,
-                "memory_bytes": each.memory_bytes,
-                "records": each.records,
-                "records_per_day": each.records_per_day,
-                "state_bytes": each.state_bytes,
-                "records_per_second": each.records_per_second,
-                "rows_per_minute": each.rows_per_minute,
-            }
-            for each in what.daggers
-        ],
+        "daggers": [{"name": each.dagger, **cost(each)} for each in what.daggers],
         "sequence": what.sequence,
+    }
+
+
+def cost(each: gateway_pb2.DaggerCost) -> dict[str, Any]:
+    """What a dagger costs."""
+    return {
+        "age_s": each.age.ToTimedelta().total_seconds() if each.HasField("age") else None,
+        "launch_memory_mib": each.launch_memory_mib,
+        "cpu_seconds": each.cpu_seconds,
+        "cpu_seconds_per_day": each.cpu_seconds_per_day,
+        "memory_bytes": each.memory_bytes,
+        "records": each.records,
+        "records_per_day": each.records_per_day,
+        "state_bytes": each.state_bytes,
+        "records_per_second": each.records_per_second,
+        "rows_per_minute": each.rows_per_minute,
     }
 
 

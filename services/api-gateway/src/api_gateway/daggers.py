@@ -17,6 +17,7 @@ from api_gateway import (
     masking,
     paging,
     planning,
+    rereading,
     revisions,
     validation,
     vitals,
@@ -42,7 +43,7 @@ from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, view
+from fleet import Applied, Dagger, Fleet, quotas, view
 from fleet.answers import about
 from fleet.phases import DEGRADED, RUNNING
 
@@ -141,9 +142,19 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         if dagger is not None and (heard := self._heard.vitals(dagger)).HasField("watermark"):
             watermark = heard.watermark.ToDatetime(tzinfo=UTC)
         answer = planning.planned(dagger, before, after, watermark)
+        if dagger is not None:
+            answer.cost.CopyFrom(self._heard.cost(dagger))
         if answer.action != applying.UNCHANGED:
             start = events_pb2.StartRequested(meta=meta, name=name)
             self._requests.decided(start if answer.action == applying.STARTED else revise)
+            answer.launch_memory_mib = quotas.need_mib(after.spec)
+            if dagger is not None and after.plan is not None and answer.effect == planning.RECOMPUTED:
+                reads, why = await rereading.looked(
+                    self._hosts, dagger, after.spec, self._fleet.sequence, context
+                )
+                answer.reads_unchecked = why
+                if reads is not None:
+                    rereading.tell(answer, after.plan, reads)
             answer.warnings.extend(revise.warnings)
         return answer
 

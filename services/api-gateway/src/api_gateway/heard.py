@@ -78,6 +78,11 @@ class Heard:
         told.warnings.extend(each.to_proto(dagger.name) for each in self._of_its_team(dagger.spec.team, now))
         return told
 
+    def cost(self, dagger: Dagger) -> gateway_pb2.DaggerCost:
+        """What a dagger costs."""
+        now = self._now()
+        return vitals.cost(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
+
     def costs(self, team: str) -> list[gateway_pb2.DaggerCost]:
         """What each dagger of a team costs."""
         now = self._now()

@@ -1,6 +1,6 @@
 """What an edit of a dagger does, before it is made. Pure: it goes by the rules that a driver starts by.
 
-What only Kafka knows is not in it: how many records are read again, and whether the topics still hold them.
+What only Kafka and the checkpoint know is in `rereading`.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
 from scheduler.metrics import FACTS, gauges
 from scheduler.previews import Previews
+from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
 from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
@@ -149,7 +150,15 @@ async def serve(
         sinks = SinkTester(
             sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet, told.rules()
         )
-        host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks)
+        plans = ReadsPlanner(
+            sys.executable,
+            environment,
+            state_dir,
+            scheduler.checkpoints,
+            scheduler.follower,
+            scheduler.fleet,
+        )
+        host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks, plans)
         async with (
             _closed(previews),
             hostservice.serving(host, reached, metrics.calls()) as port,

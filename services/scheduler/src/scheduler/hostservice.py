@@ -32,6 +32,7 @@ from fleet.answers import about
 from scheduler import driverlog
 from scheduler.driverlog import LONGEST, Position, TraceFilter
 from scheduler.previews import Previews
+from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
 from scheduler.rowwatch import Watches
 from scheduler.sampler import StreamSampler
@@ -73,14 +74,16 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         streams: StreamSampler | None = None,
         previews: Previews | None = None,
         sinks: SinkTester | None = None,
+        plans: ReadsPlanner | None = None,
         *,
         most_watches: int = 8,
     ) -> None:
-        """`streams`, `previews`, `sinks`: None for a host that knows of none."""
+        """`streams`, `previews`, `sinks`, `plans`: None for a host that knows of none."""
         self._runs = runs
         self._host = host
         self._rows = rows
         self._streams, self._previews, self._sinks = streams, previews, sinks
+        self._plans = plans
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
@@ -288,6 +291,20 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         async with aclosing(self._sinks.frames(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.TestSinkResponse.FromString(frame)
+
+    async def PlanHostReads(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.PlanHostReadsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.PlannedReads]:
+        """What a launch would read of a dagger that is edited."""
+        self._meant(request.host)
+        if wrong := list(fields.name("name", request.name)):
+            raise invalid(wrong)
+        if self._plans is None:
+            text = "this host looks at no checkpoints"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
+        async with aclosing(self._plans.frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.PlannedReads.FromString(frame)
 
     def _sampler(self) -> StreamSampler:
         """Raises: ApiError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, quotas, resolve
 from fleet.phases import PENDING
 from fleet.quotas import Room
+from scheduler import readerprocess
 from scheduler.command import secret_variables
 from scheduler.occupancy import Occupancy, for_preview, usual_mib
 from scheduler.previewhost import PreviewHost
@@ -39,7 +40,6 @@ WAITING: Final = 16
 NAME: Final = "preview"
 """Of a dagger that has none yet."""
 _LOCAL: Final = "local[2]"
-_BEHIND_S: Final = 5.0
 _LOOK_S: Final = 2.0
 
 Command: TypeAlias = Callable[
@@ -108,7 +108,7 @@ class Previews:
         if not self._on:
             text = "this host does not preview: DAGGERS_SCHEDULER_PREVIEWS is off there"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "PREVIEWS_OFF", text, {})
-        await self._reached(request.min_sequence)
+        await readerprocess.reached(self._follower, request.min_sequence)
         asked = request.request
         lane = self._lanes.setdefault(asked.spec.cluster, _Lane())
         if len(lane.queue) >= WAITING:
@@ -238,16 +238,6 @@ class Previews:
         except Unresolved as error:
             code = grpc.StatusCode.FAILED_PRECONDITION
             raise ApiError(code, error.reason, error.detail, {}) from error
-
-    async def _reached(self, sequence: int) -> None:
-        """Wait for the fold. Raises: ApiError."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BEHIND_S):
-                await self._follower.reached(sequence)
-        if self._follower.sequence < sequence:
-            text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
-            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
 
 
 def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:

@@ -20,10 +20,14 @@ from google.protobuf.message import Message
 
 from chassis.errors import ApiError
 from chassis.logging import logger
+from eventlog.follower import Follower
+from fleet import Applied
 from scheduler.command import secrets
 
 ERROR: Final = b"E"
 RETRY: Final = timedelta(seconds=5)
+BEHIND_S: Final = 5.0
+"""How long a host may take to read what its caller has read."""
 _PASSED: Final = ("HOME", "USER")
 _LONGEST_FRAME: Final = 4 * 1024 * 1024
 
@@ -98,6 +102,17 @@ async def died(process: Process, what: str) -> ApiError:
     text = f"the process that reads the {what} has died on their host: it was killed, or memory is short"
     reason = f"{what.removesuffix('s').upper()}_READER_DIED"
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, {"exit_code": str(code)})
+
+
+async def reached(follower: Follower[Applied], sequence: int) -> None:
+    """Wait until a host has read the control topic as far as its caller. Raises: ApiError."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BEHIND_S):
+            await follower.reached(sequence)
+    if follower.sequence < sequence:
+        text = f"its scheduler has read the control topic to {follower.sequence} so far: ask again"
+        metadata = {"asked": str(sequence), "reached": str(follower.sequence)}
+        raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
 
 
 class Places:

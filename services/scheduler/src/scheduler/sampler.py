@@ -6,9 +6,8 @@ A caller names a cluster and topics; address, secrets and message are those of t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +20,10 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
 from scheduler import readerprocess
-from scheduler.readerprocess import RETRY, Places, environment
+from scheduler.readerprocess import Places, environment
 
 MODULE: Final = "runtime.samplestream"
 DISCOVERY: Final = "runtime.discovertopics"
-_BEHIND_S: Final = 5.0
 _RECORDS: Final = "records"
 _TOPICS: Final = "topics"
 
@@ -57,7 +55,7 @@ class StreamSampler:
         """What a reader finds: serialised SampleStreamResponses. Raises: ApiError."""
         stream = request.stream
         with self._places.one():
-            await self._reached(request.min_sequence)
+            await readerprocess.reached(self._follower, request.min_sequence)
             job = self._job(stream, [stream.message] if request.last_records else [])
             async with aclosing(
                 self._read(self._module, job, _RECORDS, f"--last-records={request.last_records}")
@@ -70,7 +68,7 @@ class StreamSampler:
         asked = request.request
         stream = spec_pb2.Stream(cluster=asked.cluster, topics=asked.topics, message=asked.message)
         with self._places.one():
-            await self._reached(request.min_sequence)
+            await readerprocess.reached(self._follower, request.min_sequence)
             job = self._job(stream, [asked.message] if asked.message else sorted(self._fleet.messages))
             async with aclosing(self._read(DISCOVERY, job, _TOPICS)) as frames:
                 async for frame in frames:
@@ -86,16 +84,6 @@ class StreamSampler:
             await readerprocess.say(process, job.SerializeToString())
             while (frame := await readerprocess.frame(process, what, self._patience_s)) is not None:
                 yield frame[1]
-
-    async def _reached(self, sequence: int) -> None:
-        """Wait for the fold. Raises: ApiError."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BEHIND_S):
-                await self._follower.reached(sequence)
-        if self._follower.sequence < sequence:
-            text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
-            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
 
     def _job(self, stream: spec_pb2.Stream, wanted: list[str]) -> spec_pb2.JobSpec:
         """What a reader is told: where topics are, and the messages that may be in them. Raises: ApiError."""

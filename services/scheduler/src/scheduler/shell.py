@@ -130,9 +130,10 @@ class Scheduler:
             clock=clock,
             dead=dead,
         )
-        checkpoints = checkpoint_root or str(state_dir / "checkpoints")
+        self.checkpoints = checkpoint_root or str(state_dir / "checkpoints")
+        """The root of all daggers' checkpoints."""
         self._sweeper = Sweeper(
-            self._follower, self._fleet, self._election, drivers, state_dir, checkpoints, clock
+            self._follower, self._fleet, self._election, drivers, state_dir, self.checkpoints, clock
         )
         room = Room(
             drivers=options.max_drivers,
@@ -153,7 +154,7 @@ class Scheduler:
             self._spares,
             command=command,
             platform=platform,
-            checkpoints=checkpoints,
+            checkpoints=self.checkpoints,
             driver_memory_mib=options.driver_memory_mib,
             batches=options.batches,
             secrets=options.secrets,

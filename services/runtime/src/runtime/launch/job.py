@@ -5,9 +5,9 @@ Everything that can be known to be wrong is known here, before the query starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from daggers.v1 import spec_pb2
@@ -20,20 +20,19 @@ from runtime import functions, sinks
 from runtime.errors import JobError, internal
 from runtime.launch import guard, planned
 from runtime.launch.launch import Computed
+from runtime.launch.past import past
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.context import SourceContext
 from runtime.source.plan import BatchRule, milliseconds
 from runtime.source.planner.ranges import Range
-from runtime.source.planner.start_offsets import Predecessor
 from runtime.source.readers import Readers
 from runtime.source.stream import open_stream
 from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.spark.session import slots
 from runtime.state import openstate
-from runtime.state.checkpoint import Checkpoint, Stand
-from runtime.state.store import Place
+from runtime.state.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +130,6 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     delay = max(each.watermark_delay.ToTimedelta() for each in inputs)
     silence = max(each.idle_timeout.ToTimedelta() for each in inputs)
     return timedelta(milliseconds=source.windows.size) + delay + silence
-
-
-def past(
-    stand: Stand | None, plan: daggersql.Plan, oldest: Callable[[Place], datetime | None]
-) -> Predecessor | None:
-    """What was read before an edit, and from when on the edited query needs records (`daggerspec.state`).
-
-    From that long before the watermark, or before the oldest session that is open, which `oldest` tells of a
-    checkpoint: windows that were closed were written, and what came after belonged to windows that were still
-    open. Before any was closed the edited query begins where the one before began.
-    """
-    if stand is None:
-        return None
-    begin = state.begin(plan, closed=stand.watermark is not None)
-    if begin is state.Begin.BEHIND:
-        return Predecessor(stand.next, None, stand.complete_from)
-    if stand.watermark is None:
-        return Predecessor(stand.begun, None, stand.complete_from)
-    since = state.needed_since(plan, min(oldest(stand.path) or stand.watermark, stand.watermark))
-    return Predecessor(stand.next, since, stand.complete_from, stand.watermark - plan.horizon)
 
 
 def _targets(

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
+from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from runtime.decode.decoder import Decoder, find_message, message_pool
-from runtime.source.plan import ReaderPlan
+from runtime.source.plan import ReaderPlan, milliseconds
 from runtime.source.records import Ints, Records
 
 
@@ -35,6 +36,16 @@ class EventTimes:
         """Those of a reader's records."""
         decoder = Decoder(descriptor(plan.descriptors, plan.message), (), plan.time_field)
         return EventTimes(decoder, plan.tolerance, plan.delay)
+
+    @staticmethod
+    def of_stream(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet) -> EventTimes:
+        """Those of a stream whose message is among the descriptors."""
+        message = find_message(message_pool(descriptors), stream.stream.message)
+        return EventTimes(
+            Decoder(message, (), stream.stream.time_field),
+            milliseconds(stream.input.future_tolerance),
+            milliseconds(stream.input.watermark_delay),
+        )
 
     def of(self, messages: Sequence[Message], now_ms: int) -> Iterator[tuple[Message, int]]:
         """Each message whose event time can be used, with that time in us: what a batch that is planned now

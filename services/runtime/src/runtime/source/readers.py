@@ -12,12 +12,10 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 
 from runtime.clients.kafka import client_properties
-from runtime.decode.decoder import Decoder, find_message, message_pool
 from runtime.source.assignment_store import AssignmentStore
 from runtime.source.context import SourceContext
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
-from runtime.source.plan import milliseconds
 from runtime.source.planner import start_offsets
 from runtime.source.planner.assignment import Assignment, merged, next_assignment, planned_records
 from runtime.source.planner.broker import Broker
@@ -65,7 +63,7 @@ def assign(
     def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
         with closing(_broker(streams[table], context)) as broker:
             if context.range is not None:
-                times = _event_times(streams[table], context)
+                times = EventTimes.of_stream(streams[table], context.descriptors)
                 ranges[table] = bounds(broker, topics, context.range, times)
                 return ranges[table].start
             if begun:
@@ -73,7 +71,7 @@ def assign(
                 warnings[table] = told
                 return offsets
             asked = start_offsets.start_position(streams[table].input.start)
-            times = _event_times(streams[table], context)
+            times = EventTimes.of_stream(streams[table], context.descriptors)
             return start_offsets.start_offsets(broker, topics, asked, context.past, times)
 
     wanted = {table: stream.stream.topics for table, stream in streams.items()}
@@ -110,7 +108,7 @@ def _joining(
     context: SourceContext,
 ) -> tuple[Offsets, list[str]]:
     """Where topics begin that join a stream, and what a person should know of that."""
-    times = _event_times(stream, context)
+    times = EventTimes.of_stream(stream, context.descriptors)
     open_ms = None if context.open is None else start_offsets.millis(context.open) - times.tolerance_ms
     shares, warnings = [], []
     for topic in topics:
@@ -125,16 +123,6 @@ def _joining(
 
 def _broker(stream: spec_pb2.ResolvedStream, context: SourceContext) -> Broker:
     return Broker(client_properties(stream.kafka), context.consumer_group)
-
-
-def _event_times(stream: spec_pb2.ResolvedStream, context: SourceContext) -> EventTimes:
-    """What is known of the stream's event times."""
-    message = find_message(message_pool(context.descriptors), stream.stream.message)
-    return EventTimes(
-        Decoder(message, (), stream.stream.time_field),
-        milliseconds(stream.input.future_tolerance),
-        milliseconds(stream.input.watermark_delay),
-    )
 
 
 def _joined(topic: str, skipped: int) -> str:

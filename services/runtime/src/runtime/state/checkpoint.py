@@ -78,8 +78,19 @@ def choose(root: Place, fingerprint: str) -> Checkpoint:
     own = _stand(path)
     if own is not None and own[0]:
         return Checkpoint(path, None, others, own[1].watermark)
-    stands = [stand for other in others if (stand := _stand(other))]
-    return Checkpoint(path, max(stands, key=lambda each: each[0])[1] if stands else None, others)
+    return Checkpoint(path, _newest(others), others)
+
+
+def predecessor(root: Place, fingerprint: str) -> Stand | None:
+    """How far the one had come that a plan with this fingerprint would go by, as `choose` has it. Changes
+    nothing: a driver may use it. Raises: OSError, where that one removes what is read.
+    """
+    names = {entry.name for entry in _entries(root / _FOLDER)}
+    whole = [name for name in names if f"{name}{_GONE}" not in names and not name.endswith(_GONE)]
+    own = _SAFE.sub("_", fingerprint)
+    if own in whole and (stand := _stand(root / _FOLDER / own)) is not None and stand[0]:
+        return None
+    return _newest([root / _FOLDER / name for name in sorted(whole) if name != own])
 
 
 def closed(root: Place, fingerprint: str) -> datetime | None:
@@ -88,6 +99,12 @@ def closed(root: Place, fingerprint: str) -> datetime | None:
     """
     stand = _stand(root / _FOLDER / _SAFE.sub("_", fingerprint))
     return stand[1].watermark if stand is not None else None
+
+
+def _newest(checkpoints: Iterable[Place]) -> Stand | None:
+    """How far the one had come that committed last."""
+    stands = [stand for each in checkpoints if (stand := _stand(each))]
+    return max(stands, key=lambda each: each[0])[1] if stands else None
 
 
 def _remove(path: Place) -> None:

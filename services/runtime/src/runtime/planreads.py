@@ -1,0 +1,118 @@
+"""`python -m runtime.planreads`: what a launch would read that finds the checkpoint of another query.
+
+Its standard input is a JobSpec with the edited spec. It goes by what the launch will go by: the checkpoint
+that is there, `launch.past`, and the start offsets of each stream. It changes nothing, and starts no Spark:
+of open sessions it cannot say when they began.
+
+    S  PlannedReads   the answer
+    E  DaggerError    why there is none
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, Final
+from urllib.parse import urlsplit
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from daggerspec import state
+from runtime import framed
+from runtime.clients import kafka
+from runtime.errors import external, user
+from runtime.launch import planned
+from runtime.launch.past import past
+from runtime.source.event_times import EventTimes
+from runtime.source.offsets import Offsets
+from runtime.source.planner import start_offsets
+from runtime.source.planner.broker import Broker
+from runtime.source.planner.start_offsets import Predecessor
+from runtime.state import checkpoint
+from runtime.state.checkpoint import Stand
+from runtime.state.store.local import LocalPlace
+
+STEP: Final = b"S"
+MAX_RANGES: Final = 1_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_AGAIN: Final = 3
+
+
+def main() -> int:
+    """Read and write frames; 0 when all is said."""
+    return framed.answer("offsets", _answer)
+
+
+def _answer(out: BinaryIO) -> None:
+    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+    framed.frame(out, STEP, reads(job).SerializeToString())
+
+
+def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
+    """What a launch of the job reads again, and what of it is there no more. Raises: JobError."""
+    plan = planned.checked(job)
+    stand = standing(job.checkpoint_root, state.identity(job.spec, plan))
+    before = past(stand, plan, lambda _: None)
+    answer = gateway_pb2.PlannedReads()
+    if stand is not None and stand.watermark is not None:
+        answer.closed.FromDatetime(stand.watermark)
+    if before is not None and before.since is not None:
+        answer.since.FromDatetime(before.since)
+    wanted = {each.table for each in plan.reads}
+    whole_from, ranges = 0, []
+    for stream in (each for each in job.streams if each.input.table in wanted):
+        begin, of_stream = _of_stream(stream, job, before)
+        whole_from = max(whole_from, begin.complete_from)
+        ranges += of_stream
+    if whole_from:
+        answer.whole_from.FromDatetime(_EPOCH + timedelta(microseconds=whole_from))
+    answer.missing = sum(max(0, each.first - each.begin) for each in ranges)
+    for each in ranges:
+        each.begin = max(each.begin, each.first)
+    held = [each for each in ranges if each.end > each.begin]
+    answer.records = sum(each.end - each.begin for each in held)
+    most = sorted(held, key=lambda each: each.begin - each.end)[:MAX_RANGES]
+    answer.ranges.extend(sorted(most, key=lambda each: (each.topic, each.partition)))
+    return answer
+
+
+def standing(root: str, identity: str) -> Stand | None:
+    """How far the checkpoint had come that a launch would go by; None for none.
+
+    Raises: JobError; where a driver keeps changing what is read, one that is retryable.
+    """
+    parts = urlsplit(root)
+    if parts.scheme not in ("", "file"):
+        detail = f"Checkpoints in {parts.scheme}:// take a JVM to look at: only the launch does that."
+        raise user("CHECKPOINT_ELSEWHERE", detail)
+    place = LocalPlace(Path(parts.path))
+    for _ in range(_AGAIN):
+        try:
+            return checkpoint.predecessor(place, identity)
+        except (OSError, ValueError):
+            continue  # a driver commits a batch, or removes what is outdated
+    raise external("CHECKPOINT_BUSY", "The checkpoint changed while it was read.", retryable=True)
+
+
+def _of_stream(
+    stream: spec_pb2.ResolvedStream, job: spec_pb2.JobSpec, before: Predecessor | None
+) -> tuple[Offsets, list[gateway_pb2.PlannedRange]]:
+    """Where reading begins in a stream, and what there is of each partition from there. Raises: JobError."""
+    times = EventTimes.of_stream(stream, job.descriptors)
+    start = start_offsets.start_position(stream.input.start)
+    properties = kafka.client_properties(stream.kafka)
+    with closing(Broker(properties, job.spec.consumer_group)) as broker:
+        begin = start_offsets.start_offsets(broker, stream.stream.topics, start, before, times)
+        first, end = broker.first(begin.next), broker.end(begin.next)
+    return begin, [
+        gateway_pb2.PlannedRange(
+            topic=each.topic, partition=each.number, begin=offset, end=end[each], first=first[each]
+        )
+        for each, offset in begin.next.items()
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

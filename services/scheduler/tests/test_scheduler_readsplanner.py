@@ -1,0 +1,134 @@
+"""Plans at a host: which launch is looked at, with which secrets, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from google.protobuf import descriptor_pb2, timestamp_pb2
+
+from chassis.endpoint import Endpoint
+from chassis.errors import ApiError, from_rpc_error
+from daggerspec.defaults import filled
+from eventlog import Draft
+from eventlog.follower import Follower
+from eventlog.memory import MemoryLog
+from fleet import Fleet
+from scheduler import readerprocess
+from scheduler.hostservice import HostService, serving
+from scheduler.readsplanner import ReadsPlanner
+from scheduler.rowreader import RowReader
+
+DEADLINE_S = 60
+CANARY = "canary-77c1f2aa"
+META = events_pb2.RequestMeta(actor="test")
+KAFKA = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
+KAFKA.secret_properties["sasl.password"].env = "UNSET"
+KAFKA.secret_properties["ssl.key.password"].env = "TOKEN"
+FIELD = descriptor_pb2.FieldDescriptorProto
+CLUSTER = spec_pb2.Cluster(name="local", kafka=KAFKA, spark_master="local[1]")
+SCHEMA = descriptor_pb2.FileDescriptorSet()
+timestamp_pb2.DESCRIPTOR.CopyToProto(SCHEMA.file.add())
+MESSAGE = SCHEMA.file.add(name="m.proto", package="m", syntax="proto3").message_type.add(name="M")
+SCHEMA.file[1].dependency.append(SCHEMA.file[0].name)
+MESSAGE.field.add(
+    name="at",
+    number=1,
+    label=FIELD.LABEL_OPTIONAL,
+    type=FIELD.TYPE_MESSAGE,
+    type_name=".google.protobuf.Timestamp",
+)
+SQL = (
+    "SELECT COUNT(1) AS n, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp FROM data_stream"
+    " GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)"
+)
+SPEC = filled(
+    "counts",
+    spec_pb2.DaggerSpec(
+        team="t",
+        cluster="local",
+        sql=SQL,
+        streams=[spec_pb2.StreamInput(table="data_stream", stream="s")],
+        sinks=[spec_pb2.Sink(log=spec_pb2.LogSink())],
+    ),
+)
+CREATED = 3
+
+
+@asynccontextmanager
+async def host(folder: Path, **how: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+    """A host that knows the dagger `counts`, created at sequence 3."""
+    log, fleet = MemoryLog(), Fleet()
+    stream = spec_pb2.Stream(name="s", cluster="local", topics=["t"], message="m.M", time_field="at")
+    for number, event in enumerate(
+        (
+            events_pb2.ClusterRegistered(meta=META, cluster=CLUSTER),
+            events_pb2.SchemaRegistered(meta=META, schema=spec_pb2.Schema(files=SCHEMA, messages=["m.M"])),
+            events_pb2.StreamRegistered(meta=META, stream=stream),
+            events_pb2.DaggerRequested(meta=META, name="counts", spec=SPEC),
+        )
+    ):
+        await log.append(Draft(f"c{number}", "/t", "counts", datetime.now(UTC), event))
+    follower = Follower(log, fleet)
+    following = asyncio.create_task(follower.run())
+    checkpoints = str(folder / "checkpoints")
+    plans = ReadsPlanner(sys.executable, {"TOKEN": CANARY}, folder, checkpoints, follower, fleet, **how)
+    service = HostService(folder, "here", RowReader(sys.executable, {}), plans=plans)
+    async with (
+        serving(service, Endpoint("127.0.0.1:0")) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield host_pb2_grpc.HostServiceStub(channel)
+    following.cancel()
+
+
+async def refused(stub: host_pb2_grpc.HostServiceStub, **fields: Any) -> ApiError:
+    asked = {"name": "counts", "spec": SPEC, "create_sequence": CREATED, "min_sequence": CREATED, **fields}
+    with pytest.raises(grpc.RpcError) as caught:
+        async for _ in stub.PlanHostReads(host_pb2.PlanHostReadsRequest(**asked), timeout=DEADLINE_S):
+            pass
+    return from_rpc_error(caught.value)
+
+
+async def test_it_has_the_secrets_of_the_cluster_and_tells_none(tmp_path: Path) -> None:
+    async with host(tmp_path) as stub:
+        error = await refused(stub)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "SECRET_MISSING"), error
+    assert ("UNSET" in error.message, CANARY in f"{error!r}") == (True, False)
+
+
+async def test_another_dagger_or_host_is_said_and_so_is_what_cannot_be_asked(tmp_path: Path) -> None:
+    async with host(tmp_path) as stub:
+        unknown, earlier = await refused(stub, name="nobody"), await refused(stub, create_sequence=1)
+        wrong, elsewhere = await refused(stub, name="No"), await refused(stub, host="there")
+        other = spec_pb2.DaggerSpec.FromString(SPEC.SerializeToString())
+        other.streams[0].stream = "gone"
+        unresolved = await refused(stub, spec=other)
+
+    assert (unknown.reason, earlier.reason, elsewhere.reason) == ("NOT_FOUND", "NOT_FOUND", "WRONG_HOST")
+    assert [each.field for each in wrong.violations] == ["name"]
+    assert (unresolved.code, unresolved.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "UNKNOWN_STREAM")
+
+
+async def test_a_host_that_is_behind_busy_or_whose_process_dies_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readerprocess, "BEHIND_S", 0.1)
+    async with host(tmp_path) as stub:
+        behind = await refused(stub, min_sequence=99)
+    async with host(tmp_path, most=0) as stub:
+        busy = await refused(stub)
+    async with host(tmp_path, module="no_such_module") as stub:
+        dead = await refused(stub)
+
+    assert (behind.reason, busy.reason, busy.metadata["what"]) == ("HOST_BEHIND", "HOST_BUSY", "plans")
+    assert dead.reason == "OFFSET_READER_DIED"
