@@ -35,6 +35,7 @@ class Dagger:
     """Whether it names a column that there is not."""
     trigger_s: int = 1
     memory_mib: int = 512
+    team: str = "it"
     logs: bool = False
     """Whether it has a second sink."""
 
@@ -70,7 +71,7 @@ class Dagger:
         if self.logs:
             sinks.append({"log": {"limit": 5}})
         memory = f"{self.memory_mib}MiB"
-        return {"name": name, "team": "it", "cluster": "local", "streams": [read], "sql": self.sql,
+        return {"name": name, "team": self.team, "cluster": "local", "streams": [read], "sql": self.sql,
                 "sinks": sinks, "trigger": f"{self.trigger_s}s", "driver_memory": memory}  # fmt: skip
 
     def windows(self, events: Iterable[Event]) -> dict[Key, int]:
@@ -107,6 +108,7 @@ def _kept(dagger: Dagger) -> Iterator[Dagger]:
     yield replace(dagger, trigger_s=3 - dagger.trigger_s)
     yield replace(dagger, memory_mib=1088 - dagger.memory_mib)
     yield replace(dagger, logs=not dagger.logs)
+    yield replace(dagger, team="others" if dagger.team == "it" else "it")
     yield replace(dagger, label="m" if dagger.label == "n" else "n")
     yield replace(dagger, factor=dagger.factor % 3 + 1)
 

@@ -65,6 +65,24 @@ async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
     assert all(each.seen for each in planned.sinks)
 
 
+async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(
+    ready: Any, plan: Any, samples: Any
+) -> None:
+    await ready.create()
+    seen = []
+    for adds in (True, False):
+        spec = samples.spec()
+        spec.sql = samples.query.replace(" AS ", " AS x_", 1)
+        table = spec.sinks.add(name="table").postgres
+        table.address.host, table.address.database, table.address.user = "db", "d", "u"
+        table.table = "rows"
+        table.add_columns = adds
+        seen.append(" ".join((await plan(spec=spec)).sinks[1].seen))
+
+    assert ["the table rows is altered" in each for each in seen] == [True, False]
+    assert ["the table rows must have x_" in each for each in seen] == [False, True]
+
+
 async def test_what_apply_refuses_a_plan_refuses_in_the_same_words(
     ready: Any, plan: Any, samples: Any, refusal: Any
 ) -> None:

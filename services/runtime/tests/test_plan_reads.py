@@ -54,6 +54,7 @@ class Edited(Dagger):
     def job(self) -> spec_pb2.JobSpec:
         """The launch after the edit."""
         self.sql = EDITED
+        self.sinks = [spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=1)))]
         return whole(self.spec(self.folder))
 
     def lose(self, before: int) -> None:

@@ -127,7 +127,7 @@ def _sinks(
     for number, sink in enumerate(spec.sinks if columns else ()):
         kind = sinks.kind_of(sink)
         if kind is not None:
-            seen = _points(columns) if sinks.load(kind).TIME_SERIES else _rows(columns)
+            seen = _points(columns) if sinks.load(kind).TIME_SERIES else _rows(sink, columns)
             yield gateway_pb2.SinkEffect(field=f"sinks[{number}]", kind=kind, seen=seen)
 
 
@@ -145,11 +145,12 @@ def _points(columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[
             yield f"field {new.key} is {new.type} and was {old.type}: a store may refuse it"
 
 
-def _rows(columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[str]:
+def _rows(sink: spec_pb2.Sink, columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[str]:
     for old, new in columns:
         if new is None and old is not None:
             yield f"column {old.name} is in no row any more: who needs it fails"
         elif old is None and new is not None:
-            yield f"column {new.name} is new"
+            more = sinks.new_column(sink, new.name)
+            yield f"column {new.name} is new{': ' if more else ''}{more}"
         elif old is not None and new is not None and old.type != new.type:
             yield f"column {new.name} is {new.type} and was {old.type}"

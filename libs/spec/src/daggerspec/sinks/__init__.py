@@ -336,3 +336,13 @@ def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:
     """Whether rows of a dagger become points of a time-series store."""
     return any(name and load(name).TIME_SERIES for name in map(kind_of, spec.sinks))
+
+
+def new_column(sink: spec_pb2.Sink, column: str) -> str:
+    """What a column that is new does where the rows go; empty where that is all.
+
+    A kind that has something to say has a function of this name.
+    """
+    name = kind_of(sink)
+    says = getattr(load(name), "new_column", None) if name else None
+    return str(says(getattr(sink, name or ""), column)) if says else ""

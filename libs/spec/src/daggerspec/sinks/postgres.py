@@ -212,3 +212,11 @@ def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[V
     if sink.mode != _APPEND and not key(sink, rows):
         what = "is required: the query does not show what tells its rows apart; name columns that do"
         yield Violation(f"{path}.key", what, "SINK_KEY_MISSING")
+
+
+def new_column(sink: spec_pb2.PostgresSink, column: str) -> str:
+    """What becomes of the table when rows get a column."""
+    table_column = sink.columns.get(column, column)
+    if sink.add_columns:
+        return f"the table {sink.table} is altered where it lacks {table_column}"
+    return f"the table {sink.table} must have {table_column} before, or the driver fails"
