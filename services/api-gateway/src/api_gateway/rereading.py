@@ -19,7 +19,7 @@ from chassis.interceptors import Context
 from daggersql import Plan, Window
 from fleet import Dagger
 
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 20.0
 """How long a plan waits for a host."""
 TELLING: Final = 100_000
 """Records that a driver has read when what one costs says something."""
