@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
+import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 from services.runtime.tests import httpserver
 from services.runtime.tests.httpserver import Reply
 from services.runtime.tests.launches import Dagger, whole
 from services.runtime.tests.sink_cases import http, parquet
+from services.runtime.tests.sink_cases import postgres as tables
 
 from runtime import testsinks
 
@@ -73,6 +76,25 @@ def test_an_address_that_leads_inward_is_refused_before_anybody_connects() -> No
         assert not server.received
 
 
+@pytest.mark.integration
+def test_a_password_is_tried_and_no_table_is_made(postgres: str, tmp_path: Path) -> None:
+    right, database = tables.sink(postgres, tmp_path)
+    wrong = spec_pb2.ResolvedSink()
+    wrong.CopyFrom(right)
+    (tmp_path / "wrong").write_text("wrong\n")
+    wrong.sink.postgres.address.password.file = str(tmp_path / "wrong")
+    right.sink.name, wrong.sink.name = "right", "wrong"
+    steps = tried(right, wrong)
+    with psycopg.connect(database) as connection:
+        made = connection.execute("SELECT to_regclass('counts')").fetchone()
+
+    assert [each for each in steps if each[1] == "ask"] == [
+        ("right", "ask", ""),
+        ("wrong", "ask", "SINK_DENIED"),
+    ]
+    assert made == (None,)
+
+
 class Unread(Dagger):
     """One whose topic nobody makes."""
 
@@ -97,3 +119,15 @@ def test_a_row_that_is_made_up_reaches_each_sink_and_no_dagger_takes_it_for_its_
     assert [each.json["num_of_bookings"] for each in server.received] == [0]
     commits = Path(files.sink.parquet.location) / "counts" / "_daggers" / "commits"
     assert [each.name for each in commits.iterdir()] == ["d-row~test"]
+
+
+@pytest.mark.integration
+def test_a_row_that_is_made_up_is_added_to_a_table(postgres: str, tmp_path: Path) -> None:
+    table, database = tables.sink(postgres, tmp_path)
+    table.sink.postgres.mode = spec_pb2.PostgresSink.MODE_APPEND
+    del table.sink.postgres.key[:]
+    steps = written(tmp_path, table)
+    with psycopg.connect(database) as connection:
+        counted = connection.execute("SELECT count(*), max(num_of_bookings) FROM counts").fetchone()
+
+    assert (steps, counted) == ([("postgres", "row", "")], (1, 0))
