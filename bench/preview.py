@@ -78,7 +78,8 @@ def _preview(on: Stack) -> tuple[float, float, float, float]:
         for step in stub.PreviewDagger(request, timeout=DEADLINE_S, metadata=on.bearer):
             at.setdefault(step.WhichOneof("step") or "", time.monotonic() - begin)
     if step.done.records != RECORDS:
-        raise SystemExit(f"it read {step.done.records} records of {RECORDS}")
+        said = str(step).replace("\n", " ")
+        raise SystemExit(f"it read {step.done.records} records of {RECORDS}: {said}")
     return at["columns"], at["rows"], at["done"], step.done.cpu_seconds
 
 

@@ -1,6 +1,6 @@
 """A small program that answers as a process that previews does, for tests of who starts it.
 
-What it does stands in the query: "rows", "hang", "stubborn", "die".
+What it does stands in the query: "rows", "hang", "stubborn", "die", "fill".
 """
 
 import os
@@ -30,7 +30,11 @@ while True:
             sys.exit(3)
         if verb == "stubborn":
             time.sleep(600)
-        if verb == "hang":
+        if verb == "fill":  # small files: no limit of one file's size helps
+            for number in range(64):
+                with open(f"tmp/{number}", "wb") as file:  # noqa: PTH123 - a stand-in has few imports
+                    file.write(b"x" * 65536)
+        if verb in ("hang", "fill"):
             connection.recv(1)  # who hangs up has ended it
             continue
         done = gateway_pb2.PreviewDone(records=os.getpid(), rows=len(asked.job.sinks))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 
@@ -25,6 +29,7 @@ from fleet import Fleet
 from fleet.quotas import Room
 from scheduler import previews
 from scheduler.occupancy import usual_mib
+from scheduler.previewfolders import PreviewFolders
 from scheduler.previews import Previews
 
 STAND_IN = str(Path(__file__).with_name("preview_stand_in.py"))
@@ -40,6 +45,8 @@ class World:
 
     previews: Previews
     masters: list[str]
+    ends: list[str]
+    """Why processes have ended."""
 
     def steps(self, sql: str, cluster: str = "local") -> Any:
         spec = spec_pb2.DaggerSpec(cluster=cluster, sql=sql)
@@ -51,6 +58,10 @@ class World:
             return [step async for step in steps]
 
 
+def _me() -> str:
+    return f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
+
+
 @asynccontextmanager
 async def world(
     tmp_path: Path,
@@ -58,7 +69,7 @@ async def world(
     master: str = "local[1]",
     **how: Any,
 ) -> AsyncIterator[World]:
-    log, fleet, masters = MemoryLog(), Fleet(), list[str]()
+    log, fleet, masters, ends = MemoryLog(), Fleet(), list[str](), list[str]()
     kafka = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
     for name in ("local", "other"):
         cluster = spec_pb2.Cluster(name=name, kafka=kafka, spark_master=master)
@@ -72,9 +83,11 @@ async def world(
         masters.append(url)
         return [sys.executable, "-P", STAND_IN], {"PATH": "/usr/bin:/bin"}
 
-    made = Previews(sys.executable, tmp_path / "previews", follower, fleet, command, room, **how)
+    folders = PreviewFolders(tmp_path / "previews", _me())
+    how = {"ended": ends.append, **how}
+    made = Previews(sys.executable, folders, follower, fleet, command, room, **how)
     try:
-        yield World(made, masters)
+        yield World(made, masters, ends)
     finally:
         made.close()
         following.cancel()
@@ -96,7 +109,7 @@ async def test_one_process_previews_one_after_another_and_each_cluster_has_its_o
     async with world(tmp_path) as there:
         first, second, other = [await there.all("rows", each) for each in ("local", "local", "other")]
         kept = there.previews.running
-        logs = len(list((tmp_path / "previews").iterdir()))
+        logs = len(list((tmp_path / "previews").glob("*/*")))
 
     assert [each.progress.phase for each in first[:-1]] == [Progress.PHASE_STARTING, 0]
     assert [each.progress.phase for each in second[:-1]] == [0]
@@ -141,6 +154,7 @@ async def test_a_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
 
     assert died.value.reason == "PREVIEW_HOST_DIED"
     assert again[-1].HasField("done")
+    assert there.ends == ["died", "closed"]
 
 
 async def test_a_process_is_replaced_after_enough_previews(
@@ -190,3 +204,69 @@ async def test_a_process_that_nobody_uses_ends(tmp_path: Path) -> None:
         await asyncio.to_thread(until, lambda: not there.previews.running)
 
     until(lambda: processes.find(pid) is None)
+
+
+async def test_a_preview_that_goes_on_gives_way_to_who_needs_its_room(tmp_path: Path) -> None:
+    room, replays = Room(memory_mib=usual_mib(Room()) + REPLAY_MIB), [1]
+    async with world(tmp_path, room, replays=lambda: replays[0]) as there:
+        running = there.steps("hang")
+        await anext(running)
+        await anext(running)
+        replays[0] = 2
+        with pytest.raises(ApiError) as gone:
+            async with asyncio.timeout(DEADLINE_S):
+                await anext(running)
+
+    assert (gone.value.reason, gone.value.code) == ("PREVIEW_GAVE_WAY", grpc.StatusCode.UNAVAILABLE)
+    assert gone.value.retry_after is not None
+    assert there.ends == ["room"]
+
+
+async def test_a_preview_that_fills_the_disk_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previews, "DISK_BYTES", 1024**2)
+    async with world(tmp_path) as there:
+        running = there.steps("fill")
+        with pytest.raises(ApiError) as filled:
+            async with asyncio.timeout(DEADLINE_S):
+                async for _ in running:
+                    pass
+        left = list((tmp_path / "previews").glob("*/*"))
+        again = await there.all("rows")
+
+    assert (filled.value.reason, left) == ("PREVIEW_FILLED_DISK", [])
+    assert again[-1].HasField("done")
+    assert there.ends == ["disk", "closed"]
+
+
+async def test_schedulers_of_a_host_count_each_others_processes_and_leave_them_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as other:
+        ticks = processes.start_ticks(other.pid)
+        theirs = PreviewFolders(tmp_path / "previews", f"{other.pid}:{ticks}").make("local-1")
+        try:
+            async with world(tmp_path, Room(memory_mib=2 * usual_mib(Room()))) as there:
+                one = await there.all("rows")
+                both = there.previews.running, there.previews.processes
+                with pytest.raises(ApiError) as full:
+                    await there.all("rows", "other")
+                kept = theirs.is_dir()
+        finally:
+            other.kill()
+
+    assert one[-1].HasField("done")
+    assert (both, full.value.reason, kept) == ((2, 1), "NO_ROOM", True)
+
+
+async def test_what_a_scheduler_that_is_gone_has_left_is_ended_and_removed(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"]) as gone:
+        ticks = processes.start_ticks(gone.pid)
+        left = PreviewFolders(tmp_path / "previews", f"{gone.pid}:{ticks}").make("local-1")
+        gone.kill()
+    with subprocess.Popen(["sleep", "600"], cwd=left) as process:
+        os.kill(process.pid, signal.SIGSTOP)  # it does not end by itself
+        async with world(tmp_path) as there:
+            running = there.previews.running
+
+        assert process.wait(DEADLINE_S) == -signal.SIGKILL
+    assert (running, left.exists()) == (0, False)

@@ -33,7 +33,8 @@ from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
-from scheduler.metrics import FACTS, gauges
+from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
+from scheduler.previewfolders import PreviewFolders
 from scheduler.previews import Previews
 from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
@@ -87,7 +88,7 @@ async def serve(
     kafka = told.kafka()
     scheduler_id = identity()
     metrics = Metrics("scheduler")
-    facts = metrics.counter(FACTS)
+    facts, ends = metrics.counter(FACTS), metrics.counter(PREVIEW_ENDS)
     limit, memory_mib = room(told, capacity.available_mib(), len(drivers.living()))
 
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
@@ -138,7 +139,7 @@ async def serve(
         streams = StreamSampler(sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet)
         previews = Previews(
             sys.executable,
-            state_dir / "previews",
+            PreviewFolders(state_dir / "previews", me),
             scheduler.follower,
             scheduler.fleet,
             preview_of,
@@ -146,6 +147,7 @@ async def serve(
             on=told.previews,
             idle_s=told.preview_idle_s,
             replays=lambda: len(drivers.attempts()),
+            ended=lambda why: ends.labels(why).inc(),
         )
         sinks = SinkTester(
             sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet, told.rules()
@@ -162,7 +164,10 @@ async def serve(
         async with (
             _closed(previews),
             hostservice.serving(host, reached, metrics.calls()) as port,
-            metrics.serving(told.metrics_bind, lambda: gauges(scheduler, limit)),
+            metrics.serving(
+                told.metrics_bind,
+                lambda: gauges(scheduler, limit, processes=previews.processes, previews=previews.open),
+            ),
         ):
             address = events_pb2.HostServing(
                 scheduler_id=scheduler_id,

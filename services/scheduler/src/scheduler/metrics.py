@@ -21,13 +21,28 @@ LIMIT: Final = Metric(
 FACTS: Final = Metric(
     "daggers_scheduler_facts", "counter", "Facts that this scheduler appended, by their message.", ("fact",)
 )
-DECLARED: Final = (LEADS, DRIVERS, LIMIT, FACTS)
+PREVIEW_PROCESSES: Final = Metric(
+    "daggers_scheduler_preview_processes", "gauge", "Processes that preview, of this scheduler."
+)
+PREVIEWS: Final = Metric(
+    "daggers_scheduler_previews", "gauge", "Previews that go on or wait for their turn, by this scheduler."
+)
+PREVIEW_ENDS: Final = Metric(
+    "daggers_scheduler_preview_process_ends",
+    "counter",
+    "Processes that previewed and have ended, by why: `died`, `hung`, `disk` and `room` in the middle of a"
+    " preview or behind it.",
+    ("why",),
+)
+DECLARED: Final = (LEADS, DRIVERS, LIMIT, FACTS, PREVIEW_PROCESSES, PREVIEWS, PREVIEW_ENDS)
 
 
-def gauges(scheduler: Scheduler, limit: int) -> Iterator[GaugeMetricFamily]:
-    """A scheduler as it is now."""
+def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -> Iterator[GaugeMetricFamily]:
+    """A scheduler as it is now: `processes` preview, and so many previews go on or wait."""
     yield LOG_SEQUENCE.family({(CONTROL,): scheduler.follower.sequence})
     yield LOG_DAMAGED.family({(CONTROL,): bool(scheduler.follower.damage)})
     yield LEADS.family(scheduler.leads)
     yield DRIVERS.family(len(scheduler.fleet.occupied))
     yield LIMIT.family(limit)
+    yield PREVIEW_PROCESSES.family(processes)
+    yield PREVIEWS.family(previews)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
@@ -32,23 +32,34 @@ _TIDY_S: Final = 10.0
 _CONNECT_S: Final = 0.05
 _PATIENCE_S: Final = PREVIEW_S + 15
 LOG: Final = "host.log"
+LESS: Final = "ask again for less, or for a simpler query"
+WHYS: Final = ("idle", "replaced", "room", "disk", "hung", "died", "closed")
+"""Why such a process ends."""
 
 
 class PreviewHost:
     """One such process."""
 
-    def __init__(self, folder: Path, process: Process) -> None:
-        self.folder, self._process = folder, process
+    def __init__(self, folder: Path, process: Process, ended: Callable[[str], None]) -> None:
+        self.folder, self._process, self._ended = folder, process, ended
         self._killed = False
+        self._why: tuple[str, str] | None = None
         self._freeing: asyncio.Task[None] | None = None
         self.previews = 0
         """How many it was asked for."""
 
     @classmethod
     async def start(
-        cls, python: str, folder: Path, command: Sequence[str], environment: Mapping[str, str]
+        cls,
+        python: str,
+        folder: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        ended: Callable[[str], None],
     ) -> PreviewHost:
-        """Start one in a folder that is there, with its temporary one. Raises: OSError."""
+        """Start one in a folder that is there, with its temporary one; `ended` hears once why it is killed.
+        Raises: OSError.
+        """
         words = (python, "-P", "-m", "scheduler.previewlimits", "--", *command)
         with (folder / LOG).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -60,7 +71,7 @@ class PreviewHost:
                 env=environment,
                 start_new_session=True,
             )
-        return cls(folder, process)
+        return cls(folder, process, ended)
 
     @property
     def alive(self) -> bool:
@@ -107,8 +118,8 @@ class PreviewHost:
                     head = await reader.readexactly(5)
                     message = await reader.readexactly(int.from_bytes(head[1:], "big"))
             except TimeoutError as error:
-                self.kill()
-                raise _failed("PREVIEW_TIMED_OUT", f"it said nothing for {_PATIENCE_S:g} s") from error
+                self.kill("hung")
+                raise _failed("PREVIEW_TIMED_OUT", f"it said nothing for {_PATIENCE_S:g} s; {LESS}") from error
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 raise self._died() from error
             if head[:1] == ERROR:
@@ -126,8 +137,8 @@ class PreviewHost:
                         return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{rundir.SOCKET}")
                     await asyncio.sleep(_CONNECT_S)
         except TimeoutError as error:
-            self.kill()
-            raise _failed("PREVIEW_TIMED_OUT", f"it did not start in {START_S:g} s") from error
+            self.kill("hung")
+            raise _failed("PREVIEW_TIMED_OUT", f"it did not start in {START_S:g} s; ask again") from error
         finally:
             os.close(folder)
         raise self._died()
@@ -148,14 +159,22 @@ class PreviewHost:
                 while await reader.read(65536):
                     pass
         except (TimeoutError, ConnectionError):
-            self.kill()
+            self.kill("hung")
         finally:
             writer.close()
 
-    def kill(self) -> None:
-        """SIGKILL all of it; the leader last: while it lives, what it forks is known as its own."""
+    def give_up(self, why: str, reason: str, text: str) -> None:
+        """Kill it in the middle of a preview, whose caller is told this."""
+        self._why = self._why or (reason, text)
+        self.kill(why)
+
+    def kill(self, why: str) -> None:
+        """SIGKILL all of it; the leader last: while it lives, what it forks is known as its own. `why`: of
+        `WHYS`; the first counts.
+        """
         if not self._killed:
-            logger().info("scheduler.preview_killed", pid=self.pid)
+            logger().info("scheduler.preview_killed", pid=self.pid, why=why)
+            self._ended(why)
         self._killed = True
         members = processes.session(self.pid)
         for each in sorted(members, key=lambda each: each.pid == self.pid):
@@ -163,12 +182,14 @@ class PreviewHost:
                 os.kill(each.pid, signal.SIGKILL)
 
     def _died(self) -> ApiError:
-        self.kill()
+        self.kill("died")
         code = self._process.returncode
         logger().warning("scheduler.preview_host_died", code=code)
-        return _failed("PREVIEW_HOST_DIED", "it was killed, or its memory is too small for this query")
+        if self._why is not None:
+            return _failed(*self._why)
+        return _failed("PREVIEW_HOST_DIED", f"it was killed, or its memory is too small for this query; {LESS}")
 
 
 def _failed(reason: str, why: str) -> ApiError:
-    text = f"the process that previews has ended: {why}; ask again for less, or for a simpler query"
+    text = f"the process that previews has ended: {why}"
     return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, {}, retry_after=RETRY)

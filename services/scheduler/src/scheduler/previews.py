@@ -7,7 +7,6 @@ and ended after a while without any, or when drivers or replays need its memory.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -30,7 +29,8 @@ from fleet.quotas import Room
 from scheduler import readerprocess
 from scheduler.command import secret_variables
 from scheduler.occupancy import Occupancy, for_preview, usual_mib
-from scheduler.previewhost import PreviewHost
+from scheduler.previewfolders import PreviewFolders, size
+from scheduler.previewhost import LESS, PreviewHost
 from scheduler.readerprocess import RETRY, busy
 
 MOST: Final = 100
@@ -41,6 +41,8 @@ NAME: Final = "preview"
 """Of a dagger that has none yet."""
 _LOCAL: Final = "local[2]"
 _LOOK_S: Final = 2.0
+DISK_BYTES: Final = 4 * 1024**3
+"""What one process may have on disk: state, shuffled rows, logs."""
 
 Command: TypeAlias = Callable[
     [spec_pb2.JobSpec, str, spec_pb2.JobSpec], tuple[Sequence[str], Mapping[str, str]]
@@ -70,7 +72,7 @@ class Previews:
     def __init__(
         self,
         python: str,
-        folder: Path,
+        folders: PreviewFolders,
         follower: Follower[Applied],
         fleet: Fleet,
         command: Command,
@@ -79,27 +81,39 @@ class Previews:
         on: bool = True,
         idle_s: float = 300.0,
         replays: Callable[[], int] = lambda: 0,
+        ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`folder` is its own; `room` is what this host has for drivers; `replays`: how many live there."""
-        self._python, self._folder = python, folder
+        """`room` is what this host has for drivers; `replays`: how many live there. `ended` hears why a process
+        has ended, of `previewhost.WHYS`.
+        """
+        self._python, self._folders, self._ended = python, folders, ended
         self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
         self._on, self._idle_s, self._replays = on, idle_s, replays
         self._lanes: dict[str, _Lane] = {}
         self._watch: asyncio.Task[None] | None = None
         self._number = 0
-        shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """End every process."""
         if self._watch is not None:
             self._watch.cancel()
         for lane in self._lanes.values():
-            self._end(lane)
+            self._end(lane, "closed")
 
     @property
     def running(self) -> int:
-        """How many processes there are."""
+        """How many processes there are on this host, those of its other schedulers among them."""
+        return self.processes + self._folders.others()
+
+    @property
+    def processes(self) -> int:
+        """How many of them are of this scheduler."""
         return sum(lane.host is not None and lane.host.alive for lane in self._lanes.values())
+
+    @property
+    def open(self) -> int:
+        """How many previews go on here, or wait."""
+        return sum(len(lane.queue) for lane in self._lanes.values())
 
     async def steps(
         self, request: host_pb2.PreviewHostDaggerRequest
@@ -141,7 +155,7 @@ class Previews:
             moved.set()
             lane.since = asyncio.get_running_loop().time()
             if lane.host is not None and (not lane.host.alive or lane.host.previews >= MOST):
-                self._end(lane)
+                self._end(lane, "replaced")
 
     def _serves(self, lane: _Lane, job: spec_pb2.JobSpec) -> bool:
         """Whether the process that there is can take a job."""
@@ -150,18 +164,21 @@ class Previews:
 
     async def _start(self, lane: _Lane, cluster: str, job: spec_pb2.JobSpec) -> None:
         """Raises: ApiError when there is no room, or it cannot be started."""
-        self._end(lane)
+        self._end(lane, "replaced")
         self._check_room()
         self._number += 1
-        folder = self._folder / f"{cluster}-{self._number}"
         master = self._master(job)
-        own = spec_pb2.JobSpec(dagger=NAME, generation=self._number, run_dir=str(folder))
+        own = spec_pb2.JobSpec(dagger=NAME, generation=self._number)
         own.spec.driver_memory_mib = self._room.driver_memory_mib
+        folder: Path | None = None
         try:
+            folder = self._folders.make(f"{cluster}-{self._number}")
+            own.run_dir = str(folder)
             command, environment = self._command(own, master, job)
-            (folder / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
-            lane.host = await PreviewHost.start(self._python, folder, command, environment)
+            lane.host = await PreviewHost.start(self._python, folder, command, environment, self._ended)
         except (OSError, Unresolved) as error:
+            if folder is not None:
+                self._folders.remove(folder)
             text = f"the process that previews cannot be started: {error}"
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "PREVIEW_NOT_STARTED", text, {}) from error
         lane.master, lane.variables = master, frozenset(secret_variables(job))
@@ -183,19 +200,33 @@ class Previews:
         return full.detail if full is not None else ""
 
     async def _give_way(self) -> None:
-        """End what nobody has used for a while, and what others need the memory of; while there is any."""
+        """While there is any: end what nobody has used for a while, what fills the disk, and what others need
+        the memory of; that which nobody uses comes first.
+        """
         clock = asyncio.get_running_loop().time
-        while self.running:
+        while self.processes:
             await asyncio.sleep(_LOOK_S)
-            for lane in self._lanes.values():
-                idle = lane.host is not None and not lane.queue
-                if idle and (clock() - lane.since > self._idle_s or self._full(self.running - 1)):
-                    self._end(lane)
+            for lane in sorted(self._lanes.values(), key=lambda each: bool(each.queue)):
+                host = lane.host
+                if host is None:
+                    continue
+                filled = await asyncio.to_thread(size, host.folder) > DISK_BYTES
+                if lane.host is not host or not host.alive:
+                    pass
+                elif full := self._full(self.running - 1):
+                    host.give_up("room", "PREVIEW_GAVE_WAY", f"others need its memory: {full}")
+                elif filled:
+                    text = f"it has filled {DISK_BYTES // 1024**2:,} MiB of the disk; {LESS}"
+                    host.give_up("disk", "PREVIEW_FILLED_DISK", text)
+                elif not lane.queue and clock() - lane.since > self._idle_s:
+                    host.kill("idle")
+                if lane.host is host and not host.alive and not lane.queue:
+                    self._end(lane, "died")
 
-    def _end(self, lane: _Lane) -> None:
+    def _end(self, lane: _Lane, why: str) -> None:
         if lane.host is not None:
-            lane.host.kill()
-            shutil.rmtree(lane.host.folder, ignore_errors=True)
+            lane.host.kill(why)
+            self._folders.remove(lane.host.folder)
             lane.host = None
 
     def _master(self, job: spec_pb2.JobSpec) -> str:

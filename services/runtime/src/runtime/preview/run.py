@@ -89,6 +89,7 @@ class Preview:
         session = self._computed.session
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REMEMBERED)
         spark.checkpoint_locally(session)
+        spark.shuffle_on_all_slots(session)
         if state.on_disk(spec.spec, plan):
             spark.keep_state_on_disk(session)
         references = self._references(plan)

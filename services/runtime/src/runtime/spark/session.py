@@ -123,6 +123,12 @@ def checkpoint_locally(session: SparkSession) -> None:
     session.conf.set(*_LOCAL_CHECKPOINTS)
 
 
+def shuffle_on_all_slots(session: SparkSession) -> None:
+    """To be called before a query is started that has many records in few batches: then each slot has work."""
+    if parallel := slots(session):
+        session.conf.set("spark.sql.shuffle.partitions", parallel)
+
+
 def keep_state_on_disk(session: SparkSession) -> None:
     """To be called before a query is started, and for every later launch on its checkpoint."""
     for name, value in _DISK_STATE.items():

@@ -1,0 +1,85 @@
+"""Where the processes work that preview: a folder for each, below one for each scheduler of the host.
+
+Schedulers of one host share its memory, so each counts the processes of the others by their folders.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from chassis import processes
+from daggerspec import rundir
+
+
+class PreviewFolders:
+    """Those of one scheduler. `whose` it is: PID:START_TICKS."""
+
+    def __init__(self, root: Path, whose: str) -> None:
+        """`root` is of all schedulers; what is left of one that is gone is removed, and its processes ended."""
+        self._root, self._own = root, root / whose.replace(":", "-")
+        for each in self._all():
+            if each == self._own or not _has_owner(each):
+                _end_all(each)
+                shutil.rmtree(each, ignore_errors=True)
+
+    def make(self, name: str) -> Path:
+        """A folder with a temporary one. Raises: OSError."""
+        folder = self._own / name
+        (folder / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        return folder
+
+    def remove(self, folder: Path) -> None:
+        """Once its process has ended."""
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another process has one
+            self._own.rmdir()
+
+    def others(self) -> int:
+        """How many processes other living schedulers of this host have."""
+        count = 0
+        for each in self._all():
+            if each != self._own and _has_owner(each):
+                with suppress(OSError):
+                    count += len(os.listdir(each))  # noqa: PTH208 - names are enough
+        return count
+
+    def _all(self) -> list[Path]:
+        try:
+            return sorted(each for each in self._root.iterdir() if each.is_dir())
+        except FileNotFoundError:
+            return []
+
+
+def size(folder: Path) -> int:
+    """Bytes on disk below a folder; of what changes meanwhile, what was seen."""
+    return sum(_sizes(folder))
+
+
+def _sizes(folder: str | Path) -> Iterator[int]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _sizes(entry.path)
+                else:
+                    yield entry.stat(follow_symlinks=False).st_blocks * 512
+
+
+def _has_owner(folder: Path) -> bool:
+    """Whether the scheduler lives whose folder it is."""
+    pid, _, ticks = folder.name.partition("-")
+    known = pid.isdigit() and ticks.isdigit()
+    return known and processes.start_ticks(int(pid)) == int(ticks)
+
+
+def _end_all(folder: Path) -> None:
+    """SIGKILL who works below: nobody is left who would, and what is stopped does not end by itself."""
+    for process in processes.everybody():
+        if Path(processes.working_directory(process.pid)).is_relative_to(folder):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
