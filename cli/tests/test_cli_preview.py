@@ -11,6 +11,8 @@ import pytest
 from cli.tests import test_cli_sample as sampling
 from daggers.v1 import gateway_pb2, host_pb2, telemetry_pb2
 
+from cli import previewing
+
 Step = gateway_pb2.PreviewDaggerResponse
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SQL = """SELECT city AS tag_city, COUNT(1) AS orders,
@@ -123,3 +125,25 @@ def test_what_is_wrong_with_a_query_is_told_with_its_place(shell: Any) -> None:
 
     assert code == 1
     assert "nothing" in err
+
+
+@pytest.mark.parametrize(
+    ("empty", "document", "said"),
+    [
+        (gateway_pb2.PreviewDone.EMPTY_NO_RECORDS, "no_records", "--last-records 1000 reads the newest"),
+        (gateway_pb2.PreviewDone.EMPTY_QUARANTINED, "quarantined", "all would be set aside"),
+        (gateway_pb2.PreviewDone.EMPTY_LATE, "late", "all were late"),
+        (gateway_pb2.PreviewDone.EMPTY_FILTERED, "filtered", "look at its WHERE"),
+        (gateway_pb2.PreviewDone.EMPTY_WINDOWS_OPEN, "windows_open", "a longer range"),
+        (gateway_pb2.PreviewDone.EMPTY_UNSPECIFIED, None, "0 rows from 0 records"),
+    ],
+)
+def test_no_rows_say_where_the_records_are(
+    empty: gateway_pb2.PreviewDone.Empty.ValueType, document: str | None, said: str
+) -> None:
+    done = gateway_pb2.PreviewDone(empty=empty)
+    shown = previewing.Shown()
+    shown.take(Step(done=done))
+
+    assert previewing.done(done)["empty"] == document
+    assert said in "\n".join(shown.summary())

@@ -26,6 +26,20 @@ PHASES = {
     Progress.PHASE_STARTING: "starting",
     Progress.PHASE_READING: "reading",
 }
+EMPTY = {
+    Done.EMPTY_NO_RECORDS: "no_records",
+    Done.EMPTY_QUARANTINED: "quarantined",
+    Done.EMPTY_LATE: "late",
+    Done.EMPTY_FILTERED: "filtered",
+    Done.EMPTY_WINDOWS_OPEN: "windows_open",
+}
+_WHERE = {
+    Done.EMPTY_NO_RECORDS: "no record came in this range: --last-records 1000 reads the newest there are",
+    Done.EMPTY_QUARANTINED: "no record became a row: all would be set aside",
+    Done.EMPTY_LATE: "no record became a row: all were late for their windows",
+    Done.EMPTY_FILTERED: "records were read, and the query keeps none: look at its WHERE, HAVING and joins",
+    Done.EMPTY_WINDOWS_OPEN: "no window is whole: a longer range, as --last 1h, would fill some",
+}
 OWN_TEAM = "preview"
 """Of who is in no team: whoever is not asked for one."""
 
@@ -83,6 +97,7 @@ def done(said: Done) -> Mapping[str, Any]:
     cost = said.cost
     return {
         "reason": REASONS.get(said.reason, "unknown"),
+        "empty": EMPTY.get(said.empty),
         "records": said.records,
         "records_left_out": said.records_left_out,
         "late": said.late,
@@ -175,6 +190,8 @@ class Shown:
         )
         if said.reason == Done.REASON_TIME_LIMIT:
             yield "it took as long as it may: these are the rows up to there"
+        if said.empty in _WHERE:
+            yield _WHERE[said.empty]
         if said.rows_left_out:
             yield f"{said.rows_left_out:,} rows are left out: --limit gives more"
         if said.records_left_out:

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2, host_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import access_pb2, gateway_pb2, host_pb2, spec_pb2, telemetry_pb2
 from tests.samplehosts import Host, serving
 
 from api_gateway.hosts import HostAccess
@@ -115,3 +115,27 @@ async def test_a_principal_has_one_preview_and_ends_it_by_hanging_up(harness: An
     assert (second.code, second.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_PREVIEWS")
     assert second.metadata["limit"] == "previews_of_a_principal"
     assert third[-1].HasField("done")
+
+
+async def test_a_teams_previews_are_counted_shown_and_refused_beyond_its_quota(
+    harness: Any, samples: Any
+) -> None:
+    host = Previews()
+    async with serving(("a", host)) as log, harness.running(log, host_access=HostAccess(here="a")) as client:
+        await samples.fill(client)
+        request = asked(samples)
+        team = access_pb2.Team(name=request.spec.team)
+        team.quotas.preview_seconds_per_hour.hard = 0
+        await client.access.RegisterTeam(pb.RegisterTeamRequest(team=team), timeout=30)
+        none = await refused(client, request)
+        team.quotas.preview_seconds_per_hour.hard = 1000
+        await client.access.RegisterTeam(pb.RegisterTeamRequest(team=team, expected_version=1), timeout=30)
+        steps = [step async for step in client.daggers.PreviewDagger(request, timeout=20)]
+        usage = await client.access.GetTeamUsage(pb.GetTeamUsageRequest(team=team.name), timeout=30)
+
+    assert (none.code, none.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TEAM_QUOTA")
+    assert none.metadata["quota"] == "preview_seconds_per_hour"
+    assert steps[-1].HasField("done")
+    used = {each.name: each for each in usage.uses}["preview_seconds_per_hour"]
+    assert used.quota.hard == 1000
+    assert 0 < used.used < 1000

@@ -18,7 +18,7 @@ from tests.integration.bookings import booking, recount, spread
 
 from daggerspec.row import from_proto
 from daggerspec.topics import HEARTBEATS, QUARANTINE
-from runtime.preview.run import Preview
+from runtime.preview.run import Preview, empty
 
 pytestmark = pytest.mark.integration
 Done = gateway_pb2.PreviewDone
@@ -107,6 +107,7 @@ def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
     done = told.done
     assert (done.reason, done.records, done.late) == (Done.REASON_END_OF_RANGE, len(events), 0)
     assert (done.rows, done.rows_left_out, done.series) == (9, 0, 3)
+    assert done.empty == Done.EMPTY_UNSPECIFIED
     assert dict(done.quarantined) == {"MALFORMED": 1}
     assert [(each.topic, each.offset, each.value) for each in done.examples] == [
         (dagger.topic, len(events), b"\xff broken")
@@ -132,6 +133,7 @@ def test_windows_that_the_range_begins_in_are_partial(
     first, last = min(end for end, _ in expected), max(end for end, _ in expected)
     assert told.counts(partial=False) == Counter()
     assert told.counts(partial=True) == expected
+    assert told.done.empty == Done.EMPTY_WINDOWS_OPEN
     assert (first, last) == ("2026-01-01T12:02:00Z", "2026-01-01T12:03:00Z")
 
 
@@ -199,4 +201,24 @@ def test_an_empty_range_ends_at_once(tmp_path: Path, kafka: str, session: SparkS
     told = Previewed(session, dagger, everything())
 
     assert (told.done.records, told.done.rows, told.done.reason) == (0, 0, Done.REASON_END_OF_RANGE)
+    assert told.done.empty == Done.EMPTY_NO_RECORDS
     assert not told.done.HasField("first_row_ms")
+
+
+def test_no_rows_say_where_the_records_are(tmp_path: Path, kafka: str, session: SparkSession) -> None:
+    broken, filtered = Dagger(tmp_path / "broken", kafka), Dagger(tmp_path / "filtered", kafka)
+    broken.write(*[b"\xff broken"] * 3)
+    filtered.sql = filtered.sql.replace("WHERE", "WHERE city_id = 4711 AND")
+    filtered.write(*(booking(second) for second in range(100)))
+
+    aside, none = Previewed(session, broken, everything()), Previewed(session, filtered, everything())
+
+    assert (aside.done.empty, dict(aside.done.quarantined)) == (Done.EMPTY_QUARANTINED, {"MALFORMED": 3})
+    assert (none.done.empty, none.done.records, none.done.rows) == (Done.EMPTY_FILTERED, 100, 0)
+
+
+def test_late_records_alone_are_told_from_those_that_a_query_leaves_out() -> None:
+    late, cut = Done(records=5, late=5), Done(records=5, reason=Done.REASON_TIME_LIMIT)
+
+    assert empty(late, whole=0) == Done.EMPTY_LATE
+    assert empty(cut, whole=0) == Done.EMPTY_UNSPECIFIED

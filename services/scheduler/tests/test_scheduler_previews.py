@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -227,11 +227,8 @@ async def test_a_preview_that_fills_the_disk_is_ended(
 ) -> None:
     monkeypatch.setattr(previews, "DISK_BYTES", 1024**2)
     async with world(tmp_path) as there:
-        running = there.steps("fill")
         with pytest.raises(ApiError) as filled:
-            async with asyncio.timeout(DEADLINE_S):
-                async for _ in running:
-                    pass
+            await there.all("fill")
         left = list((tmp_path / "previews").glob("*/*"))
         again = await there.all("rows")
 
@@ -240,33 +237,37 @@ async def test_a_preview_that_fills_the_disk_is_ended(
     assert there.ends == ["disk", "closed"]
 
 
-async def test_schedulers_of_a_host_count_each_others_processes_and_leave_them_alone(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "600"]) as other:
-        ticks = processes.start_ticks(other.pid)
-        theirs = PreviewFolders(tmp_path / "previews", f"{other.pid}:{ticks}").make("local-1")
+@contextmanager
+def sleeping(folder: Path | None = None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process, in a folder, and its PID:START_TICKS; gone behind the block."""
+    with subprocess.Popen(["sleep", "600"], cwd=folder) as process:
         try:
-            async with world(tmp_path, Room(memory_mib=2 * usual_mib(Room()))) as there:
-                one = await there.all("rows")
-                both = there.previews.running, there.previews.processes
-                with pytest.raises(ApiError) as full:
-                    await there.all("rows", "other")
-                kept = theirs.is_dir()
+            yield process, f"{process.pid}:{processes.start_ticks(process.pid)}"
         finally:
-            other.kill()
+            process.kill()
+
+
+async def test_schedulers_of_a_host_count_each_others_processes_and_leave_them_alone(tmp_path: Path) -> None:
+    with sleeping() as (_, other):
+        theirs = PreviewFolders(tmp_path / "previews", other).make("local-1")
+        async with world(tmp_path, Room(memory_mib=2 * usual_mib(Room()))) as there:
+            one = await there.all("rows")
+            both = there.previews.running, there.previews.processes
+            with pytest.raises(ApiError) as full:
+                await there.all("rows", "other")
+            kept = theirs.is_dir()
 
     assert one[-1].HasField("done")
     assert (both, full.value.reason, kept) == ((2, 1), "NO_ROOM", True)
 
 
 async def test_what_a_scheduler_that_is_gone_has_left_is_ended_and_removed(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "600"]) as gone:
-        ticks = processes.start_ticks(gone.pid)
-        left = PreviewFolders(tmp_path / "previews", f"{gone.pid}:{ticks}").make("local-1")
-        gone.kill()
-    with subprocess.Popen(["sleep", "600"], cwd=left) as process:
+    with sleeping() as (_, gone):
+        left = PreviewFolders(tmp_path / "previews", gone).make("local-1")
+    with sleeping(left) as (process, _):
         os.kill(process.pid, signal.SIGSTOP)  # it does not end by itself
         async with world(tmp_path) as there:
             running = there.previews.running
+        ended = process.wait(DEADLINE_S)
 
-        assert process.wait(DEADLINE_S) == -signal.SIGKILL
-    assert (running, left.exists()) == (0, False)
+    assert (running, left.exists(), ended) == (0, False, -signal.SIGKILL)

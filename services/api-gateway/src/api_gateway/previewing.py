@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Final
 
@@ -17,6 +18,7 @@ from access.sensitive import Made
 from api_gateway.authentication import principal
 from api_gateway.hosts import Hosts
 from api_gateway.masking import Masking
+from api_gateway.previewseconds import QUOTA, PreviewSeconds
 from api_gateway.requests import Requests, refuse
 from chassis.errors import ApiError
 from chassis.interceptors import Context
@@ -25,7 +27,8 @@ from daggerspec.columns import to_proto
 from daggerspec.defaults import filled
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
 from daggerspec.violation import Violation
-from fleet import Fleet
+from fleet import Fleet, quotas
+from fleet.tenancy import administrators
 
 NAME: Final = "preview"
 """Of a dagger that has none yet."""
@@ -33,13 +36,31 @@ OF_A_PRINCIPAL: Final = 1
 OF_A_TEAM: Final = 2
 _RETRY: Final = timedelta(seconds=5)
 Step = gateway_pb2.PreviewDaggerResponse
+Progress = gateway_pb2.PreviewProgress
+
+
+@dataclass
+class _Begun:
+    """When a preview began to read; None before."""
+
+    begun: float | None = None
 
 
 class Previewing:
     """Previews for callers of this gateway."""
 
-    def __init__(self, hosts: Hosts, fleet: Fleet, requests: Requests, masking: Masking) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        fleet: Fleet,
+        requests: Requests,
+        masking: Masking,
+        seconds: PreviewSeconds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`seconds` counts what previews of each team take; `clock`: seconds that go on."""
         self._hosts, self._fleet, self._requests, self._masking = hosts, fleet, requests, masking
+        self._seconds, self._clock = seconds, clock
         self._running: Counter[tuple[str, str]] = Counter()
 
     async def steps(
@@ -59,10 +80,9 @@ class Previewing:
         )
         plan = judged.query.plan
         assert plan is not None  # else something was wrong
-        with self._one(principal().name, spec.team):
-            columns = gateway_pb2.PreviewColumns(
-                columns=map(to_proto, plan.columns), warnings=judged.warnings
-            )
+        warnings = [*judged.warnings, *self._quota(spec.team)]
+        with self._one(principal().name, spec.team), self._counted(spec.team) as counted:
+            columns = gateway_pb2.PreviewColumns(columns=map(to_proto, plan.columns), warnings=warnings)
             yield Step(columns=columns)
             asked = gateway_pb2.PreviewDaggerRequest(
                 name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
@@ -78,6 +98,8 @@ class Previewing:
             steps = self._hosts.anywhere(lambda host: host.PreviewHostDagger, of, context)
             async with aclosing(steps):
                 async for step in steps:
+                    if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):
+                        counted.begun = counted.begun or self._clock()
                     if step.HasField("rows"):
                         first_row_ms = first_row_ms or round((time.monotonic() - began) * 1000)
                         if mask is not None:
@@ -88,6 +110,27 @@ class Previewing:
                             step.done.first_row_ms = first_row_ms
                         step.done.total_ms = round((time.monotonic() - began) * 1000)
                     yield step
+
+    def _quota(self, team: str) -> Iterator[str]:
+        """What a team is warned of. Raises: ApiError when its previews ran as long as they may."""
+        quota, now = quotas.of(self._fleet.catalogue, team, QUOTA), self._clock()
+        if refused := self._seconds.refusal(team, quota, now):
+            text, metadata = refused
+            more = f"{text}, or ask {administrators(self._fleet.catalogue)} for more"
+            raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, quotas.TEAM_QUOTA, more, metadata)
+        if warning := self._seconds.warning(team, quota, now):
+            yield warning
+
+    @contextmanager
+    def _counted(self, team: str) -> Iterator[_Begun]:
+        """Count what is read in the block: waiting for a turn, or for a process, costs a team nothing."""
+        counted = _Begun()
+        try:
+            yield counted
+        finally:
+            if counted.begun is not None:
+                now = self._clock()
+                self._seconds.add(team, now - counted.begun, now)
 
     @contextmanager
     def _one(self, who: str, team: str) -> Iterator[None]:

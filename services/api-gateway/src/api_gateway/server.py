@@ -28,6 +28,7 @@ from api_gateway.limits import limited
 from api_gateway.masking import Masking
 from api_gateway.oidc import Verifier
 from api_gateway.previewing import Previewing
+from api_gateway.previewseconds import PreviewSeconds
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
 from api_gateway.quarantine.allowing import Allowing
@@ -285,14 +286,15 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
-    previewing = Previewing(hosts, fold.fleet, requests, masking)
+    seconds = PreviewSeconds()
+    previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
     daggers = DaggerService(
         log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking, previewing
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
-    access = AccessService(fold.fleet, writer, reader, heard)
+    access = AccessService(fold.fleet, writer, reader, heard, seconds)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
     tests = SinkTests(hosts, fold.fleet, requests)
     sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)

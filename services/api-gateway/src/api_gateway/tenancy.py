@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ from api_gateway import registered, removing, validation
 from api_gateway.authentication import principal as caller
 from api_gateway.heard import Heard
 from api_gateway.missing import no_entry
+from api_gateway.previewseconds import QUOTA, PreviewSeconds
 from api_gateway.reader import Reader
 from api_gateway.requests import meta_of, refuse
 from api_gateway.writer import Writer, refused
@@ -43,11 +45,12 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         writer: Writer,
         reader: Reader,
         heard: Heard,
+        seconds: PreviewSeconds,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`clock`: this instant, UTC."""
+        """`seconds`: what previews of each team took here; `clock`: this instant, UTC."""
         self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
-        self._heard = heard
+        self._heard, self._seconds = heard, seconds
 
     # ---- Teams and roles -----------------------------------------------------------------------------------
 
@@ -89,7 +92,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         refuse([*fields.name("team", team), *validation.sequence("min_sequence", request.min_sequence)])
         fleet = await self._reader.state(context, request.min_sequence)
         registered.entry(fleet, "team", team)
-        uses = self._heard.uses(team)
+        uses = {**self._heard.uses(team), QUOTA: self._seconds.used(team, time.monotonic())}
         return pb.GetTeamUsageResponse(
             uses=[
                 pb.QuotaUse(name=name, used=used, quota=quotas.of(fleet.catalogue, team, name))

@@ -20,7 +20,7 @@ class PreviewFolders:
     """Those of one scheduler. `whose` it is: PID:START_TICKS."""
 
     def __init__(self, root: Path, whose: str) -> None:
-        """`root` is of all schedulers; what is left of one that is gone is removed, and its processes ended."""
+        """`root` is of all schedulers; what one has left that is gone is removed, and its processes ended."""
         self._root, self._own = root, root / whose.replace(":", "-")
         for each in self._all():
             if each == self._own or not _has_owner(each):

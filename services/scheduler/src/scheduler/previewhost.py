@@ -119,7 +119,9 @@ class PreviewHost:
                     message = await reader.readexactly(int.from_bytes(head[1:], "big"))
             except TimeoutError as error:
                 self.kill("hung")
-                raise _failed("PREVIEW_TIMED_OUT", f"it said nothing for {_PATIENCE_S:g} s; {LESS}") from error
+                raise _failed(
+                    "PREVIEW_TIMED_OUT", f"it said nothing for {_PATIENCE_S:g} s; {LESS}"
+                ) from error
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 raise self._died() from error
             if head[:1] == ERROR:
@@ -187,7 +189,9 @@ class PreviewHost:
         logger().warning("scheduler.preview_host_died", code=code)
         if self._why is not None:
             return _failed(*self._why)
-        return _failed("PREVIEW_HOST_DIED", f"it was killed, or its memory is too small for this query; {LESS}")
+        return _failed(
+            "PREVIEW_HOST_DIED", f"it was killed, or its memory is too small for this query; {LESS}"
+        )
 
 
 def _failed(reason: str, why: str) -> ApiError:

@@ -83,8 +83,8 @@ class Previews:
         replays: Callable[[], int] = lambda: 0,
         ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`room` is what this host has for drivers; `replays`: how many live there. `ended` hears why a process
-        has ended, of `previewhost.WHYS`.
+        """`room` is what this host has for drivers; `replays`: how many live there. `ended` hears why a
+        process has ended, of `previewhost.WHYS`.
         """
         self._python, self._folders, self._ended = python, folders, ended
         self._follower, self._fleet, self._command, self._room = follower, fleet, command, room

@@ -209,6 +209,7 @@ class Preview:
         if counted.first_row is not None:
             done.first_row_ms = round((counted.first_row - self._began) * 1000)
         self._cost(done, batches)
+        done.empty = empty(done, whole=counted.whole)
         return done
 
     def _cost(self, done: Done, batches: Sequence[Committed]) -> None:
@@ -248,6 +249,17 @@ def range_of(asked: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetim
             last = min(max(LEAST, twice), limits.PREVIEW_LAST)
     read = Range(limits.PREVIEW_RECORDS, since=start_offsets.millis(now - last))
     return read, last.total_seconds()
+
+
+def empty(done: Done, *, whole: int) -> Done.Empty.ValueType:
+    """Where the records are, when none of the rows is of a `whole` window."""
+    if whole or done.rows_left_out or done.reason == Done.REASON_TIME_LIMIT:
+        return Done.EMPTY_UNSPECIFIED
+    if done.rows:
+        return Done.EMPTY_WINDOWS_OPEN
+    if not done.records:
+        return Done.EMPTY_QUARANTINED if done.quarantined else Done.EMPTY_NO_RECORDS
+    return Done.EMPTY_LATE if done.late >= done.records else Done.EMPTY_FILTERED
 
 
 def _cpu_s() -> float:

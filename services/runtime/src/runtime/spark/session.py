@@ -124,7 +124,7 @@ def checkpoint_locally(session: SparkSession) -> None:
 
 
 def shuffle_on_all_slots(session: SparkSession) -> None:
-    """To be called before a query is started that has many records in few batches: then each slot has work."""
+    """To be called before a query is started that has many records in few batches: each slot has work."""
     if parallel := slots(session):
         session.conf.set("spark.sql.shuffle.partitions", parallel)
 
