@@ -92,9 +92,10 @@ def gateway(serve: Callable[..., int], host: str) -> str:
     return f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: log)}"
 
 
-def test_the_newest_records_are_shown_decoded_and_nothing_moves_the_cursor(shell: Any) -> None:
+@pytest.mark.parametrize("option", ["--last-records", "--last"])
+def test_the_newest_records_are_shown_decoded_and_nothing_moves_the_cursor(shell: Any, option: str) -> None:
     shell.fill()
-    code, out, err = shell("stream", "sample", "orders", "--last-records", "2")
+    code, out, err = shell("stream", "sample", "orders", option, "2")
     lines = out.splitlines()
 
     assert (code, lines[0].split()) == (0, ["RECORD", "WRITTEN", "KEY", "VALUE"])

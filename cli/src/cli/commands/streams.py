@@ -139,7 +139,14 @@ def sample_stream(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
     last_records: Annotated[
-        int, typer.Option(min=1, max=MAX_SAMPLED_RECORDS, help="At most this many, over all its topics.")
+        int,
+        typer.Option(
+            "--last-records",
+            "--last",
+            min=1,
+            max=MAX_SAMPLED_RECORDS,
+            help="At most this many, over all its topics.",
+        ),
     ] = SAMPLED_RECORDS,
 ) -> None:
     """The newest records of a stream, newest first, decoded as its message; what is not printable is escaped.

@@ -91,8 +91,9 @@ def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> 
     def step(each: Step) -> None:
         tell(STEP, each.SerializeToString())
 
+    preview = Preview(asked, session, step, hung_up.is_set)
     try:
-        Preview(asked, session, step, hung_up.is_set).run()
+        preview.run()
     except Exception as failure:  # noqa: BLE001 - it is for whoever asked
         error = jvm.explain(failure)
         logger().info("preview.failed", reason=error.reason, detail=error.detail)
@@ -101,6 +102,9 @@ def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> 
         shutil.rmtree(run_dir, ignore_errors=True)
         with suppress(OSError):
             out.close()
+    if not preview.ends():  # the next one would share the processor with it
+        logger().warning("preview.stuck")
+        os._exit(1)
 
 
 def _listening() -> socket.socket:

@@ -42,6 +42,7 @@ Done = gateway_pb2.PreviewDone
 LEAST: Final = timedelta(minutes=5)
 _LOOK_S: Final = 0.05
 _PROGRESS_S: Final = 0.5
+_END_S: Final = 5.0
 _ROWS_BYTES: Final = 16 * 1024**2
 _REMEMBERED: Final = 10_000
 
@@ -78,6 +79,7 @@ class Preview:
         self._span_s = 0.0
         self._live_s = asked.range.live.ToTimedelta().total_seconds()
         self._failure: BaseException | None = None
+        self._query: StreamingQuery | None = None
 
     def run(self) -> None:
         """Preview to the end, or until nobody waits or its time is over. Raises: what a launch dies of."""
@@ -95,7 +97,7 @@ class Preview:
         references = self._references(plan)
         try:
             assembled = job.assemble(self._computed, plan, chosen, wanted)
-            query = self._start(assembled, str(chosen.path), references)
+            query = self._query = self._start(assembled, str(chosen.path), references)
         except AnalysisException as refused:
             what = str(refused).splitlines()[0]
             raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
@@ -106,6 +108,15 @@ class Preview:
         if failure is not None and in_time:
             raise failure
         self._told(Step(done=self._done(query, assembled, in_time=in_time)))
+
+    def ends(self) -> bool:
+        """Whether its query does end, in a few seconds; else Spark goes on with it."""
+        until = time.monotonic() + _END_S
+        while self._query is not None and not queries.has_ended(self._query):
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK_S)
+        return True
 
     def _references(self, plan: daggersql.Plan) -> References:
         run_dir = self._computed.run_dir
