@@ -20,6 +20,8 @@ from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.reader.consumers import ConsumerCache
+from runtime.source.reader.python_consumer import PythonConsumer
+from runtime.source.records import Properties
 from runtime.source.tasks import OffsetRange, grouped
 
 pytestmark = pytest.mark.integration
@@ -69,6 +71,16 @@ def send_in_transactions(kafka: str, partition: Partition, numbers: range) -> No
             producer.abort_transaction()
         else:
             producer.commit_transaction()
+
+
+class Watched(PythonConsumer):
+    """A consumer that says whether it is closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        super().close()
+        self.closed = True
 
 
 def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int, end: int) -> list[int]:
@@ -124,6 +136,33 @@ def test_ranges_one_after_the_other_give_every_record_once(kafka: str, partition
     ]
 
     assert numbers == list(range(100))
+
+
+def test_a_worker_keeps_the_consumers_of_one_preview_only(kafka: str, partition: Partition) -> None:
+    send(kafka, partition, range(20))
+    opened = list[Watched]()
+
+    def open_(properties: Properties, which: Partition) -> Watched:
+        opened.append(Watched(properties, which))
+        return opened[-1]
+
+    what, plan = (
+        OffsetRange(partition, "id", 0, 20),
+        replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka}),
+    )
+    with closing(ConsumerCache(open_)) as consumers:
+        for generation in (1, 2):
+            for key in ("a", "b"):
+                preview = replace(plan, generation=generation, key=key, range_end={partition: 20})
+                assert sum(len(chunk) for chunk in consumers.read(preview, what, 1)) == 20
+        previews = [each.closed for each in opened]
+        dagger = replace(plan, generation=3)
+        assert sum(len(chunk) for chunk in consumers.read(dagger, what, 1)) == 20
+        beside = [each.closed for each in opened]
+
+    assert previews == [True, True, False, False]
+    assert beside == [True, True, False, False, False]
+    assert all(each.closed for each in opened)
 
 
 def test_a_range_is_read_again_from_its_start(kafka: str, partition: Partition) -> None:

@@ -72,9 +72,14 @@ class ReaderPlan:
     slots: int = 0
 
     @property
+    def launch(self) -> str:
+        """The name of its launch."""
+        return f"{self.dagger}.{self.generation}"
+
+    @property
     def name(self) -> str:
         """The name of this reader, unlike that of any other launch: two may be read in one process."""
-        return f"{self.dagger}.{self.generation}.{self.key}"
+        return f"{self.launch}.{self.key}"
 
 
 def milliseconds(duration: Any) -> int:

@@ -139,6 +139,8 @@ class ConsumerCache:
         Kafka does not answer this waits, and says so in the log; it raises `JobError` (EXTERNAL) when Kafka
         refuses.
         """
+        if plan.range_end is not None:
+            self._leave(plan.launch)
         key = (plan.name, wanted.id, wanted.partition)
         consumer = self._consumers.pop(key, None)
         if consumer is None:
@@ -161,6 +163,14 @@ class ConsumerCache:
         """Ends all connections."""
         while self._consumers:
             self._consumers.popitem()[1].close()
+
+    def _leave(self, launch: str) -> None:
+        """Close what is not of this launch, a preview: one goes on at a time, and none comes again.
+
+        A client has threads, whose stacks count as a worker's memory: those of 16 previews were all it has.
+        """
+        for key in [key for key in self._consumers if not key[0].startswith(f"{launch}.")]:
+            self._consumers.pop(key).close()
 
     def _make_room(self, wanted_kib: int) -> None:
         while self._consumers and wanted_kib + self._held_kib() > _BUDGET_KIB:
