@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from daggerspec.columns import Column, Role
 from runtime.encode.rows import Layout
+from runtime.launch.refused import stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import Chunks
 from runtime.replay.history import History, Kept
@@ -162,11 +164,11 @@ def kept(number: int, sink: str = "db") -> Kept:
     return Kept(str(number), (0, number), 20, "sink", "CONSTRAINT", sink, 0)
 
 
-def row(**values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values])
+def row(**values: Any) -> bytes:
+    return stream(pa.RecordBatch.from_pylist([values]))
 
 
-def chunks(rows: list[tuple[Kept, pa.RecordBatch, Any]], **limits: int) -> list[tuple[str, int, list[str]]]:
+def chunks(rows: list[tuple[Kept, bytes, Any]], **limits: int) -> list[tuple[str, int, list[str]]]:
     made = Chunks(**limits)
     told = [chunk for each, held, version in rows for chunk in made.add(each, held, version, 10)]
     return [(each.sink, each.number, [one.id for one in each.kept]) for each in [*told, *made.rest()]]
@@ -191,6 +193,23 @@ def test_rows_of_one_sink_schema_and_version_are_written_together() -> None:
     ]
 
 
+def test_rows_that_are_written_together_are_the_rows_that_were_refused() -> None:
+    values: list[dict[str, Any]] = [
+        {"a": n, "b": None if n == 1 else "x" * n, "c": [n, None], "d": Decimal(n) / 4} for n in range(5)
+    ]
+    schema = pa.schema(
+        [("a", pa.int32()), ("b", pa.string()), ("c", pa.list_(pa.int64())), ("d", pa.decimal128(9, 2))]
+    )
+    made = Chunks()
+    for number, each in enumerate(values):
+        one = stream(pa.RecordBatch.from_pylist([each], schema=schema))
+        assert list(made.add(kept(number), one, None, 10)) == []
+    [chunk] = made.rest()
+
+    assert chunk.rows.schema == schema
+    assert chunk.rows.to_pylist() == values
+
+
 def test_no_more_is_held_than_so_many_bytes() -> None:
     rows = [(kept(number, str(number % 2)), row(a=number), None) for number in range(4)]
 
@@ -211,6 +230,6 @@ def test_a_row_fits_the_query_of_today_or_it_is_said_how_not(
     values: dict[str, Any], said_of_it: str | None
 ) -> None:
     layout = Layout((Column("n", Role.FIELD, "n", "bigint"),), ("__key_0",))
-    wrong = verdicts.misfit(layout, row(**values).schema)
+    wrong = verdicts.misfit(layout, pa.RecordBatch.from_pylist([values]).schema)
 
     assert (wrong and wrong.detail) == (said_of_it and f"The row was made by another query: {said_of_it}.")

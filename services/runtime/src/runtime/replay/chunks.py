@@ -18,6 +18,8 @@ from runtime.replay.history import Kept
 MOST_ROWS: Final = 5_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Of all rows that are held at once, as they are kept in the quarantine."""
+_CONTINUES: Final = b"\xff\xff\xff\xff"
+_END: Final = _CONTINUES + bytes(4)
 Version = tuple[int, int]
 """Generation and batch of a row that is updated."""
 
@@ -39,7 +41,8 @@ class Chunk:
 @dataclass(slots=True)
 class _Held:
     kept: list[Kept] = field(default_factory=list)
-    rows: list[pa.RecordBatch] = field(default_factory=list)
+    rows: list[bytes] = field(default_factory=list)
+    """Their messages of Arrow IPC, without the schema, which all of them have."""
 
 
 class Chunks:
@@ -51,12 +54,16 @@ class Chunks:
         self._size = 0
         self._numbers: dict[str, int] = {}
 
-    def add(self, kept: Kept, row: pa.RecordBatch, version: Version | None, size: int) -> Iterator[Chunk]:
-        """Hold one more row, of so many bytes; what is to be written now."""
-        key = kept.sink, version, row.schema.serialize().to_pybytes()
+    def add(self, kept: Kept, row: bytes, version: Version | None, size: int) -> Iterator[Chunk]:
+        """Hold one more row, an Arrow IPC stream that counts for so many bytes; what is to be written now.
+
+        Raises: ValueError for what is no such stream.
+        """
+        schema, messages = _parts(row)
+        key = kept.sink, version, schema
         held = self._held.setdefault(key, _Held())
         held.kept.append(kept)
-        held.rows.append(row)
+        held.rows.append(messages)
         self._size += size
         if self._size >= self._most_bytes:
             yield from self.rest()
@@ -70,9 +77,19 @@ class Chunks:
         self._size = 0
 
     def _made(self, key: tuple[str, Version | None, bytes]) -> Chunk:
-        sink, version, _ = key
+        sink, version, schema = key
         held = self._held.pop(key)
         number = self._numbers.get(sink, 0)
         self._numbers[sink] = number + 1
-        [rows] = pa.Table.from_batches(held.rows).combine_chunks().to_batches()
+        # Read as one stream: a schema object for each row takes more memory than the rows.
+        with pa.ipc.open_stream(b"".join((schema, *held.rows))) as reader:
+            [rows] = reader.read_all().combine_chunks().to_batches()
         return Chunk(sink, number, version, tuple(held.kept), rows)
+
+
+def _parts(stream: bytes) -> tuple[bytes, bytes]:
+    """Its schema's message, and those behind it without the mark of the end."""
+    if stream[:4] != _CONTINUES:
+        raise ValueError("it is no stream of Arrow IPC")
+    end = 8 + int.from_bytes(stream[4:8], "little")  # a schema has no body
+    return stream[:end], stream[end:].removesuffix(_END)

@@ -6,7 +6,7 @@ Outcomes follow what was done. Who crashes in between does it again, in the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 import daggersql
 from chassis.logging import logger
 from runtime.launch import planned
+from runtime.launch.refused import stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
 from runtime.replay.edited import BadEditError, edited
@@ -80,8 +81,8 @@ def replay(
             sequence=attempt.sequence,
             created=attempt.created,
         )
-        said = _Said(history, outcomes, confirm)
         meant = history.meant
+        said = _Said(history, meant, outcomes, confirm)
         logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
         tried: dict[Place, Kept] = {}
         for kept in meant:
@@ -117,12 +118,17 @@ def replay(
 class _Said:
     """Says what became of records, each once."""
 
-    def __init__(self, history: History, outcomes: Outcomes, confirm: Callable[[], None]) -> None:
-        self._meant = {each.id for each in history.meant}
+    def __init__(
+        self,
+        history: History,
+        meant: Sequence[Kept],
+        outcomes: Outcomes,
+        confirm: Callable[[], None],
+    ) -> None:
         self._kept, self._before = history.kept, history.outcomes
         self._outcomes, self._confirm = outcomes, confirm
         self._waiting: dict[str, Resolved] = {}
-        self.counts = Counter(name_of(each) for id_, each in self._before.items() if id_ in self._meant)
+        self.counts = Counter(name_of(self._before[each.id]) for each in meant if each.id in self._before)
 
     def has(self, chunk: Chunk) -> bool:
         """Whether an attempt before has said what became of all of a chunk."""
@@ -178,7 +184,8 @@ def _told(message: Message) -> tuple[str, bytes, str, int]:
     return headers.get("ce_type", b"").decode(), value, headers.get("ce_id", b"").decode(), kafka_ms
 
 
-def _row(record: telemetry_pb2.Quarantined, edit: telemetry_pb2.QuarantineEdited | None) -> pa.RecordBatch:
-    """The row to write. Raises: BadEditError."""
-    row = pa.ipc.open_stream(record.row).read_next_batch()
-    return edited(row, edit.columns) if edit is not None else row
+def _row(record: telemetry_pb2.Quarantined, edit: telemetry_pb2.QuarantineEdited | None) -> bytes:
+    """The row to write, as an Arrow IPC stream. Raises: BadEditError."""
+    if edit is None:
+        return record.row
+    return stream(edited(pa.ipc.open_stream(record.row).read_next_batch(), edit.columns))
