@@ -505,3 +505,67 @@ def test_without_leave_to_make_tables_the_marks_are_asked_for_with_the_statement
     sinks.check(place.target())
 
     assert (error.reason, error.retryable) == ("SINK_SCHEMA", False)
+
+
+WINDOWED = ("__window_start", "__window_end", "__key_0")
+FORWARDED = ("__key_0", "__key_1", "__key_2")
+
+
+def part_of(
+    appending: Appending, hidden: tuple[str, ...], checkpoint: str, batch: int, ids: Sequence[int]
+) -> bytes:
+    """Write a part of a query's batch, and its receipt. Row N is the record at offset N, or of the window
+    that ends N minutes after noon.
+    """
+    target = appending.place.target()
+    layout = replace(target.layout, hidden=hidden)
+    instant = pa.timestamp("us", "UTC")
+    kinds = [instant, instant, pa.string()] if hidden == WINDOWED else [pa.string(), pa.int32(), pa.int64()]
+    schema = pa.schema([*target.schema, *zip(hidden, kinds, strict=True)])
+    part = Part(BatchRef(checkpoint, batch, 7), 3)
+    target = replace(target, layout=layout, schema=schema, part=part)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+    def row(number: int) -> dict[str, object]:
+        end = noon + timedelta(minutes=number)
+        key = (end - timedelta(minutes=1), end, "k") if hidden == WINDOWED else ("t", 0, number)
+        return {"id": number, "text": "x", "n": 1, **dict(zip(hidden, key, strict=True))}
+
+    writer = sinks.open_writer(target)
+    writer.write(pa.RecordBatch.from_pylist([row(each) for each in ids], schema=schema), batch)
+    outcome = writer.finish()
+    assert not outcome.refused
+    return outcome.receipt
+
+
+def whole_batch(
+    appending: Appending, hidden: tuple[str, ...], checkpoint: str, batch: int, ids: Sequence[int]
+) -> None:
+    """Write a batch, and have the driver commit it."""
+    receipt = part_of(appending, hidden, checkpoint, batch, ids)
+    sinks.commit(appending.place.target(), BatchRef(checkpoint, batch, 7), [receipt])
+
+
+@pytest.mark.parametrize("hidden", [WINDOWED, FORWARDED])
+def test_an_edit_repeats_no_row_of_a_batch_that_was_written(
+    appending: Appending, hidden: tuple[str, ...]
+) -> None:
+    whole_batch(appending, hidden, "before/1", 0, [1, 2])
+    whole_batch(appending, hidden, "before/1", 1, [3, 4])
+    again = [3, 4, 5] if hidden == FORWARDED else [2, 3, 4, 5]
+    for _ in range(2):
+        whole_batch(appending, hidden, "after/2", 0, again)
+    whole_batch(appending, hidden, "after/2", 1, [6])
+
+    assert appending.place.ids() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_batch_that_was_not_written_whole_has_windows_that_come_again_and_no_records(
+    appending: Appending,
+) -> None:
+    part_of(appending, FORWARDED, "before/1", 0, [1])
+    part_of(appending, WINDOWED, "before/2", 0, [1])
+    part_of(appending, FORWARDED, "after/3", 0, [1, 2])
+    part_of(appending, WINDOWED, "after/4", 0, [1])
+
+    assert appending.place.ids() == [1, 1, 1, 2]

@@ -1,4 +1,8 @@
-"""Each row is one row of a PostgreSQL table (15 or later)."""
+"""Each row is one row of a PostgreSQL table (15 or later).
+
+With `mode: append` rows have no key. After an edit, windows up to the last one of a batch that was written
+whole are left out, and so are records that were written: the table `daggers_written` beside it says which.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ from itertools import islice
 from typing import Any, Final
 
 from runtime.clients.files import Files
+from runtime.encode import extent
+from runtime.encode.extent import Extent
 from runtime.errors import FencedError
 
 COMMITS: Final = "_daggers/commits"
@@ -144,21 +146,14 @@ def summed(parts: Iterable[Manifest]) -> Manifest:
     """What several parts of a batch say of their files, together."""
     listed = list(parts)
     files = sorted((each for part in listed for each in part["files"]), key=lambda each: str(each["path"]))
-    ends = [part["windows_to"] for part in listed if part["windows_to"] is not None]
-    offsets: dict[str, dict[str, list[int]]] = {}
-    for part in listed:
-        for topic, numbers in part["offsets"].items():
-            for number, (first, last) in numbers.items():
-                held = offsets.setdefault(topic, {}).setdefault(number, [first, last])
-                held[:] = [min(held[0], first), max(held[1], last)]
+    reached = (Extent(windows_to=part["windows_to"], offsets=part["offsets"]) for part in listed)
     return {
         "schema": max(part["schema"] for part in listed),
         "rows": sum(each["rows"] for each in files),
         "bytes": sum(each["bytes"] for each in files),
         "from": min((each["from"] for each in files), default=None),
         "to": max((each["to"] for each in files), default=None),
-        "windows_to": max(ends, default=None),
-        "offsets": offsets,
+        **extent.united(reached),
         "files": files,
     }
 

@@ -11,10 +11,13 @@ from typing import Final
 import psycopg
 
 from daggerspec.sinks.postgres import quoted
+from runtime.encode.extent import Extent
 from runtime.errors import external
 
 TABLE: Final = "daggers_written"
 _ALL: Final = 1 << 64
+_WHOLE: Final = -1
+"""In place of a partition's number: the mark of a whole batch."""
 _THERE: Final = "WHERE dagger = %s AND checkpoint = %s AND sink = %s AND part = %s"
 
 
@@ -90,6 +93,33 @@ class Marker:
                 f" source, then correct its row in {TABLE}.",
             )
         return [Refused(*each) for each in json.loads(held[3])]
+
+    def written_before(self, connection: psycopg.Connection) -> list[Extent]:
+        """How far other queries of the dagger have written to the sink: what an edit, or a removal, ended.
+
+        Windows count of batches that were written whole; records of a partition when that was.
+        """
+        query = (
+            f"SELECT refused FROM {table(self.schema)}"  # noqa: S608 - a name
+            " WHERE dagger = %s AND sink = %s AND checkpoint <> %s AND part < 0"
+        )
+        rows = connection.execute(query, (self.dagger, self.sink, self.checkpoint)).fetchall()
+        return [json.loads(text) for (text,) in rows]
+
+    def reach(self, connection: psycopg.Connection, extent: Extent, *, is_whole: bool) -> None:
+        """Keep how far its batch reaches, or its partition alone: a mark beside it, which has a number below
+        zero and no rows, and this in place of the refused ones.
+        """
+        statement = (
+            f"INSERT INTO {table(self.schema)} AS held"  # noqa: S608 - a name
+            " (dagger, checkpoint, sink, part, batch, row_count, digest, refused, generation)"
+            " VALUES (%s, %s, %s, %s, %s, 0, '', %s, %s) ON CONFLICT (dagger, checkpoint, sink, part)"
+            " DO UPDATE SET batch = excluded.batch, refused = excluded.refused,"
+            " generation = excluded.generation, time = now() WHERE held.batch <= excluded.batch"
+        )
+        number = _WHOLE if is_whole else _WHOLE - 1 - self.part
+        place = (self.dagger, self.checkpoint, self.sink, number)
+        connection.execute(statement, (*place, self.batch, json.dumps(extent), self.generation))
 
     def refuse(self, connection: psycopg.Connection, rows: Iterable[Refused]) -> None:
         """Keep with it which rows the database refused."""

@@ -8,9 +8,8 @@ nothing, or finds none and is the first. After an edit, what the last batch befo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from secrets import token_hex
 from typing import Final
@@ -18,16 +17,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daggerspec.columns import WINDOW_END
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from runtime.clients import files, manifests, tableschema
 from runtime.clients.files import Files
 from runtime.clients.manifests import Batch, FileName, Manifest, Manifests
 from runtime.clients.tableschema import TableSchema
-from runtime.encode import parquet_file
+from runtime.encode import extent, parquet_file
+from runtime.encode.extent import Extent
 from runtime.encode.readback import newest
-from runtime.encode.rows import Layout
 from runtime.errors import TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 
@@ -80,8 +78,7 @@ class ParquetWriter:
         self._held: list[pa.Table] = []
         self._leaving: list[tuple[int, pa.Table]] = []
         self._staged: list[Manifest] = []
-        self._windows_to: str | None = None
-        self._offsets: dict[str, dict[str, list[int]]] = {}
+        self._extent = extent.united(())
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Hold rows; those without a time are refused."""
@@ -102,7 +99,7 @@ class ParquetWriter:
         new = pc.and_(pa.array(is_timely, pa.bool_()), table.is_new(self._batch, batch))
         held, batch = rows.filter(new), batch.filter(new)
         if held.num_rows:
-            self._remember(batch)
+            self._extent = extent.united((self._extent, extent.of(layout, batch)))
             self._held.append(held)
         return Outcome(refused=refused)
 
@@ -112,12 +109,7 @@ class ParquetWriter:
             return Outcome()
         table = _table(self._target)
         self._stage(table.files)
-        said = {
-            "schema": table.version,
-            "windows_to": self._windows_to,
-            "offsets": self._offsets,
-            "files": self._staged,
-        }
+        said = {"schema": table.version, **self._extent, "files": self._staged}
         return Outcome(receipt=json.dumps(said).encode())
 
     def _stage(self, place: Files) -> None:
@@ -143,17 +135,6 @@ class ParquetWriter:
                 }
             )
             self._leaving.pop()
-
-    def _remember(self, batch: pa.RecordBatch) -> None:
-        """What the manifest says of these rows beside their files."""
-        layout = self._target.layout
-        if layout.windowed:
-            last = pc.max(batch.column(WINDOW_END)).as_py().isoformat()
-            self._windows_to = max(last, self._windows_to or last)
-        if names := parquet_file.coordinates(layout):
-            for topic, part, first, last in _ranges(*map(batch.column, names)):
-                held = self._offsets.setdefault(topic, {}).setdefault(part, [first, last])
-                held[:] = [min(first, held[0]), max(last, held[1])]
 
 
 class _Table:
@@ -185,33 +166,9 @@ class _Table:
             self._before = batch.checkpoint, self._manifests.last_of_others(batch)
         new = pa.repeat(True, rows.num_rows)
         for last in self._before[1]:
-            new = pc.and_(new, pc.invert(_written(self._layout, last, rows)))
+            before = Extent(windows_to=last["windows_to"], offsets=last["offsets"])
+            new = pc.and_(new, pc.invert(extent.covers(self._layout, before, rows)))
         return new
-
-
-def _written(layout: Layout, last: Manifest, rows: pa.RecordBatch) -> pa.Array:
-    """Which rows the last batch of a query before this one wrote, or one before that."""
-    if layout.windowed:
-        ends = rows.column(WINDOW_END)
-        to = last["windows_to"]
-        closed = pa.scalar(datetime.fromisoformat(to), ends.type) if to else pa.scalar(None, ends.type)
-        return pc.fill_null(pc.less_equal(ends, closed), False)
-    names, written = parquet_file.coordinates(layout), pa.repeat(False, rows.num_rows)
-    for topic, parts in last["offsets"].items() if names else ():
-        topics, numbers, offsets = map(rows.column, names)
-        for part, (first, to) in parts.items():
-            is_in = pc.and_(pc.greater_equal(offsets, first), pc.less_equal(offsets, to))
-            of = pc.and_(pc.equal(topics, topic), pc.equal(numbers, int(part)))
-            written = pc.or_(written, pc.and_(of, is_in))
-    return pc.fill_null(written, False)
-
-
-def _ranges(topics: pa.Array, parts: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, str, int, int]]:
-    """The first and the last offset of each partition."""
-    rows = pa.table({"topic": topics, "part": parts, "offset": offsets})
-    ranges = rows.group_by(["topic", "part"]).aggregate([("offset", "min"), ("offset", "max")])
-    for each in ranges.to_pylist():
-        yield each["topic"], str(each["part"]), each["offset_min"], each["offset_max"]
 
 
 def _table(target: Target) -> _Table:

@@ -2,8 +2,9 @@
 
 Guarantee: effectively once. A row is identified by its key; a batch that is repeated after a crash finds its
 own rows there and puts the same in their place. With `mode: append` exactly once: the rows of a partition and
-a mark that they are there are one transaction. A row that the database refuses (a constraint, a value out of
-range) is quarantined and the others are written; while the database is away the batch waits.
+a mark that they are there are one transaction, and an edit repeats none of a batch that was written whole. A
+row that the database refuses (a constraint, a value out of range) is quarantined and the others are written;
+while the database is away the batch waits.
 
 Rows go as CSV into a temporary table, and from there into the table by one statement: of a key that comes
 twice the last row counts, and all writers take the locks of rows in one order.
@@ -12,12 +13,14 @@ twice the last row counts, and all writers take the locks of rows in one order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from daggers.v1 import spec_pb2
 
 from daggerspec.columns import TIMES
@@ -28,12 +31,12 @@ from daggerspec.sinks.postgres import quoted
 from runtime.clients import pace, postgres, written
 from runtime.clients.postgres import RefusedError
 from runtime.clients.written import Marker, Refused
-from runtime.encode import table_csv
+from runtime.encode import extent, table_csv
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Refusal, keys
 from runtime.encode.table_csv import NUMBER
 from runtime.errors import JobError, TemporaryError, user
-from runtime.sinks import Outcome, Source, Target, Writer
+from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 
 READ_RANK: Final = 1
 _OLDEST: Final = 150_000
@@ -73,6 +76,20 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     return AppendWriter(table, target) if table.appends else PostgresWriter(table)
 
 
+def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
+    """Mark a batch as written whole, and how far it reaches: a query after an edit leaves that out."""
+    reached = extent.united(json.loads(each) for each in receipts)
+    with postgres.connected(target.resolved) as connection:
+        _mark(target, batch, 0).reach(connection, reached, is_whole=True)
+
+
+def _mark(target: Target, batch: BatchRef, part: int) -> Marker:
+    schema = target.resolved.sink.postgres.schema
+    return Marker(
+        schema, target.dagger, target.name, batch.checkpoint, part, batch.batch_id, batch.generation
+    )
+
+
 class PostgresWriter:
     """Writes rows in statements of a few thousand, and finds the ones that are refused."""
 
@@ -100,11 +117,7 @@ class AppendWriter:
         self._table = table
         self._target = target
         self._batches: list[pa.RecordBatch] = []
-        part = target.writes
-        self._mark = Marker(
-            table.sink.schema, target.dagger, target.name, part.batch.checkpoint, part.number,
-            part.batch.batch_id, part.batch.generation,
-        )  # fmt: skip
+        self._mark = _mark(target, target.writes.batch, target.writes.number)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
@@ -118,20 +131,30 @@ class AppendWriter:
             return Outcome()
         [whole] = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
         table, (rows, refusals) = self._table, self._table.writable(whole)
-        told = keys(self._target.layout, whole)
+        layout, is_replay = self._target.layout, self._target.is_replay
+        told, reached = keys(layout, whole), extent.of(layout, whole)
         with postgres.connected(table.resolved) as connection, connection.transaction():
             # What is found at the end of a transaction is found with the statement that it is about.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            if not is_replay:  # rows that were set aside are those that no query has written
+                for other in self._mark.written_before(connection):
+                    covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
+                    rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
+                    known = set(covered.to_pylist())
+                    refusals = [each for each in refusals if each.row not in known]
             before = self._mark.claim(connection, told)
             if before is None:
                 refused = table.write(connection, rows, table.append)
+                if not is_replay and not layout.windowed:
+                    self._mark.reach(connection, reached, is_whole=False)
                 kept = [Refused(told[each.row], each.reason, each.detail) for each in refused]
                 if kept:
                     self._mark.refuse(connection, kept)
             else:
                 number = {key: row for row, key in enumerate(told)}
                 refused = [Refusal(number[each.key], each.reason, each.detail) for each in before]
-        return Outcome(refused=refusals + refused, rows=whole)
+        receipt = b"" if is_replay else json.dumps(reached).encode()
+        return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
 
 class _Table:
