@@ -70,9 +70,9 @@ def _spare(on: Stack) -> DriverIdentity:
     """The spare, once it has warmed up."""
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
-        for each in drivers.living(on.state_dir / "runs"):
-            if each.dagger == rundir.SPARE and (Path(each.run_dir) / rundir.DRIVER).exists():
-                return each
+        for driver in drivers.living(on.state_dir / "runs"):
+            if driver.dagger == rundir.SPARE and (Path(driver.run_dir) / rundir.DRIVER).exists():
+                return driver
         time.sleep(0.2)
     raise SystemExit("there is no spare")
 

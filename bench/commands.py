@@ -47,7 +47,7 @@ def main() -> None:
         for words in (["--help"], ["version"], ["list", *at], ["validate", str(FILE), *at]):
             cpu_s(words, environment)  # the first one compiles
             spent = sorted(cpu_s(words, environment) for _ in range(runs))
-            shown = " ".join(["daggers", *(each for each in words if each not in at)])
+            shown = " ".join(["daggers", *(word for word in words if word not in at)])
             name = shown.replace(str(FILE), FILE.name)
             print(f"{name:<40} {statistics.median(spent):.3f}  ({spent[0]:.3f} to {spent[-1]:.3f})")
 

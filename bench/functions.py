@@ -99,9 +99,10 @@ def _plain_calls(
 ) -> Callable[[], object]:
     """The reference over the sample."""
     start = datetime.fromisoformat(START).replace(tzinfo=UTC)
-    constants = [start if each == START else each for each in call.arguments]
+    constants = [start if argument == START else argument for argument in call.arguments]
     rows = [
-        tuple(row[each.name] if isinstance(each, Column) else each for each in constants) for row in sample
+        tuple(row[constant.name] if isinstance(constant, Column) else constant for constant in constants)
+        for row in sample
     ]
     if call.aggregate:
         return lambda: [module.reference(rows[at : at + 1000]) for at in range(0, len(rows), 1000)]
@@ -149,7 +150,7 @@ def _measured(run: Callable[[], object]) -> tuple[float, float]:
 def _cpu() -> float:
     """CPU seconds of this process, the JVM and its Python workers so far."""
     here = psutil.Process()
-    return sum(sum(each.cpu_times()[:4]) for each in [here, *here.children(recursive=True)])
+    return sum(sum(process.cpu_times()[:4]) for process in [here, *here.children(recursive=True)])
 
 
 def _timed(run: Callable[[], object]) -> float:

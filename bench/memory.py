@@ -31,7 +31,7 @@ def main() -> None:
     print(f"pyspark {version('pyspark')}, Python {platform.python_version()}, {platform.system()}, "
           f"{os.cpu_count()} cores, {psutil.virtual_memory().total // MIB} MiB")  # fmt: skip
     found = [(_sizes(driver), driver.dagger) for driver in drivers.living(state_dir / "runs")]
-    for sizes, dagger in sorted(found, key=lambda each: -sum(each[0])):
+    for sizes, dagger in sorted(found, key=lambda process: -sum(process[0])):
         total, largest = sum(sizes) // MIB, max(sizes) // MIB
         print(f"{dagger}: {total} MiB in {len(sizes)} processes, {largest} MiB of it the JVM")
     if not found:

@@ -51,7 +51,7 @@ def main() -> None:
             f" first row p50 {_p(first, 50):.2f} s, p95 {_p(first, 95):.2f} s;"
             f" end p50 {_p(whole, 50):.2f} s, p95 {_p(whole, 95):.2f} s; {statistics.median(cpu):.1f} CPU-s"
         )
-    firsts = [_p([each[1] for each in runs], 95) for runs in (warm, cold)]
+    firsts = [_p([run[1] for run in runs], 95) for runs in (warm, cold)]
     print(f"preview: first row p95 {firsts[0]:.2f} s warm, {firsts[1]:.2f} s cold")
 
 

@@ -41,14 +41,16 @@ class Stack:
 
     def end(self, part: str) -> None:
         """Ends a part of the stack, by its name in `daggers local status`."""
-        (found,) = [each for each in self.daggers("local", "status")["processes"] if each["name"] == part]
+        (found,) = [
+            dagger for dagger in self.daggers("local", "status")["processes"] if dagger["name"] == part
+        ]
         process = psutil.Process(found["pid"])
         process.terminate()
         process.wait(30)
 
     def driver_session(self, name: str) -> int:
         """Session id of a dagger's driver."""
-        [driver] = [each for each in drivers.living(self.state_dir / "runs") if each.dagger == name]
+        [driver] = [dagger for dagger in drivers.living(self.state_dir / "runs") if dagger.dagger == name]
         return driver.pid
 
 

@@ -90,7 +90,7 @@ class Bearer:
         self._metadata = (("authorization", f"Bearer {token}"),)
 
     def __getattr__(self, method: str) -> Any:
-        stub = next(each for each in self._stubs if hasattr(each, method))
+        stub = next(stub for stub in self._stubs if hasattr(stub, method))
         return lambda request, timeout=30: getattr(stub, method)(
             request, timeout=timeout, metadata=self._metadata
         )

@@ -66,20 +66,20 @@ class Trial:
 def rows(count: int) -> pa.RecordBatch:
     """So many rows of sixty windows of one hour."""
     first = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    starts = [first + timedelta(minutes=each % 60) for each in range(count)]
-    ends = [each + timedelta(minutes=1) for each in starts]
+    starts = [first + timedelta(minutes=number % 60) for number in range(count)]
+    ends = [start + timedelta(minutes=1) for start in starts]
     numbers = range(count)
     return pa.RecordBatch.from_pydict(
         {
-            "tag_city": [f"city {each % 500}" for each in numbers],
-            "vehicle": ["bike" if each % 3 else "car" for each in numbers],
+            "tag_city": [f"city {number % 500}" for number in numbers],
+            "vehicle": ["bike" if number % 3 else "car" for number in numbers],
             "n": list(numbers),
-            "fare": [each * 0.25 for each in numbers],
-            "order_number": [f"O-{each:012d}" for each in numbers],
+            "fare": [number * 0.25 for number in numbers],
+            "order_number": [f"O-{number:012d}" for number in numbers],
             TIME: starts,
             "__window_start": starts,
             "__window_end": ends,
-            "__key_0": [f"{each}" for each in numbers],
+            "__key_0": [f"{number}" for number in numbers],
         },
         schema=SCHEMA,
     )
@@ -129,5 +129,5 @@ def module(name: str) -> Any:
 
 def trials() -> dict[str, Trial]:
     """Every trial by the name that is printed of it."""
-    found = (module(each.name) for each in pkgutil.iter_modules(__path__))
-    return {name: trial for each in found for name, trial in getattr(each, "TRIALS", {}).items()}
+    found = (module(info.name) for info in pkgutil.iter_modules(__path__))
+    return {name: trial for loop in found for name, trial in getattr(loop, "TRIALS", {}).items()}

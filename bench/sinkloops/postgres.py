@@ -54,7 +54,7 @@ def _copied(connection: psycopg.Connection, table: str, rows: pa.RecordBatch) ->
 def _send(url: str, batch: pa.RecordBatch) -> None:
     """Upsert; of a key that comes twice the last row counts."""
     names, key = ", ".join(NAMES), ", ".join(_KEY)
-    put = ", ".join(f"{each} = excluded.{each}" for each in NAMES if each not in _KEY)
+    put = ", ".join(f"{column} = excluded.{column}" for column in NAMES if column not in _KEY)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE TABLE IF NOT EXISTS theirs {_TABLE}")
         connection.execute(f"CREATE UNIQUE INDEX IF NOT EXISTS theirs_key ON theirs ({key})")

@@ -49,7 +49,7 @@ def test_all_that_is_wrong_with_a_file_is_told_with_its_place(shell: Any) -> Non
     findings = json.loads(out)["error"]["findings"]
 
     assert code == 1
-    assert [(each["field"], each["line"]) for each in findings] == [
+    assert [(finding["field"], finding["line"]) for finding in findings] == [
         ("kind", 1), ("members[0]", 4), ("members[1].role", 5),
     ]  # fmt: skip
 

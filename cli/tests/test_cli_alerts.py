@@ -240,5 +240,5 @@ def test_get_tells_the_alerts_of_a_dagger_that_are_open(shell: Any, dagger_file:
         "alert: QUARANTINE_RATE since 2026-01-01T00:00:00Z: 12 records were set aside in 1 min, 17.6%:"
         " MALFORMED (limit 1.0%); told: pagerduty failed: REFUSED, slack"
     ) in out.splitlines()
-    assert [each["condition"] for each in of_orders] == ["QUARANTINE_RATE"]
+    assert [order["condition"] for order in of_orders] == ["QUARANTINE_RATE"]
     assert of_bookings == []  # what was wrong is over

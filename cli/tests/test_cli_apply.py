@@ -89,7 +89,7 @@ def test_a_file_is_named_by_its_place_or_by_its_flag_and_not_by_two_names(
     file = filled.file("a.yaml", dagger_file)
     words = [("validate", file), ("validate", "-f", file), ("apply", file), ("apply", file, "-f", file)]
 
-    assert [filled(*each)[0] for each in words] == [0, 0, 0, 0]
+    assert [filled(*word)[0] for word in words] == [0, 0, 0, 0]
     for verb in ("apply", "validate"):
         twice, _, said = filled(verb, file, "-f", "b.yaml")
         none, _, missing = filled(verb)
@@ -145,7 +145,9 @@ def running(serve: Any, shell: Any, dagger_file: str, shop: str) -> Any:
 
     records = asyncio.run(recorded())
     drafts = [
-        Draft(each.id, each.source, each.subject, each.time, each.message) for each in records if each.message
+        Draft(record.id, record.source, record.subject, record.time, record.message)
+        for record in records
+        if record.message
     ]
     epoch = len(drafts)
     fact = events_pb2.FactMeta(name=NAME, epoch=epoch, generation=epoch + 1)
@@ -160,8 +162,8 @@ def running(serve: Any, shell: Any, dagger_file: str, shop: str) -> Any:
             )
         )
     ]
-    for each in drafts:
-        facts.place(each.headers(), each.message.SerializeToString(deterministic=True))
+    for draft in drafts:
+        facts.place(draft.headers(), draft.message.SerializeToString(deterministic=True))
     address = f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: facts)}"
     head, _, tail = dagger_file.partition("sql: |")
     asking.file("passing.yaml", f"{head}sql: {PASSING}\nsinks:{tail.partition('sinks:')[2]}")

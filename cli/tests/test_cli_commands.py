@@ -399,6 +399,6 @@ def test_a_drafted_forwarding_is_a_whole_file_too(tmp_path: Path) -> None:
     [dagger] = parse(text, "d.yaml")
 
     assert (dagger.spec.sql, dagger.spec.sinks[0].kafka.topic) == ("", "all_of_them")
-    assert [each.name for each in dagger.spec.forward.fields] == [
-        each.name for each in columns(schema, "t.v1.Booking")
+    assert [field_.name for field_ in dagger.spec.forward.fields] == [
+        column.name for column in columns(schema, "t.v1.Booking")
     ]

@@ -48,6 +48,7 @@ ARGUMENTS = {
     "team usage": ["pricing"],
     "secret apply": ["secret.yaml"],
     "sink apply": ["sink.yaml"],
+    "sink test": ["crm"],
     **{f"{kind} get": ["crm"] for kind in ("secret", "sink")},
     **{f"{kind} delete": ["crm", "--yes"] for kind in ("secret", "sink")},
     "team delete": ["pricing", "--yes"],

@@ -57,7 +57,10 @@ def test_a_dagger_file_is_read_without_the_compiler_of_its_query(
 
     code, modules = loaded("validate", str(file), "--gateway", gateway)
 
-    assert (code, [each for each in modules if each != "rich.console"]) == (1, ["grpc", "daggers", "yaml"])
+    assert (code, [module for module in modules if module != "rich.console"]) == (
+        1,
+        ["grpc", "daggers", "yaml"],
+    )
 
 
 def test_what_help_lists_is_the_first_sentence_of_each_commands_own_help() -> None:

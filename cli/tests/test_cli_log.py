@@ -257,8 +257,8 @@ def test_a_file_with_gaps_is_restored_only_when_the_loss_is_accepted(
     assert "sequences 3 to 3 hold nothing" in refused[1]["error"]["findings"][0]["message"]
     assert (done[0], done[1]["written"]) == (0, 5)
     filled = content(kafka, target)
-    assert [each for each in filled if each.sequence != 3] == content(kafka, topic)
-    assert [each.sequence for each in filled] == [0, 1, 2, 3, 4]
+    assert [event for event in filled if event.sequence != 3] == content(kafka, topic)
+    assert [event.sequence for event in filled] == [0, 1, 2, 3, 4]
 
 
 def test_a_log_with_a_gap_is_damaged_and_names_it(kafka: str, log: Log) -> None:

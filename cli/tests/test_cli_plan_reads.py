@@ -24,11 +24,11 @@ PLAN = pb.PlanDaggerResponse(
 
 
 def test_a_plan_names_the_first_partitions_the_time_and_the_cost() -> None:
-    lines = [each.strip() for each in planning.lines("d", PLAN)]
+    lines = [line.strip() for line in planning.lines("d", PLAN)]
 
     assert "records since about 2026-07-01T12:00:00Z are read again" in lines
     assert "100 records are read again, of 10 partitions, about 2.5 s of a processor" in lines
-    assert [each for each in lines if each.startswith("t/")] == [
+    assert [line for line in lines if line.startswith("t/")] == [
         f"t/{number}: offsets 5 to 14" for number in range(8)
     ]
     assert "and 2 more (-o json)" in lines
@@ -62,6 +62,6 @@ def test_why_nobody_looked_into_kafka_is_said() -> None:
     )
     lines = list(planning.lines("d", plan))
 
-    assert any("Kafka was not looked into: host a is not there" in each for each in lines)
-    assert not any("\x1b" in each for each in lines)
+    assert any("Kafka was not looked into: host a is not there" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
     assert planning.document("d", plan)["reads"] is None

@@ -82,7 +82,7 @@ def test_json_has_one_document_a_line(shell: Any) -> None:
     documents = [json.loads(line) for line in out.splitlines()]
 
     assert code == 0
-    assert [next(iter(each)) for each in documents] == ["columns", "progress", "row", "row", "done"]
+    assert [next(iter(document)) for document in documents] == ["columns", "progress", "row", "row", "done"]
     assert documents[2] == {
         "row": {"tag_city": "x\x1b", "orders": 2**60, "window_timestamp": "2026-01-01T12:00:00Z"},
         "partial": False,

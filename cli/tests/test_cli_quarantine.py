@@ -128,16 +128,16 @@ def test_an_edit_of_what_is_shown_sends_the_columns_that_are_another(
     file.write_text(json.dumps(shown | {"decoded": {"fare": 2.5}}))
     done = filled("quarantine", "replay", NAME, "--id", id_, "--with", file, "--yes", "-o", "json")
     edits = [
-        telemetry_pb2.QuarantineEdited.FromString(each.value)
-        for each in topic.partitions[0]
-        if dict(each.headers)["ce_type"].endswith(b".QuarantineEdited")
+        telemetry_pb2.QuarantineEdited.FromString(partition.value)
+        for partition in topic.partitions[0]
+        if dict(partition.headers)["ce_type"].endswith(b".QuarantineEdited")
     ]
 
     assert [unchanged[0], nobodys[0], unknown[0], done[0]] == [2, 2, 1, 0]
     assert "says nothing other than" in unchanged[2]
     assert "say which by one --id" in nobodys[2]
     assert "has no column town; there are fare" in unknown[2]
-    assert [(each.id, each.columns, each.replay_id) for each in edits] == [
+    assert [(edit.id, edit.columns, edit.replay_id) for edit in edits] == [
         (id_, '{"fare": 2.5}', json.loads(done[1])["replay_id"])
     ]
 

@@ -60,7 +60,7 @@ def test_each_step_is_a_line_and_a_step_that_fails_is_the_exit_code(crm: Any) ->
 def test_json_has_a_document_for_each_step(crm: Any) -> None:
     documents = [json.loads(line) for line in crm("sink", "test", "crm", "-o", "json")[1].splitlines()]
 
-    assert [(each["what"], each["outcome"], each["reason"]) for each in documents] == [
+    assert [(document["what"], document["outcome"], document["reason"]) for document in documents] == [
         ("connect", "ok", ""),
         ("ask", "failed", "SINK_DENIED"),
     ]

@@ -115,7 +115,7 @@ def test_all_that_is_wrong_with_a_file_is_told_with_its_place(
     findings = json.loads(out)["error"]["findings"]
 
     assert code == 1
-    assert [(each["field"], each["line"]) for each in findings] == wrong
+    assert [(finding["field"], finding["line"]) for finding in findings] == wrong
     assert "hunter2" not in json.dumps(findings)
 
 
@@ -151,8 +151,8 @@ def test_of_a_kind_all_keys_of_a_dagger_file_are_told(shell: Any, kind: str) -> 
     told = json.loads(shell("sink", "kinds", kind, "-o", "json")[1])
 
     assert code == 0
-    assert [line.split()[0] for line in table.splitlines()[1:]] == [each["key"] for each in told["keys"]]
-    assert {each["key"] for each in told["keys"]} >= {key.name for key in sinks.load(kind).KEYS}
+    assert [line.split()[0] for line in table.splitlines()[1:]] == [key["key"] for key in told["keys"]]
+    assert {key["key"] for key in told["keys"]} >= {key.name for key in sinks.load(kind).KEYS}
 
 
 def test_a_kind_that_is_misspelt_is_told_which_is_meant(shell: Any) -> None:

@@ -61,7 +61,7 @@ def test_a_request_that_lands_late_succeeds_once_and_says_meanwhile_why_it_waits
         answer = connected.register_cluster(CLUSTER)
         clusters = connected.clusters()
 
-    assert ([each.name for each in clusters], answer.sequence) == (["other"], 0)
+    assert ([cluster.name for cluster in clusters], answer.sequence) == (["other"], 0)
     assert said == [
         "Kafka did not acknowledge the request: it may have been taken all the same,"
         " asking again under its id"

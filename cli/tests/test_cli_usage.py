@@ -37,6 +37,6 @@ def test_quotas_that_are_none_are_told_with_their_place(shell: Any) -> None:
     _, out, _ = shell("team", "apply", shell.file("team.yaml", text), "-o", "json")
     findings = json.loads(out)["error"]["findings"]
 
-    assert {(each["field"], each["line"]) for each in findings} == {
+    assert {(finding["field"], finding["line"]) for finding in findings} == {
         ("quotas.daggers.hard", 4), ("quotas.memory", 5), ("quotas.cores", 6),
     }  # fmt: skip

@@ -155,7 +155,11 @@ def test_what_a_stack_has_started_is_found_though_nothing_remembers_it(tmp_path:
     found, elsewhere = processes.marked(tmp_path), processes.marked(tmp_path / "other")
     killed = processes.stop(found, grace_s=10)
 
-    assert ([(each.name, each.pid) for each in found], elsewhere, killed) == ([("p", started.pid)], [], [])
+    assert ([(driver.name, driver.pid) for driver in found], elsewhere, killed) == (
+        [("p", started.pid)],
+        [],
+        [],
+    )
     assert processes.marked(tmp_path) == []
 
 

@@ -81,7 +81,7 @@ def test_a_stacks_token_is_for_its_gateways_own_address_while_that_runs(tmp_path
     port = stack.gateway.rpartition(":")[2]
 
     def shown(*addresses: str, given: Path | None = None) -> list[bool]:
-        return [Devstack().token_file(each, given, tmp_path) is not None for each in addresses]
+        return [Devstack().token_file(address, given, tmp_path) is not None for address in addresses]
 
     stopped = shown(stack.gateway)
     state.save(stack.with_process(this_process("gateway")))

@@ -44,8 +44,8 @@ def process_stopped(world: World, fault: Fault) -> Iterator[str]:
 def driver_killed(world: World, fault: Fault) -> Iterator[str]:
     """kill -9 of a driver's JVM, its Python half, or both."""
     hit, halves = _halves(world, fault.target)
-    for each in halves:
-        each.kill()
+    for half in halves:
+        half.kill()
     yield hit
 
 
@@ -62,7 +62,7 @@ def disk_full(world: World, fault: Fault) -> Iterator[str]:
     """No room on the disk of the broker, of the database, or of the checkpoints."""
     if fault.target == "checkpoints":
         sessions = [drivers.session(driver) for launches in world.drivers().values() for driver in launches]
-        writers = [each for session in sessions for each in session.members()]
+        writers = [member for session in sessions for member in session.members()]
     else:
         writers = _process(world, fault.target)
     with world.disks.full(fault.target, writers):
@@ -174,11 +174,11 @@ def _halves(world: World, target: str) -> tuple[str, list[psutil.Process]]:
 @contextmanager
 def _stopped(processes: list[psutil.Process]) -> Iterator[None]:
     try:
-        for each in processes:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGSTOP)
+                process.send_signal(signal.SIGSTOP)
         yield
     finally:
-        for each in processes:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGCONT)

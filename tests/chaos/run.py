@@ -78,9 +78,9 @@ class Run:
     def suffer(self, stack: World) -> None:
         """The faults of the schedule, each at its time, or as soon after it as the stack is back."""
         begin = time.monotonic()
-        for each in schedule(self.seed, self._minutes):
-            _wait(begin + each.at_s - time.monotonic())
-            self.round(stack, each)
+        for fault in schedule(self.seed, self._minutes):
+            _wait(begin + fault.at_s - time.monotonic())
+            self.round(stack, fault)
             self.wrong(stack.doubled())
 
     def round(self, stack: World, each: Round) -> None:
@@ -167,10 +167,10 @@ def read(stack: World, name: str, sink: str) -> Rows:
 def quarantined(stack: World, name: str) -> Rows:
     """What a dagger has set aside, each once: a record by its place, a row by what it says."""
     kept_back = set()
-    topic = next(each for each in topics.TOPICS if each.name == topics.QUARANTINE)
+    topic = next(topic for topic in topics.TOPICS if topic.name == topics.QUARANTINE)
     for partition in range(topic.partitions):
-        for each in records(stack.stack.kafka, topic.name, partition):
-            one = telemetry_pb2.Quarantined.FromString(each.value() or b"")
+        for record in records(stack.stack.kafka, topic.name, partition):
+            one = telemetry_pb2.Quarantined.FromString(record.value() or b"")
             if one.dagger != name:
                 continue
             if one.stage == "sink":
@@ -182,7 +182,7 @@ def quarantined(stack: World, name: str) -> Rows:
 
 def left(stack: World, ports: set[int]) -> list[str]:
     """Processes that are still there after `down`, and ports on which somebody still listens."""
-    leftovers = [f"process {each.pid}" for each in belonging(stack.stack.state_dir)]
+    leftovers = [f"process {driver.pid}" for driver in belonging(stack.stack.state_dir)]
     return leftovers + [f"port {port}" for port in sorted(ports) if listens(port)]
 
 

@@ -107,7 +107,9 @@ def test_each_dagger_is_one_that_daggers_takes(name: str) -> None:
     booking = message_class().DESCRIPTOR
 
     (dagger,) = parse(file, "chaos.yaml")
-    checked = check(dagger.spec.sql, [Table(each, booking, "event_timestamp") for each in subject.streams])
+    checked = check(
+        dagger.spec.sql, [Table(stream, booking, "event_timestamp") for stream in subject.streams]
+    )
 
     assert checked.plan is not None, checked.findings
     assert checked.findings == ()

@@ -33,7 +33,7 @@ def test_rounds_follow_one_another_and_end_in_time(minutes: int) -> None:
     rounds = [schedule(seed, minutes) for seed in SEEDS]
 
     for run in rounds:
-        ends = [0.0, *(each.at_s + each.lasts_s for each in run)]
+        ends = [0.0, *(step.at_s + step.lasts_s for step in run)]
         assert len(run) >= minutes
         assert ends[-1] <= minutes * 60
         assert all(end < each.at_s for end, each in zip(ends, run, strict=False))
@@ -52,8 +52,8 @@ def test_an_hour_has_every_fault_there_is_and_the_longest_of_all() -> None:
     for seed in SEEDS:
         run = schedule(seed, 60)
 
-        assert {(fault.kind, fault.target) for each in run for fault in each.faults} == wanted
-        assert max(each.lasts_s for each in run) == max(LASTS_S)
+        assert {(fault.kind, fault.target) for step in run for fault in step.faults} == wanted
+        assert max(step.lasts_s for step in run) == max(LASTS_S)
 
 
 def test_two_minutes_have_most_kinds() -> None:

@@ -61,14 +61,14 @@ class World:
     def drivers(self) -> dict[str, list[DriverIdentity]]:
         """The launches that run, by dagger, and the spares."""
         launches: dict[str, list[DriverIdentity]] = {name: [] for name in (*SUBJECTS, SPARE)}
-        for each in drivers.find(self.stack.state_dir):
-            launches.setdefault(each.dagger, []).append(each)
+        for driver in drivers.find(self.stack.state_dir):
+            launches.setdefault(driver.dagger, []).append(driver)
         return launches
 
     def doubled(self) -> list[str]:
         """Daggers of which two launches run; no fault allows that, at any moment."""
         launches = {
-            name: [str(each.generation) for each in generations]
+            name: [str(generation.generation) for generation in generations]
             for name, generations in self.drivers().items()
         }
         return [
@@ -153,7 +153,8 @@ class World:
 
     def _unsettled(self) -> list[str]:
         launches = {
-            name: [each.generation for each in generations] for name, generations in self.drivers().items()
+            name: [generation.generation for generation in generations]
+            for name, generations in self.drivers().items()
         }
         shown = self.cli.try_("list")
         if shown.code:

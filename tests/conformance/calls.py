@@ -171,7 +171,7 @@ def _arguments(case: Mapping[str, Any]) -> list[_Argument]:
         families = function.signatures[0].parameters if function is not None else ()
         rows = [[50 if family in NUMERIC else "x" for family in families]]
     columns = [_Argument(tuple(values)) for values in zip(*rows, strict=False)]
-    unlike = any(None not in each.values and not _kinds(each.values) for each in columns)
+    unlike = any(None not in column.values and not _kinds(column.values) for column in columns)
     types = {tuple(row[2::3]) for row in rows} if case["udf"] == "FeaturesWithType" else set()
     if unlike or len(types) > 1:
         # Rows of several types are no column. A function of pairs takes them as one row of many pairs.
@@ -397,7 +397,7 @@ def _table(columns: Mapping[str, Kind], corpus: Corpus) -> Table:
         field.oneof_index = at
         message.oneof_decl.add(name=f"_{field.name}")
     pool = DescriptorPool()
-    known = {each.name: each.SerializeToString() for each in corpus.files.file}
+    known = {file.name: file.SerializeToString() for file in corpus.files.file}
     for each in {timestamp_pb2.DESCRIPTOR.name: timestamp_pb2.DESCRIPTOR.serialized_pb, **known}.values():
         pool.AddSerializedFile(each)
     file = FileDescriptorProto(

@@ -50,10 +50,10 @@ def by_spark(case: Mapping[str, Any], corpus: Corpus, engine: Engine) -> str | N
     if reason is not None:
         return _refused(case, reason, corpus, engine)
     if case.get("given", {}).get("calls"):
-        return next(filter(None, (by_spark(each, corpus, engine) for each in _single_calls(case))), None)
+        return next(filter(None, (by_spark(call, corpus, engine) for call in _single_calls(case))), None)
     (question,) = asked(case, corpus)
     if question.checked.plan is None:
-        first = next(each for each in question.checked.findings if each.severity is Severity.ERROR)
+        first = next(finding for finding in question.checked.findings if finding.severity is Severity.ERROR)
         return f"no way to call it is accepted: {first.code} {first.message}"
     found = _answer(case, question, engine)
     return _compared(case, _shown(case, found, corpus), "Spark", widened=question.widened)
@@ -124,7 +124,7 @@ def _invalid_content(case: Mapping[str, Any], corpus: Corpus) -> str | None:
 
 
 def _errors(checked: Checked) -> list[str]:
-    return [each.code for each in checked.findings if each.severity is Severity.ERROR]
+    return [found.code for found in checked.findings if found.severity is Severity.ERROR]
 
 
 # --- references ------------------------------------------------------------------------------------------

@@ -90,10 +90,12 @@ def as_rows(plan: Plan, recounted: Sequence[Mapping[str, Any]]) -> list[Row]:
     """What a recount gives as rows of a preview."""
     columns = [
         (
-            each.name,
-            texts(pa.array([row[each.name] for row in recounted]), KEY if each.role is Role.TAG else VALUE),
+            column.name,
+            texts(
+                pa.array([row[column.name] for row in recounted]), KEY if column.role is Role.TAG else VALUE
+            ),
         )
-        for each in plan.columns
+        for column in plan.columns
     ]
     return [from_columns(from_json(text)) for text in named(columns)]
 

@@ -63,8 +63,8 @@ class DriversContract:
 
         assert drivers.presence(handle) is Presence.ALIVE
         assert drivers.find(NAME, GENERATION) == handle
-        assert [(each.dagger, each.generation) for each in drivers.living()] == [(NAME, GENERATION)]
-        assert [as_handle(each, drivers.host) for each in drivers.living()] == [handle]
+        assert [(dagger.dagger, dagger.generation) for dagger in drivers.living()] == [(NAME, GENERATION)]
+        assert [as_handle(dagger, drivers.host) for dagger in drivers.living()] == [handle]
         assert drivers.find(NAME, GENERATION + 1) is None
         assert drivers.find("other", GENERATION) is None
 
@@ -178,4 +178,4 @@ class DriversContract:
         await until(cleared)
 
         assert drivers.lives(kept)
-        assert [each.run_dir for each in drivers.living()] == [kept.run_dir]
+        assert [dagger.run_dir for dagger in drivers.living()] == [kept.run_dir]

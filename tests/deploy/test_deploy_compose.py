@@ -229,8 +229,8 @@ def test_the_teams_that_are_registered_are_two_and_named_as_their_files() -> Non
     files = sorted((COMPOSE / "teams").glob("*.yaml"))
     teams = [teamfile.parse(file.read_text(), str(file)) for file in files]
 
-    assert [each.name for each in teams] == [file.stem for file in files] == ["pricing", "supply"]
-    assert all(each.members for each in teams)
+    assert [team.name for team in teams] == [file.stem for file in files] == ["pricing", "supply"]
+    assert all(team.members for team in teams)
 
 
 @pytest.mark.skipif(

@@ -67,7 +67,7 @@ def test_every_place_that_downloads_is_known_and_says_that_it_takes_what_is_pinn
     ]
     downloading = {file for file in text if _COMMAND.search(code(file))} - SPEAKS
 
-    unsaid = [(file, each) for file, words in DOWNLOADS.items() for each in words if each not in code(file)]
+    unsaid = [(file, word) for file, words in DOWNLOADS.items() for word in words if word not in code(file)]
 
     assert downloading == set(DOWNLOADS)
     assert unsaid == []
@@ -109,11 +109,11 @@ def test_a_lock_has_versions_and_hashes_and_no_address(lock: str) -> None:
 def test_what_a_member_depends_on_or_is_built_by_is_in_the_lock() -> None:
     """A constraint pins nothing that it does not name."""
     locked = {
-        canonicalize_name(each.partition("==")[0])
-        for each in requirements((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+        canonicalize_name(requirement.partition("==")[0])
+        for requirement in requirements((ROOT / "requirements.lock").read_text(encoding="utf-8"))
     }
-    projects = [tomllib.loads((ROOT / each).read_text(encoding="utf-8")) for each in MEMBERS]
-    own = {canonicalize_name(each["project"]["name"]) for each in projects if "project" in each}
+    projects = [tomllib.loads((ROOT / member).read_text(encoding="utf-8")) for member in MEMBERS]
+    own = {canonicalize_name(project["project"]["name"]) for project in projects if "project" in project}
     asked = {
         canonicalize_name(Requirement(each).name)
         for project in projects
@@ -142,4 +142,4 @@ def test_each_jar_of_kafka_has_its_hash() -> None:
     digests = kafka.digests()
 
     assert f"kafka-clients-{kafka.VERSION}.jar" in digests
-    assert [each for each in digests.values() if not re.fullmatch(r"[0-9a-f]{64}", each)] == []
+    assert [digest for digest in digests.values() if not re.fullmatch(r"[0-9a-f]{64}", digest)] == []

@@ -63,7 +63,9 @@ def _labels(metric: Metric) -> str:
 
 
 def _table(metrics: Sequence[Metric]) -> str:
-    rows = [f"| `{shown(each)}` | {each.kind} | {_labels(each)} | {each.what} |" for each in metrics]
+    rows = [
+        f"| `{shown(metric)}` | {metric.kind} | {_labels(metric)} | {metric.what} |" for metric in metrics
+    ]
     return "\n".join(["| metric | kind | labels | is |", "|---|---|---|---|", *rows])
 
 

@@ -60,7 +60,7 @@ def schema() -> frozenset[str]:
 @lru_cache
 def functions() -> frozenset[str]:
     """SQL functions, in lower case."""
-    return frozenset(each.lower() for each in registry.known_names())
+    return frozenset(name.lower() for name in registry.known_names())
 
 
 @lru_cache
@@ -82,7 +82,7 @@ def verbs() -> frozenset[str]:
 
 def is_topic(name: str) -> bool:
     """Whether it is a topic of the platform."""
-    return name in {each for each in vars(topics).values() if isinstance(each, str)}
+    return name in {value for value in vars(topics).values() if isinstance(value, str)}
 
 
 @lru_cache

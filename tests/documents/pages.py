@@ -65,7 +65,7 @@ class Page:
     @property
     def links(self) -> list[str]:
         """Where its links lead, but for those out of the project."""
-        return [each for each in _LINK.findall(self.prose) if not each.startswith(("http://", "https://"))]
+        return [word for word in _LINK.findall(self.prose) if not word.startswith(("http://", "https://"))]
 
     @cached_property
     def anchors(self) -> frozenset[str]:
@@ -77,7 +77,9 @@ class Page:
         headings = list(_HEADING.finditer(self.text))
         for number, found in enumerate(headings):
             if slug(found[2]) == anchor:
-                end = (each.start() for each in headings[number + 1 :] if len(each[1]) <= len(found[1]))
+                end = (
+                    heading.start() for heading in headings[number + 1 :] if len(heading[1]) <= len(found[1])
+                )
                 return self.text[found.end() : next(end, len(self.text))].strip()
         raise KeyError(anchor)
 

@@ -81,7 +81,7 @@ def _section(title: str, rows: list[str]) -> str:
 def _row(name: str, field: FieldInfo) -> str:
     about = " ".join((field.description or "").split())
     cells = [f"`{name}`", _default(field), about]
-    return f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |"
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -24,9 +24,9 @@ def running(file: str) -> frozenset[str]:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     switched_off = re.compile(r"mark\.(skip|xfail)\b")
     return frozenset(
-        each.name
-        for each in functions
-        if not any(switched_off.search(ast.unparse(decorator)) for decorator in each.decorator_list)
+        function.name
+        for function in functions
+        if not any(switched_off.search(ast.unparse(decorator)) for decorator in function.decorator_list)
     )
 
 

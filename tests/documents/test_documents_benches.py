@@ -9,10 +9,10 @@ import pytest
 from tests.documents import names
 from tests.documents.pages import ROOT
 
-BENCHES = [each for each in sorted((ROOT / "bench").glob("*.py")) if "__main__" in each.read_text("utf-8")]
+BENCHES = [path for path in sorted((ROOT / "bench").glob("*.py")) if "__main__" in path.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("bench", [each.name for each in BENCHES])
+@pytest.mark.parametrize("bench", [bench.name for bench in BENCHES])
 def test_a_bench_starts(bench: str) -> None:
     # as a user starts it: bench/ is searched first for what it imports
     command = [sys.executable, ROOT / "bench" / bench, "--help"]
@@ -22,6 +22,6 @@ def test_a_bench_starts(bench: str) -> None:
 
 
 def test_no_module_of_bench_has_the_name_of_a_package() -> None:
-    modules = {each.stem for each in (ROOT / "bench").glob("*.py")}
+    modules = {path.stem for path in (ROOT / "bench").glob("*.py")}
 
     assert modules & set(names.packages()) == set()

@@ -36,7 +36,7 @@ HEAD = "name: orders\nteam: crm\ncluster: local\nstreams: [{stream: bookings}]\n
 
 def fleet() -> Fleet:
     """A cluster with a database, the stream `bookings` of the corpus, the schema of a service."""
-    [message] = [each.message for each in tables() if each.name == "bookings"]
+    [message] = [table.message for table in tables() if table.name == "bookings"]
     schema = spec_pb2.Schema(messages=[message.full_name])
     files: dict[str, FileDescriptor] = {}
     _collect(message.file, files)
@@ -68,23 +68,23 @@ def fleet() -> Fleet:
 
 
 def _collect(file: FileDescriptor, files: dict[str, FileDescriptor]) -> None:
-    for each in file.dependencies:
-        _collect(each, files)
+    for dependency in file.dependencies:
+        _collect(dependency, files)
     files.setdefault(file.name, file)
 
 
 def _paths(keys: tuple[Key, ...], before: str) -> set[str]:
-    return {before + each.name for each in keys} | {
-        path for each in keys for path in _paths(each.keys, f"{before}{each.name}.")
+    return {before + key.name for key in keys} | {
+        path for key in keys for path in _paths(key.keys, f"{before}{key.name}.")
     }
 
 
 def test_each_setting_of_firehose_stands_on_the_page_once() -> None:
     said = [name for row, _ in _ROW.findall(PAGE.text) for name in _SPAN.findall(row)]
-    times = {each: sum(fnmatchcase(each, name) for name in said) for each in SETTINGS}
+    times = {setting: sum(fnmatchcase(setting, name) for name in said) for setting in SETTINGS}
 
     assert {each: number for each, number in times.items() if number != 1} == {}
-    assert [name for name in said if not any(fnmatchcase(each, name) for each in SETTINGS)] == []
+    assert [name for name in said if not any(fnmatchcase(setting, name) for setting in SETTINGS)] == []
 
 
 def test_each_key_that_the_page_names_is_one_of_a_dagger_file() -> None:
@@ -108,4 +108,4 @@ async def test_each_example_of_the_page_is_a_dagger_that_nothing_is_wrong_with(n
         "spec", dagger.name, filled(dagger.name, dagger.spec), fleet(), Checks(), now=NOW
     )
 
-    assert [each.description for each in judged.violations] == []
+    assert [violation.description for violation in judged.violations] == []

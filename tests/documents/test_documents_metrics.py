@@ -37,7 +37,7 @@ def asked(expression: str) -> tuple[dict[str, set[str]], set[str]]:
 
     def visit(node: Any) -> bool:
         if isinstance(node, promql_parser.VectorSelector):
-            series.setdefault(node.name, set()).update(each.name for each in node.matchers.matchers)
+            series.setdefault(node.name, set()).update(matcher.name for matcher in node.matchers.matchers)
         if isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
             groups.update(node.modifier.labels)
         return True
@@ -53,7 +53,7 @@ def test_the_page_is_what_the_code_says() -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_asks_for_series_and_labels_that_there_are(name: str) -> None:
     series, groups = asked(RULES[name]["expr"])
-    labels = {label for each in series for label in known()[each]} | PROMETHEUS
+    labels = {label for line in series for label in known()[line]} | PROMETHEUS
 
     assert series
     assert all(chosen <= known()[each] | PROMETHEUS for each, chosen in series.items())
@@ -66,7 +66,7 @@ def test_a_rule_says_only_what_its_series_have(name: str) -> None:
     said = set(re.findall(r"\$labels\.(\w+)", RULES[name]["annotations"]["summary"]))
 
     assert RULES[name]["labels"]["severity"] in ("critical", "warning")
-    assert said <= (groups or {label for each in series for label in known()[each]} | PROMETHEUS)
+    assert said <= (groups or {label for line in series for label in known()[line]} | PROMETHEUS)
 
 
 def test_values_of_labels_are_those_that_the_code_tells() -> None:

@@ -59,11 +59,11 @@ def daggers(line: str) -> str | None:
     if (
         words
         and re.match("[a-z]", words[0])
-        and any(each.startswith(f"{name} ") for each in names.commands())
+        and any(command.startswith(f"{name} ") for command in names.commands())
     ):
         return f"{name} has no command {words[0]}"
-    wrong = [each for each in words if each.startswith("-") and len(each) > 1]
-    wrong = [each for each in wrong if each.partition("=")[0] not in known]
+    wrong = [word for word in words if word.startswith("-") and len(word) > 1]
+    wrong = [record for record in wrong if record.partition("=")[0] not in known]
     return f"{name} has no {', '.join(wrong)}" if wrong else None
 
 
@@ -84,16 +84,16 @@ def test_every_link_leads_to_a_file_and_a_heading(name: str) -> None:
 def test_every_decision_that_is_named_is_there(name: str) -> None:
     numbers = {int(path.name[:4]) for path in (ROOT / "docs/decisions").glob("0*.md")}
 
-    assert {int(each) for each in _DECISION.findall(ALL[name].prose)} - numbers == set()
+    assert {int(word) for word in _DECISION.findall(ALL[name].prose)} - numbers == set()
 
 
 @pytest.mark.parametrize("name", CURRENT)
 def test_every_path_is_that_of_a_file_or_a_folder(name: str) -> None:
-    paths = [each for each in CURRENT[name].spans if _PATH.match(each) and ("/" in each or "." in each)]
+    paths = [span for span in CURRENT[name].spans if _PATH.match(span) and ("/" in span or "." in span)]
     ours = [
-        each
-        for each in paths
-        if (each.partition("/")[0] in _OURS and "/" in each) or re.search(r"\.(py|proto|md)$", each)
+        path
+        for path in paths
+        if (path.partition("/")[0] in _OURS and "/" in path) or re.search(r"\.(py|proto|md)$", path)
     ]
 
     assert [each for each in ours if not names.is_path(each)] == []
@@ -121,7 +121,7 @@ def test_every_setting_is_read_by_somebody(name: str) -> None:
 
 @pytest.mark.parametrize("name", CURRENT)
 def test_every_rpc_event_message_and_class_is_there(name: str) -> None:
-    said = {each for span in CURRENT[name].spans for each in re.split(r"[(){}\[\]., *:/]", span)[:1]}
+    said = {part for span in CURRENT[name].spans for part in re.split(r"[(){}\[\]., *:/]", span)[:1]}
     said = {each for each in said if _CAMEL.match(each)}
     known = names.schema() | names.classes() | OUTSIDE | set(dir(builtins))
 
@@ -130,7 +130,7 @@ def test_every_rpc_event_message_and_class_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", CURRENT)
 def test_every_topic_is_one_of_the_platform(name: str) -> None:
-    said = {each for each in CURRENT[name].spans if re.fullmatch(r"daggers\.[a-z-]+", each)}
+    said = {span for span in CURRENT[name].spans if re.fullmatch(r"daggers\.[a-z-]+", span)}
 
     assert {each for each in said if not names.is_topic(each)} == set()
 

@@ -78,4 +78,4 @@ def test_alerts_and_reasons_of_the_runbook_are_all_there_are() -> None:
     told = re.findall(r"^### (Alert: .+|[A-Z_]+)$", "\n".join(headings), re.MULTILINE)
 
     assert len(titles) == len(set(titles))
-    assert set(told) == {*(f"Alert: {alert(each)}" for each in SEVERITIES), *map(str, Reason)}
+    assert set(told) == {*(f"Alert: {alert(severity)}" for severity in SEVERITIES), *map(str, Reason)}

@@ -35,7 +35,7 @@ def alerts_state(ledger: Ledger) -> dict[str, Any]:
             | {"resolved": MessageToDict(alert.resolved) if alert.resolved else None}
             for _, alert in sorted(ledger.alerts.items())
         ],
-        "unreadable": [[each.sequence, each.type, each.digest.hex()] for each in ledger.unreadable],
+        "unreadable": [[record.sequence, record.type, record.digest.hex()] for record in ledger.unreadable],
     }
 
 

@@ -111,12 +111,12 @@ def state(fleet: Fleet) -> dict[str, Any]:
         "sequence": fleet.sequence,
         "leader": None if leader is None else [leader.epoch, leader.scheduler_id, leader.host],
         "hosts": {
-            host: [[each.address, each.tls, each.scheduler_id] for each in endpoints]
+            host: [[endpoint.address, endpoint.tls, endpoint.scheduler_id] for endpoint in endpoints]
             for host, endpoints in sorted(fleet.hosts.items())
         },
         "daggers": shown,
         "catalogue": catalogue,
         "answers": answers,
-        "unreadable": [[each.sequence, each.subject, each.digest.hex()] for each in fleet.unreadable],
+        "unreadable": [[record.sequence, record.subject, record.digest.hex()] for record in fleet.unreadable],
         "unreadable_daggers": sorted(fleet.unreadable_daggers),
     }

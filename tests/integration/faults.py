@@ -104,10 +104,10 @@ def halves_of(driver: DriverIdentity) -> dict[str, psutil.Process]:
         told = json.loads((Path(driver.run_dir) / rundir.DRIVER).read_text())
         if start_ticks(told["pid"]) == told["start_ticks"]:
             found["python"] = psutil.Process(told["pid"])
-    for each in drivers.session(driver).members():
+    for member in drivers.session(driver).members():
         with suppress(psutil.Error):
-            if each.ppid() == driver.pid and Path(each.exe()).name == "java":
-                found["jvm"] = each
+            if member.ppid() == driver.pid and Path(member.exe()).name == "java":
+                found["jvm"] = member
     return found
 
 

@@ -186,7 +186,8 @@ def alive(stack: Stack, name: str) -> bool:
 def content(stack: Stack) -> list[tuple[int | None, bytes | None, bytes | None, Any]]:
     """Every record of the control topic: sequence, key, value, headers."""
     return [
-        (each.offset(), each.key(), each.value(), each.headers()) for each in records(stack.kafka, CONTROL)
+        (record.offset(), record.key(), record.value(), record.headers())
+        for record in records(stack.kafka, CONTROL)
     ]
 
 

@@ -47,7 +47,7 @@ def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alert
         generation=3,
         state=telemetry_pb2.Heartbeat.STATE_RUNNING,
         warnings=map(str, warned),
-        measures={each.code: each.measure for each in warned if each.measure},
+        measures={warning.code: warning.measure for warning in warned if warning.measure},
     )
     beat.time.FromDatetime(NOW)
     beat.last_progress.FromDatetime(NOW)

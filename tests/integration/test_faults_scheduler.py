@@ -121,7 +121,9 @@ def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_goes_on(
 
 def leader(stack: Stack) -> str:
     """ce_source of the newest claim."""
-    claims = [each for each in records(stack.kafka, "daggers.control") if header(each, "ce_type") == CLAIM]
+    claims = [
+        record for record in records(stack.kafka, "daggers.control") if header(record, "ce_type") == CLAIM
+    ]
     return header(claims[-1], "ce_source")
 
 

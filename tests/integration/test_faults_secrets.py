@@ -56,9 +56,9 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
     up(stack)
     for topic in (*TOPICS, forever(ALERTS)):
         places[topic.name] = b"".join(
-            (each.value() or b"") + repr(each.headers()).encode()
+            (record.value() or b"") + repr(record.headers()).encode()
             for partition in range(topic.partitions)
-            for each in records(stack.kafka, topic.name, partition)
+            for record in records(stack.kafka, topic.name, partition)
         )
     for written in [*tmp_path.glob("*.log"), *stack.state_dir.rglob("*")]:
         if written.is_file() and "influxdb" not in written.parts:  # it has a user's password to keep

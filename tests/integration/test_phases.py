@@ -65,7 +65,7 @@ def test_a_batch_that_does_not_end_is_degraded_while_its_driver_beats_and_lag_gr
 ) -> None:
     with running(watching):
         jvm, python = halves(stack, watching.name)
-        workers = [each for each in jvm.children(recursive=True) if python not in (each, *each.parents())]
+        workers = [child for child in jvm.children(recursive=True) if python not in (child, *child.parents())]
         send(STOP, *workers)
         try:
             late = watching.until(not_running, deadline_s=OLD_S + POLLS_S)
@@ -74,7 +74,7 @@ def test_a_batch_that_does_not_end_is_degraded_while_its_driver_beats_and_lag_gr
             shown, more = watching.samples[-1], watching.unread()
         finally:
             send(CONT, *workers)
-    beats = [each for each in heartbeats(stack, watching.name) if each.last_progress.seconds < late.at]
+    beats = [beat for beat in heartbeats(stack, watching.name) if beat.last_progress.seconds < late.at]
 
     assert workers
     assert late.phase == shown.phase == "DEGRADED"

@@ -32,7 +32,7 @@ def previewed(cli: Cli, *words: object) -> list[dict[str, Any]]:
 
 def table(documents: list[dict[str, Any]], *, partial: bool) -> Counter[tuple[str, str]]:
     """(window end, city) -> count."""
-    rows = [each["row"] for each in documents if "row" in each and each["partial"] == partial]
+    rows = [document["row"] for document in documents if "row" in document and document["partial"] == partial]
     return Counter(
         {(row["window_timestamp"], str(row["tag_city_id"])): row["num_of_bookings"] for row in rows}
     )

@@ -45,7 +45,7 @@ async def drivers(tmp_path: Path) -> AsyncIterator[Drivers]:
 
 def started(drivers: Drivers, scheduler: int) -> DriverIdentity:
     """A spare, started as a scheduler starts it; from the prepared home, where there is one."""
-    prepared = next((each.parent for each in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}")), None)
+    prepared = next((path.parent for path in TOOLS.glob(f"spark-{pyspark.__version__}-*/{ARCHIVE}")), None)
     installation = replace(find_installation(), prepared=prepared)
     run_dir = drivers.runs / rundir.SPARE / str(time.time_ns())
     job = spec_pb2.JobSpec(dagger=rundir.SPARE, generation=1, run_dir=str(run_dir))
@@ -73,7 +73,7 @@ async def test_a_spare_that_has_warmed_up_runs_the_launch_that_it_is_given(
         assert handle is not None
         commits = tmp_path / "own"
         await until(lambda: bool([*commits.glob("checkpoints-42/checkpoints/*/commits/1")]), 240)
-        members = {each.pid for each in processes.session(handle.pid)}
+        members = {process.pid for process in processes.session(handle.pid)}
         drivers.drain(handle)
         await until(lambda: drivers.presence(handle) is Presence.GONE, 240)
     left, run_dir = drivers.exit(handle), Path(handle.run_dir)

@@ -101,7 +101,7 @@ def test_rows_of_every_sink_and_the_log_come_from_their_host(
     assert counted(whole) == recount(events)
     for kind, found in by_sink.items():
         assert counted(found.json) == recount(events), (kind, found)
-    ones = sorted(each for each in recount(events).items() if each[0][1] == "1")
+    ones = sorted(item for item in recount(events).items() if item[0][1] == "1")
     for kind, found in of_city.items():
         assert sorted(counted(found.json).items()) == ones[:2], (kind, found)
     for kind, found in late.items():  # a topic knows only when they were written, which was just now

@@ -132,7 +132,7 @@ async def state(beats: Heartbeats, name: str, wanted: int) -> None:
 
 def everybody(runs: Path) -> list[int]:
     """The processes of the drivers below a directory."""
-    found = [each.pid for driver in drivers.living(runs) for each in drivers.members(driver)]
+    found = [member.pid for driver in drivers.living(runs) for member in drivers.members(driver)]
     assert found, "no driver runs"
     return found
 

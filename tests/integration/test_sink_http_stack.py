@@ -36,11 +36,11 @@ class Crm:
 
     @property
     def has_repeats_of_one_body(self) -> bool:
-        return all(len(each) == 1 for each in self._bodies.values())
+        return all(len(body) == 1 for body in self._bodies.values())
 
     def counts(self) -> Counter[tuple[str, str]]:
         """Bookings by window and city; a request that came again counts once."""
-        rows = [row for each in list(self._bodies.values()) for row in json.loads(next(iter(each)))]
+        rows = [row for body in list(self._bodies.values()) for row in json.loads(next(iter(body)))]
         return Counter(
             {(row["window_timestamp"], str(row["tag_city_id"])): row["num_of_bookings"] for row in rows}
         )

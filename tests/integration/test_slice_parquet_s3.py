@@ -46,9 +46,11 @@ def test_records_are_in_the_bucket_once_after_a_kill(tmp_path: Path, kafka: str)
         assert code == 0
         assert orders(table) == Counter(map(str, range(80)))
         below = f"_daggers/commits/{dagger.name}"
-        folders = [f"{below}/{each}" for each in table.names(below)]
+        folders = [f"{below}/{name}" for name in table.names(below)]
         told = [
-            json.loads(table.get(f"{each}/{name}") or b"") for each in folders for name in table.names(each)
+            json.loads(table.get(f"{folder}/{name}") or b"")
+            for folder in folders
+            for name in table.names(folder)
         ]
         assert sum(each["rows"] for each in told) == 80
         assert list(table.staged("")) == []

@@ -43,7 +43,7 @@ def test_the_vitals_of_a_running_dagger_are_true_and_a_sink_that_is_away_is_name
         assert age(vitals["last_commit"]) < timedelta(seconds=3 * BEAT_S + BUSY_S)
         assert vitals["memory_bytes"] > 0
         assert vitals["quarantined"] == {}
-        assert [each["code"] for each in vitals["warnings"]] == ["RECORDS_SHARE_POINTS"]  # of its query
+        assert [vital["code"] for vital in vitals["warnings"]] == ["RECORDS_SHARE_POINTS"]  # of its query
 
         database = process(stack, "influxdb")
         address = stack.influx["url"]
@@ -76,7 +76,7 @@ def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
     with watched(stack, cli, tmp_path, team="payers") as watch:
         watch.until(is_running)
         leader = next(
-            each.pid for each in drivers.living(stack.state_dir / "runs") if each.dagger == watch.name
+            dagger.pid for dagger in drivers.living(stack.state_dir / "runs") if dagger.dagger == watch.name
         )
         before = processes.used(leader)
         usage = cost = {}
@@ -107,4 +107,4 @@ def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
 def sinks_away(dagger: dict[str, Any]) -> list[dict[str, Any]]:
     """The warnings of a dagger about its sinks."""
     warnings = (dagger["vitals"] or {}).get("warnings", [])
-    return [each for each in warnings if each["code"].startswith("SINK_")]
+    return [warning for warning in warnings if warning["code"].startswith("SINK_")]

@@ -163,7 +163,7 @@ def heartbeats(stack: Stack, name: str) -> list[telemetry_pb2.Heartbeat]:
     """Every heartbeat of a dagger that stands in the topic."""
     kind = telemetry_pb2.Heartbeat.DESCRIPTOR.full_name
     return [
-        telemetry_pb2.Heartbeat.FromString(each.value() or b"")
-        for each in records(stack.kafka, "daggers.heartbeats")
-        if header(each, "ce_type") == kind and header(each, "ce_subject") == name
+        telemetry_pb2.Heartbeat.FromString(record.value() or b"")
+        for record in records(stack.kafka, "daggers.heartbeats")
+        if header(record, "ce_type") == kind and header(record, "ce_subject") == name
     ]

@@ -47,7 +47,7 @@ def main() -> None:
     )
     [read] = parse.parse(FILE, "d.yaml")
     found = {
-        "refused": [(each.field, each.reason) for each in judged.violations],
+        "refused": [(violation.field, violation.reason) for violation in judged.violations],
         "default": MessageToDict(good.sinks[0]),
         "resolved": MessageToDict(launch.sinks[0].sink),
         "columns": len(planned.checked(launch).columns),

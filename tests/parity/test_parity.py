@@ -85,8 +85,8 @@ def fleet() -> Fleet:
         events_pb2.SchemaRegistered(schema=schema),
         events_pb2.StreamRegistered(stream=stream),
         events_pb2.StreamRegistered(stream=lost),
-        *(events_pb2.SecretRegistered(secret=each) for each in secrets),
-        *(events_pb2.SinkRegistered(sink=each) for each in sinks),
+        *(events_pb2.SecretRegistered(secret=secret) for secret in secrets),
+        *(events_pb2.SinkRegistered(sink=sink) for sink in sinks),
     ):
         folded.apply(record)
     return folded
@@ -100,7 +100,7 @@ def asked(case: Case) -> spec_pb2.DaggerSpec:
 async def gateway(case: Case) -> list[tuple[str, str]]:
     """What a gateway refuses: places and reasons."""
     judged = await specs.judge("spec", NAME, asked(case), fleet(), Checks(), now=NOW)
-    return [(each.field, each.reason) for each in judged.violations]
+    return [(violation.field, violation.reason) for violation in judged.violations]
 
 
 def launch(case: Case) -> list[tuple[str, str]]:
@@ -149,7 +149,7 @@ def test_gateway_and_driver_take_the_same_kafka_addresses(case: Address) -> None
     except JobError as error:
         driver = [(place, error.error.reason) for place in PLACE.findall(error.error.detail)]
 
-    assert [(each.field, each.reason) for each in registered] == list(case.wrong)
+    assert [(violation.field, violation.reason) for violation in registered] == list(case.wrong)
     assert driver == list(case.wrong)
 
 

@@ -134,11 +134,11 @@ def replayed(
     """Ids as a replay takes them that was asked for when the topic had `up_to` records."""
     asked = events_pb2.QuarantineReplayRequested(replay_id="own", selection=selection, up_to={0: up_to})
     history = History(asked, ASKED, CREATED)
-    for each in messages[start:]:
-        headers = dict(each.headers)
+    for message in messages[start:]:
+        headers = dict(message.headers)
         kind, id_ = headers["ce_type"].decode(), headers["ce_id"].decode()
-        history.take((each.partition, each.offset), kind, each.value, id_, each.time_ms)
-    return sorted(each.id for each in history.meant)
+        history.take((message.partition, message.offset), kind, message.value, id_, message.time_ms)
+    return sorted(record.id for record in history.meant)
 
 
 @given(topics(), st.lists(set_aside(), max_size=3), selections())

@@ -119,7 +119,7 @@ def _recomputed(dagger: Dagger) -> Iterator[Dagger]:
     )
     if not dagger.slide:
         yield replace(dagger, size=60, slide=20)
-    yield from (replace(dagger, function=each) for each in FUNCTIONS if each != dagger.function)
+    yield from (replace(dagger, function=function) for function in FUNCTIONS if function != dagger.function)
     yield from (replace(dagger, without=each) for each in (0, *CITIES) if each != dagger.without)
 
 

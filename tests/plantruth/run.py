@@ -110,7 +110,7 @@ class Truth:
         self._feed()
         self._settled()
         wrong += self._reading(plan, stand)
-        found = [json.loads(each.value() or b"") for each in records(self.kafka, self._rows)][offset:]
+        found = [json.loads(record.value() or b"") for record in records(self.kafka, self._rows)][offset:]
         wrong += _columns(plan, columns, found)
         if after.forwards:
             return wrong + self._forwarded(found)
@@ -146,10 +146,10 @@ class Truth:
                 told = {number: offset for (_, number), offset in before.next.items()}
             case "recomputed":
                 ranges = (plan["reads"] or {"ranges": []})["ranges"]
-                told = {each["partition"]: each["begin"] for each in ranges}
-                first = {each["partition"]: each["first"] for each in ranges}
+                told = {range_["partition"]: range_["begin"] for range_ in ranges}
+                first = {range_["partition"]: range_["first"] for range_ in ranges}
                 begun = {number: max(offset, first.get(number, 0)) for number, offset in begun.items()}
-                count = sum(each["end"] - each["begin"] for each in ranges)
+                count = sum(range_["end"] - range_["begin"] for range_ in ranges)
                 if plan["reads"] and plan["reads"]["records"] != count:
                     return [f"{plan['reads']['records']} records are not {count}"]
             case effect:

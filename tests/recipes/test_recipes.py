@@ -69,10 +69,10 @@ class Recipe:
 
 def recipe(title: str) -> Recipe:
     text = CONTRIBUTING.section(slug(title))
-    spans = [" ".join(each.split()) for each in re.findall(r"`([^`]+)`", text)]
+    spans = [" ".join(word.split()) for word in re.findall(r"`([^`]+)`", text)]
     files = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-    run = [each for each in spans if re.match(r"(make|python) ", each) and each != "make venv"]
-    right = [each.split()[1:] for each in spans if each.startswith("pytest ")]
+    run = [span for span in spans if re.match(r"(make|python) ", span) and span != "make venv"]
+    right = [span.split()[1:] for span in spans if span.startswith("pytest ")]
     return Recipe(tuple(files), tuple(run), tuple(word for words in right for word in words))
 
 
@@ -88,11 +88,11 @@ def test_a_recipe_that_is_followed_with_a_dummy_is_complete(title: str, tmp_path
     for command in told.run:
         tree.run(command.split())
     chosen = ["-k", ONLY[title]] if title in ONLY else []
-    passed = tree.run(["pytest", *(each.replace("NAME", "dummy") for each in told.right), *chosen])
+    passed = tree.run(["pytest", *(cell.replace("NAME", "dummy") for cell in told.right), *chosen])
 
     assert " passed" in passed
-    assert [path for path in changes if not any(fnmatch(path, each) for each in patterns)] == []
-    assert [each for each in patterns if not any(fnmatch(path, each) for path in changes)] == []
+    assert [path for path in changes if not any(fnmatch(path, pattern) for pattern in patterns)] == []
+    assert [pattern for pattern in patterns if not any(fnmatch(path, pattern) for path in changes)] == []
 
 
 def test_every_recipe_with_files_is_followed() -> None:

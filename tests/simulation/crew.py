@@ -51,9 +51,9 @@ class Crew:
     def serving(self, role: str, host: Host | None = None) -> list[Member]:
         """The living processes of a role, on one host or everywhere; some may stand still."""
         return [
-            each
-            for each in self.members.values()
-            if each.role == role and each.service.serves and host in (None, each.host)
+            member
+            for member in self.members.values()
+            if member.role == role and member.service.serves and host in (None, member.host)
         ]
 
     def keep_up(self) -> None:
@@ -102,7 +102,7 @@ class Crew:
         """Now and then a process stands still, a host vanishes, or Kafka is away."""
         if not self.world.kafka.away and self.world.chance(0.01, "Kafka away"):
             self.world.kafka.leave(self.random.uniform(5, 90))
-        serving = [each for each in self.members.values() if each.service.serves]
+        serving = [member for member in self.members.values() if member.service.serves]
         victim = self.random.choice(serving)
         if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):
             victim.process.paused = True

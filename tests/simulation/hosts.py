@@ -393,7 +393,7 @@ class SimulatedDrivers:
     def living(self) -> list[DriverIdentity]:
         """As Drivers'."""
         running = (*self._host.drivers.values(), *self._host.spares.values())
-        return [each.identity for each in running if each.alive]
+        return [dagger.identity for dagger in running if dagger.alive]
 
     def write_missing(self) -> None:
         """As Drivers': no older version ever ran here."""
@@ -431,4 +431,4 @@ class SimulatedDrivers:
 
     def _of(self, driver: Identified) -> SimulatedDriver | SimulatedAttempt | None:
         processes = (*self._host.drivers.values(), *self._host.attempts.values())
-        return next((each for each in processes if each.identity.run_dir == driver.run_dir), None)
+        return next((process for process in processes if process.identity.run_dir == driver.run_dir), None)

@@ -138,7 +138,7 @@ class Life:
         found += [
             f"incident {alert.incident} of {alert.dagger} is open, or not told"
             for alert in self.world.alert_witness.ledger.alerts.values()
-            if alert.firing or not all(each.done for each in alert.deliveries.values())
+            if alert.firing or not all(delivery.done for delivery in alert.deliveries.values())
         ]
         found += [wrong for host in self.crew.hosts for wrong in self._replays(host)]
         spares = [spare for host in self.crew.hosts for spare in host.spares.values() if spare.alive]
@@ -164,7 +164,7 @@ class Life:
             }
             if until not in told:
                 return f"nobody told the driver of {dagger.name} that its sinks may refuse until {until}"
-        current = all(each.generation == dagger.generation for each in drivers) and dagger.current
+        current = all(driver.generation == dagger.generation for driver in drivers) and dagger.current
         if dagger.phase == WANTED[dagger.desired] and len(drivers) == run and (current or not run):
             return ""
         phase, desired = gateway_pb2.Phase.Name(dagger.phase), gateway_pb2.Desired.Name(dagger.desired)

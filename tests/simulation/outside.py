@@ -56,7 +56,7 @@ class SimulatedSpark(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """As a transport's. Raises: httpx.ConnectError."""
-        host = next((each for each in self._hosts if each.name == request.url.host), None)
+        host = next((host for host in self._hosts if host.name == request.url.host), None)
         name, generation = request.url.path.split("/")[1:3]
         driver = host.drivers.get((name, int(generation))) if host is not None and not host.cut else None
         alive = driver is not None and driver.alive

@@ -72,7 +72,7 @@ class Service:
 def _away(error: BaseException) -> bool:
     """Whether it ended because the log does not answer: a supervisor begins it anew."""
     if isinstance(error, BaseExceptionGroup):
-        return all(_away(each) for each in error.exceptions)
+        return all(_away(cause) for cause in error.exceptions)
     return isinstance(error, LogUnavailable)
 
 

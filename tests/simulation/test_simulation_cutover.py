@@ -15,9 +15,9 @@ def test_no_window_is_missing_or_written_twice_in_any_order_of_steps_and_kills()
 
 def test_without_a_kill_both_write_and_neither_begins_anew() -> None:
     states, _ = walk(Rules())
-    ends = [each for each in states if each.handed and not each.kills and len(each.rows) == WINDOWS]
+    ends = [state for state in states if state.handed and not state.kills and len(state.rows) == WINDOWS]
 
-    assert {who for each in ends for _, who in each.rows} == {"old", "new"}
+    assert {who for end in ends for _, who in end.rows} == {"old", "new"}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Outage(Life):
 
     def kinds(self) -> list[str]:
         """What was written to the log of alerts since the outage began, but for claims."""
-        kinds = [each.type.rpartition(".")[2] for each in self.world.alerts.records[self.before :]]
+        kinds = [record.type.rpartition(".")[2] for record in self.world.alerts.records[self.before :]]
         return [kind for kind in kinds if kind != "MonitorStarted"]
 
 

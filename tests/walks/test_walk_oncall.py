@@ -125,8 +125,8 @@ class OnCall:
     ) -> tuple[Page, Told]:
         """The page of a condition that began then, with all its parts; in both receivers."""
         page = self._page(condition, begun, resolved=False)
-        until(lambda: any(_is_of(each, page) for each in self.receivers.events), deadline_s=PAGED_S)
-        event = next(each for each in self.receivers.events if _is_of(each, page))
+        until(lambda: any(_is_of(event, page) for event in self.receivers.events), deadline_s=PAGED_S)
+        event = next(event for event in self.receivers.events if _is_of(event, page))
         anchor = page.facts["runbook"].partition("#")[2]
         self.say(f"  paged after {page.at - begun:.1f} s: {event['payload']['summary']}")
 
@@ -147,9 +147,9 @@ class OnCall:
 
     def _page(self, condition: str, begun: float, *, resolved: bool) -> Page:
         def found() -> Iterator[Page]:
-            for each in list(self.receivers.pages):
-                if (each.condition, each.resolved) == (condition, resolved) and each.at >= begun:
-                    yield each
+            for page in list(self.receivers.pages):
+                if (page.condition, page.resolved) == (condition, resolved) and page.at >= begun:
+                    yield page
 
         try:
             until(lambda: any(found()), deadline_s=PAGED_S)
@@ -172,7 +172,7 @@ def warns(*codes: str) -> Callable[[Outcome], bool]:
 
     def named(told: Outcome) -> bool:
         vitals = told.json["vitals"] or {"warnings": []}
-        return any(each["code"].startswith(codes) and each["next"] for each in vitals["warnings"])
+        return any(vital["code"].startswith(codes) and vital["next"] for vital in vitals["warnings"])
 
     return named
 
@@ -180,7 +180,7 @@ def warns(*codes: str) -> Callable[[Outcome], bool]:
 def ended(told: Outcome) -> bool:
     """Whether it says that the driver has ended, and of what."""
     vitals, last = told.json["vitals"] or {"warnings": []}, told.json["last_exit"]
-    said = any(each["message"].startswith("its driver has ended ") for each in vitals["warnings"])
+    said = any(vital["message"].startswith("its driver has ended ") for vital in vitals["warnings"])
     return said and last is not None and last["error"]["reason"] in ("KILLED", "DRIVER_LOST")
 
 

@@ -108,7 +108,7 @@ def _newest(rows: Sequence[dict[str, Any]]) -> str:
 
 def launches(daggers: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
     """Which drivers run: generation and process."""
-    return [(each["generation"], each["driver"]["pid"]) for each in daggers]
+    return [(dagger["generation"], dagger["driver"]["pid"]) for dagger in daggers]
 
 
 def test_an_upgrade_from_before_mending_and_the_way_back_lose_and_double_nothing(

@@ -28,12 +28,13 @@ def excerpt(query: list[str], finding: Mapping[str, Any]) -> str | None:
         for part in (slice(begin, first), slice(first, min(last, end)), slice(last, end))
     )
     left, right = CUT if begin else "", CUT if end < len(text) else ""
-    space = "".join("\t" if each == "\t" else " " * cell_len(each) for each in left + before)
+    space = "".join("\t" if character == "\t" else " " * cell_len(character) for character in left + before)
     carets = "^" * max(cell_len(marked), 1)
     return f"    {left}{before}{marked}{after}{right}\n    {space}{carets}"
 
 
 def _printable(text: str) -> str:
     return "".join(
-        each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
     )

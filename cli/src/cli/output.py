@@ -218,7 +218,7 @@ def _beside_findings(error: CliError) -> str:
         return error.message
     from daggerclient.findings import headline
 
-    wrong = [each for each in error.findings if each.get("severity") != "warning"]
+    wrong = [finding for finding in error.findings if finding.get("severity") != "warning"]
     return error.message.replace(headline(wrong or error.findings), amount(len(wrong)), 1)
 
 

@@ -52,7 +52,7 @@ def plain(value: Any, kind: Any) -> Any:
         raise UnsureError
     if wanted is Path:
         return Path(value)
-    if issubclass(wanted, Enum) and value in {each.value for each in wanted}:
+    if issubclass(wanted, Enum) and value in {member.value for member in wanted}:
         return wanted(value)
     if wanted is int and value.isascii() and value.isdigit():
         return _within(int(value), kind)
@@ -87,8 +87,8 @@ class Argument(TyperArgument):
 def taken_plainly(parameters: list[Any]) -> list[Any]:
     """These parameters with our conversion: typer makes them itself, and takes no class to make them of."""
     ours: dict[type, type] = {TyperOption: Option, TyperArgument: Argument}
-    for each in parameters:
-        each.__class__ = ours.get(type(each), type(each))
+    for parameter in parameters:
+        parameter.__class__ = ours.get(type(parameter), type(parameter))
     return parameters
 
 

@@ -40,11 +40,11 @@ def lines(name: str, plan: Plan) -> Iterator[str]:
     yield from _costs(plan)
     labels = (f"version {plan.version}", "the file")
     yield from (f"  {line}" for line in differences(plan.changes, *labels))
-    yield from (f"  {_column(each)}" for each in plan.columns)
+    yield from (f"  {_column(column)}" for column in plan.columns)
     for sink in plan.sinks:
         yield from (f"  {sink.field} {sink.kind}: {printable(sentence)}" for sentence in sink.seen)
-    yield from (f"  lost: {each}" for each in plan.losses)
-    yield from (f"  warning: {printable(each)}" for each in plan.warnings)
+    yield from (f"  lost: {loss}" for loss in plan.losses)
+    yield from (f"  warning: {printable(warning)}" for warning in plan.warnings)
 
 
 def _reads(plan: Plan) -> Iterator[str]:
@@ -57,8 +57,8 @@ def _reads(plan: Plan) -> Iterator[str]:
     count, ranges = plan.reads.records, plan.reads.ranges
     some = "1 record is" if count == 1 else f"{count:,} records are"
     yield f"  {some} read again, of {len(ranges)} partition{'' if len(ranges) == 1 else 's'}{long}"
-    for each in ranges[:MOST_RANGES]:
-        yield f"    {each.topic}/{each.partition}: offsets {each.begin} to {each.end - 1}"
+    for range_ in ranges[:MOST_RANGES]:
+        yield f"    {range_.topic}/{range_.partition}: offsets {range_.begin} to {range_.end - 1}"
     if len(ranges) > MOST_RANGES:
         yield f"    and {len(ranges) - MOST_RANGES} more (-o json)"
 
@@ -75,23 +75,25 @@ def _costs(plan: Plan) -> Iterator[str]:
 
 def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
     """What changed: a line for each field, a unified diff of the query."""
-    for each in changed:
-        if each.field == changes.SQL and each.before and each.after:
-            diff = changes.unified(each.before, each.after, old=f"sql, {old}", new=f"sql, {new}")
+    for difference_ in changed:
+        if difference_.field == changes.SQL and difference_.before and difference_.after:
+            diff = changes.unified(
+                difference_.before, difference_.after, old=f"sql, {old}", new=f"sql, {new}"
+            )
             yield from map(printable, diff)
         else:
-            yield difference(each)
+            yield difference(difference_)
 
 
-def difference(each: Change, most: int | None = None) -> str:
+def difference(change_: Change, most: int | None = None) -> str:
     """A field that changed; of each value at most so many characters."""
-    before, after = (printable(_cut(text, most)) for text in (each.before, each.after))
-    return f"{each.field}: {before or '(none)'} -> {after or '(none)'}"
+    before, after = (printable(_cut(text, most)) for text in (change_.before, change_.after))
+    return f"{change_.field}: {before or '(none)'} -> {after or '(none)'}"
 
 
-def change(each: Change) -> dict[str, str]:
+def change(change_: Change) -> dict[str, str]:
     """A field that changed, as a document."""
-    return {"field": each.field, "before": each.before, "after": each.after}
+    return {"field": change_.field, "before": change_.before, "after": change_.after}
 
 
 def document(name: str, plan: Plan) -> dict[str, Any]:
@@ -111,15 +113,15 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
         "lost_windows": _windows(plan.lost_windows) if plan.HasField("lost_windows") else None,
         "cost": access.cost(plan.cost) if plan.HasField("cost") else None,
         "launch_memory_mib": plan.launch_memory_mib,
-        "changes": [change(each) for each in plan.changes],
+        "changes": [change(changed) for changed in plan.changes],
         "columns": [
             {
-                "before": _shown(each.before) if each.HasField("before") else None,
-                "after": _shown(each.after) if each.HasField("after") else None,
+                "before": _shown(column.before) if column.HasField("before") else None,
+                "after": _shown(column.after) if column.HasField("after") else None,
             }
-            for each in plan.columns
+            for column in plan.columns
         ],
-        "sinks": [{"field": each.field, "kind": each.kind, "seen": list(each.seen)} for each in plan.sinks],
+        "sinks": [{"field": sink.field, "kind": sink.kind, "seen": list(sink.seen)} for sink in plan.sinks],
         "losses": list(plan.losses),
         "warnings": list(plan.warnings),
     }
@@ -133,13 +135,13 @@ def _ranges(reads: gateway_pb2.PlannedReads) -> dict[str, Any]:
         "missing": reads.missing,
         "ranges": [
             {
-                "topic": each.topic,
-                "partition": each.partition,
-                "begin": each.begin,
-                "end": each.end,
-                "first": each.first,
+                "topic": range_.topic,
+                "partition": range_.partition,
+                "begin": range_.begin,
+                "end": range_.end,
+                "first": range_.first,
             }
-            for each in reads.ranges
+            for range_ in reads.ranges
         ],
     }
 
@@ -152,12 +154,12 @@ def _cut(text: str, most: int | None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _column(each: gateway_pb2.ColumnChange) -> str:
-    if not each.HasField("before"):
-        return f"column {each.after.name} comes: {each.after.type}"
-    if not each.HasField("after"):
-        return f"column {each.before.name} goes"
-    return f"column {each.after.name}: {each.before.type} -> {each.after.type}"
+def _column(change_: gateway_pb2.ColumnChange) -> str:
+    if not change_.HasField("before"):
+        return f"column {change_.after.name} comes: {change_.after.type}"
+    if not change_.HasField("after"):
+        return f"column {change_.before.name} goes"
+    return f"column {change_.after.name}: {change_.before.type} -> {change_.after.type}"
 
 
 def _shown(column: gateway_pb2.OutputColumn) -> dict[str, str]:

@@ -47,12 +47,12 @@ OWN_TEAM = "preview"
 def own_team(gateway: Gateway) -> str:
     """The first team that the caller has a role in."""
     answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
-    return next((each.team for each in answer.roles if each.team), OWN_TEAM)
+    return next((role.team for role in answer.roles if role.team), OWN_TEAM)
 
 
 def values(row: Row, columns: Sequence[gateway_pb2.OutputColumn]) -> dict[str, Any]:
     """A row by the names of its columns; null where it has no value."""
-    return {each.name: _value(row, each) for each in columns}
+    return {column.name: _value(row, column) for column in columns}
 
 
 def _value(row: Row, column: gateway_pb2.OutputColumn) -> Any:
@@ -69,7 +69,7 @@ def documents(steps: Iterable[gateway_pb2.PreviewDaggerResponse]) -> Iterator[Ma
             case "columns":
                 columns = step.columns.columns
                 yield {
-                    "columns": [column_view(each) for each in columns],
+                    "columns": [column_view(column) for column in columns],
                     "warnings": [*step.columns.warnings],
                 }
             case "progress":
@@ -102,7 +102,7 @@ def done(said: Done) -> Mapping[str, Any]:
         "records_left_out": said.records_left_out,
         "late": said.late,
         "quarantined": dict(sorted(said.quarantined.items())),
-        "examples": [example(each) for each in said.examples],
+        "examples": [example(record) for record in said.examples],
         "invalid": dict(sorted(said.invalid.items())),
         "rows": said.rows,
         "rows_left_out": said.rows_left_out,
@@ -165,7 +165,7 @@ class Shown:
     def head(self) -> Sequence[str]:
         """The names of the columns."""
         partial = [PARTIAL] if any(partial for _, partial in self._rows) else []
-        return [*(each.name for each in self._columns), *partial]
+        return [*(column.name for column in self._columns), *partial]
 
     def cells(self) -> list[Sequence[str]]:
         """The rows as they came."""
@@ -200,8 +200,8 @@ class Shown:
             yield f"{said.late:,} records were late: their windows had closed"
         for reason, count in sorted(said.quarantined.items()):
             yield f"{count:,} records would be set aside: {reason}"
-        for each in said.examples:
-            yield printable(f"  {each.topic}/{each.partition}, offset {each.offset}: {each.detail}")
+        for record in said.examples:
+            yield printable(f"  {record.topic}/{record.partition}, offset {record.offset}: {record.detail}")
         for function, count in sorted(said.invalid.items()):
             yield f"{function} could not use {count:,} values"
         if said.cost.records_per_second:

@@ -15,12 +15,12 @@ def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
     checked = daggersql.check(query, tables)
     split = lines(query)
     findings = []
-    for each in checked.findings:
-        finding = {**asdict(each), "severity": each.severity.value}
+    for found in checked.findings:
+        finding = {**asdict(found), "severity": found.severity.value}
         findings.append({**finding, "source": excerpt(split, finding)})
     columns = [
-        {"name": each.name, "role": each.role.value, "key": each.key, "type": each.type}
-        for each in (checked.plan.columns if checked.plan else ())
+        {"name": column.name, "role": column.role.value, "key": column.key, "type": column.type}
+        for column in (checked.plan.columns if checked.plan else ())
     ]
-    valid = all(each.severity is not daggersql.Severity.ERROR for each in checked.findings)
+    valid = all(found.severity is not daggersql.Severity.ERROR for found in checked.findings)
     return {"valid": valid, "findings": findings, "columns": columns}

@@ -22,7 +22,7 @@ _ROOT = "daggers"
 def text() -> str:
     """The whole reference, as Markdown."""
     sections = [_section(name, command) for name, command in commands()]
-    ends = [f"{fill(each, width=110)}\n" for each in EPILOG.split("\n\n")]
+    ends = [f"{fill(part, width=110)}\n" for part in EPILOG.split("\n\n")]
     return "\n".join([_HEAD, *ends, *sections])
 
 
@@ -33,7 +33,12 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def flags(command: Any) -> set[str]:
     """The flags that it takes by itself, long and short."""
-    return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts) if flag[0] == "-"}
+    return {
+        flag
+        for parameter in command.params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+        if flag[0] == "-"
+    }
 
 
 def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -43,9 +48,9 @@ def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _section(name: str, command: Any) -> str:
-    shown = [each for each in command.params if name == _ROOT or each.opts[0] not in _COMMON]
-    arguments = [_argument(each) for each in shown if not each.opts[0].startswith("-")]
-    rows = [_row(each) for each in shown]
+    shown = [parameter for parameter in command.params if name == _ROOT or parameter.opts[0] not in _COMMON]
+    arguments = [_argument(parameter) for parameter in shown if not parameter.opts[0].startswith("-")]
+    rows = [_row(parameter) for parameter in shown]
     usage = " ".join([name, *arguments, *(["COMMAND"] if hasattr(command, "commands") else [])])
     lines = [f"## {name}", f"`{usage}`", "", " ".join((command.help or "").split()), ""]
     return "\n".join(lines + (["| argument or flag | is |", "|---|---|", *rows, ""] if rows else []))
@@ -65,7 +70,7 @@ def _row(parameter: Any) -> str:
         shown = ", ".join(f"`{name}{value}`" for name in names)
     needed = " Needed." if parameter.required and names[0].startswith("-") else ""
     about = " ".join((parameter.help or "").split())
-    cells = [each.replace("|", "\\|") for each in (shown, f"{about}{needed}")]
+    cells = [cell.replace("|", "\\|") for cell in (shown, f"{about}{needed}")]
     return f"| {' | '.join(cells)} |"
 
 

@@ -67,19 +67,20 @@ def _bytes(file: Path, text: Any) -> bytes:
 def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedResponse) -> None:
     """Print what is expected of a replay."""
     cells = [
-        (_outcome(each), each.records, each.reason or "-", each.detail or "-") for each in answer.forecast
+        (_outcome(forecast), forecast.records, forecast.reason or "-", forecast.detail or "-")
+        for forecast in answer.forecast
     ]
     session.out.show(
         views.replay_asked(answer),
         lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty="nothing is meant"),
     )
-    some = any(each.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for each in answer.forecast)
+    some = any(forecast.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for forecast in answer.forecast)
     if some and not session.out.json:
         session.out.note(_UNFORESEEN)
 
 
-def _outcome(each: gateway_pb2.QuarantineForecast) -> str:
-    return telemetry_pb2.QuarantineOutcome.Name(each.outcome).removeprefix("QUARANTINE_OUTCOME_").lower()
+def _outcome(forecast: gateway_pb2.QuarantineForecast) -> str:
+    return telemetry_pb2.QuarantineOutcome.Name(forecast.outcome).removeprefix("QUARANTINE_OUTCOME_").lower()
 
 
 def waited(

@@ -110,9 +110,9 @@ def text(value: Any) -> str:
 def _known(gateway: Gateway, name: str, sink: str) -> str:
     """The sink that is asked for. Raises MisusedError when the dagger has none of that name or kind."""
     if sink:
-        written = [each.sink for each in gateway.get(name).sinks]
+        written = [sink.sink for sink in gateway.get(name).sinks]
         has = sinks.called(written)
-        if sink not in {*has, *(each.WhichOneof("kind") for each in written)}:
+        if sink not in {*has, *(sink.WhichOneof("kind") for sink in written)}:
             listed = ", ".join(sorted(has)) or "none"
             raise MisusedError(f"--sink {sink}: {name} has no such sink; it has {listed}")
     return sink

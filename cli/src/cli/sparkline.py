@@ -36,7 +36,7 @@ class Series:
                     values[tags, name].append(float(value))
                     last[tags, name] = iso(row.time) if row.time else ""
         series = [Series(*key, tuple(points), last[key]) for key, points in values.items()]
-        return sorted(series, key=lambda each: (each.last, each.values[-1]), reverse=True)
+        return sorted(series, key=lambda line: (line.last, line.values[-1]), reverse=True)
 
 
 def sparkline(values: Iterable[float], width: int = WIDTH) -> str:
@@ -61,9 +61,9 @@ def table(title: str, series: Sequence[Series], height: int) -> Table:
     )
     for column in ("SERIES", "FIELD", "LAST", "AT", ""):
         drawn.add_column(column, overflow="fold")
-    for each in series[: max(height, 1)]:
-        values = sparkline(each.values)
-        cells = (each.tags or "-", each.field, f"{each.values[-1]:g}", each.last, values)
+    for line in series[: max(height, 1)]:
+        values = sparkline(line.values)
+        cells = (line.tags or "-", line.field, f"{line.values[-1]:g}", line.last, values)
         drawn.add_row(*(Text(cell) for cell in cells))
     if not series:
         drawn.caption, drawn.caption_justify = "no rows yet", "left"

@@ -109,9 +109,9 @@ class _Reading:
                 pool.Add(proto)
             return pool.FindMessageTypeByName(kind)
         except CliError as error:
-            for each in error.findings or [{"code": error.reason, "field": "", "message": error.message}]:
-                message = ": ".join(filter(None, (each["field"], each["message"])))
-                self.findings.append({**each, "field": f"{name}.schema", "message": message})
+            for finding in error.findings or [{"code": error.reason, "field": "", "message": error.message}]:
+                message = ": ".join(filter(None, (finding["field"], finding["message"])))
+                self.findings.append({**finding, "field": f"{name}.schema", "message": message})
         except KeyError:
             self._fail(f"{name}.message", "UNKNOWN_MESSAGE", f"{kind} is not in {', '.join(files)}")
         except TypeError as error:  # what the pool says of files that lack an import
@@ -123,7 +123,7 @@ class _Reading:
 
 
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _is_timestamp(message: Descriptor, path: str) -> bool:

@@ -42,22 +42,22 @@ def verdict(use: pb.QuotaUse) -> str:
 def costs(daggers: Iterable[pb.DaggerCost], *, wide: bool) -> list[Sequence[str]]:
     """A line for each dagger: COST_COLUMNS, or COST_WIDE."""
     rows: list[Sequence[str]] = []
-    for each in daggers:
-        heard = each.HasField("age")
+    for dagger in daggers:
+        heard = dagger.HasField("age")
         row = (
-            each.dagger,
-            rough(each.age.ToTimedelta()) if heard else NONE,
-            short(each.cpu_seconds_per_day) if heard else NONE,
-            size(each.memory_bytes),
-            short(each.records_per_day) if heard else NONE,
-            size(each.state_bytes),
+            dagger.dagger,
+            rough(dagger.age.ToTimedelta()) if heard else NONE,
+            short(dagger.cpu_seconds_per_day) if heard else NONE,
+            size(dagger.memory_bytes),
+            short(dagger.records_per_day) if heard else NONE,
+            size(dagger.state_bytes),
         )
         further = (
-            short(each.cpu_seconds) if heard else NONE,
-            short(each.records) if heard else NONE,
-            short(each.records_per_second),
-            short(each.rows_per_minute),
-            size(each.launch_memory_mib * _MIB),
+            short(dagger.cpu_seconds) if heard else NONE,
+            short(dagger.records) if heard else NONE,
+            short(dagger.records_per_second),
+            short(dagger.rows_per_minute),
+            size(dagger.launch_memory_mib * _MIB),
         )
         rows.append((*row, *further) if wide else row)
     return rows

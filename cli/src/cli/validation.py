@@ -82,9 +82,9 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
         with session.connect() as gateway:
             for dagger in daggers:
                 answer = _asked(gateway, dagger)
-                columns[dagger.name] = [json_views.column(each) for each in answer.columns]
-                told = _placed([json_views.finding(each) for each in answer.findings], dagger, path)
-                findings += (each for each in told if not _is_told(each, dagger))
+                columns[dagger.name] = [json_views.column(column) for column in answer.columns]
+                told = _placed([json_views.finding(finding) for finding in answer.findings], dagger, path)
+                findings += (found for found in told if not _is_told(found, dagger))
                 unchecked = unchecked or answer.topics_unchecked
     except UnreachableError as error:
         unreached = error
@@ -129,7 +129,7 @@ def _place(
 def _is_told(finding: Mapping[str, Any], file: DaggerFile) -> bool:
     """Whether the file's own findings say it: what cannot be read, the gateway finds missing or default."""
     field = finding["field"]
-    return any(field.startswith(each) or each.startswith(field) for each in file.wrong)
+    return any(field.startswith(path) or path.startswith(field) for path in file.wrong)
 
 
 def one_dagger(session: Session, path: Path, done: str) -> DaggerFile:

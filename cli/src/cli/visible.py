@@ -19,22 +19,22 @@ def visible(text: str) -> str:
     """The same of several lines, which may have tabs."""
     if text.isprintable():
         return text
-    return "".join(each if each in _LAYOUT else _escape(each) for each in text)
+    return "".join(character if character in _LAYOUT else _escape(character) for character in text)
 
 
 def json(text: str) -> str:
     """The same of a JSON document, which means what it meant."""
     if text.isprintable():
         return text
-    return "".join(each if each == "\n" else _escape_json(each) for each in text)
+    return "".join(character if character == "\n" else _escape_json(character) for character in text)
 
 
-def _escape(each: str) -> str:
-    return each if each.isprintable() else each.encode("unicode_escape").decode()
+def _escape(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
-def _escape_json(each: str) -> str:
-    if each.isprintable():
-        return each
-    units = each.encode("utf-16-be", "surrogatepass")
+def _escape_json(character: str) -> str:
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[start : start + 2].hex()}" for start in range(0, len(units), 2))

@@ -23,7 +23,7 @@ _RECENTLY = f"in {spoken(timedelta(seconds=RECENT_S))}"
 def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str]:
     """A dagger in a line: `COLUMNS`, or `WIDE`."""
     vitals = dagger.vitals
-    warned = list(dict.fromkeys(each.code for each in vitals.warnings))
+    warned = list(dict.fromkeys(warned_.code for warned_ in vitals.warnings))
     more = f" +{len(warned) - 1}" if len(warned) > 1 else ""
     codes = ", ".join(warned) if wide or not warned else warned[0] + more
     narrow = (

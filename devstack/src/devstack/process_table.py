@@ -27,10 +27,10 @@ def sessions_with(variable: str, matches: Callable[[str], bool]) -> dict[int, st
 def session_members(session: int) -> list[psutil.Process]:
     """The living processes of a session."""
     members = []
-    for each in processes.session(session):
+    for driver in processes.session(session):
         with suppress(psutil.Error):
-            process = psutil.Process(each.pid)  # which it tells from a later one with this pid
-            if processes.find(each.pid) == each:
+            process = psutil.Process(driver.pid)  # which it tells from a later one with this pid
+            if processes.find(driver.pid) == driver:
                 members.append(process)
     return members
 

@@ -265,7 +265,7 @@ def _await_ready(part: Part, process: Started, begin: int, report: Report) -> No
 def _listens(part: Part, process: Started) -> bool:
     """Whether what is ready is this process: another stack's may have taken the port before it."""
     members = process.members() if part.port else []
-    return not part.port or any(part.port in listening_ports(each) for each in members)
+    return not part.port or any(part.port in listening_ports(member) for member in members)
 
 
 def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliError:

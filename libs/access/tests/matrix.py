@@ -38,7 +38,7 @@ Made by `make access-doc`.
 def methods() -> Iterator[MethodDescriptor]:
     """Every method of every service that a gateway serves."""
     files = (gateway_pb2.DESCRIPTOR, *gateway_pb2.DESCRIPTOR.public_dependencies)
-    for service in (each for file in files for each in file.services_by_name.values()):
+    for service in (service for file in files for service in file.services_by_name.values()):
         yield from service.methods
 
 

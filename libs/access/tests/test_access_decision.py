@@ -102,8 +102,8 @@ def spec(team: str, stream: str) -> spec_pb2.DaggerSpec:
 def folded(events: list[Any]) -> tuple[Fleet, list[Record]]:
     fleet, records = Fleet(), [record(events_pb2.SchedulerStarted(scheduler_id="s"), sequence=0)]
     records += [record(event, sequence=sequence) for sequence, event in enumerate(events, start=1)]
-    for each in records:
-        fleet.apply(each)
+    for message in records:
+        fleet.apply(message)
     return fleet, records
 
 
@@ -193,14 +193,18 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             assert not [each for each in hidden if each.encode() in text]
             if method in ("GetDagger", "ListDaggers"):
                 assert name.encode() in text
-    for each in records:
-        step = gateway_pb2.WatchEventsResponse(sequence=each.sequence)
-        step.event.sequence, step.event.type, step.event.subject = each.sequence, each.type, each.subject
-        step.event.data.value = each.value
+    for message in records:
+        step = gateway_pb2.WatchEventsResponse(sequence=message.sequence)
+        step.event.sequence, step.event.type, step.event.subject = (
+            message.sequence,
+            message.type,
+            message.subject,
+        )
+        step.event.data.value = message.value
         shown = rule_of("WatchEvents").shown(principal, step, fleet)
 
         assert not [secret_ for secret_ in hidden if secret_.encode() in shown.SerializeToString()]
-        assert (shown.event.type, shown.sequence) == (each.type, each.sequence)
+        assert (shown.event.type, shown.sequence) == (message.type, message.sequence)
 
 
 @given(st.lists(EVENTS, max_size=25), PRINCIPALS, st.data())
@@ -259,10 +263,14 @@ def test_an_earlier_dagger_of_a_name_is_not_the_later_teams() -> None:
     ]
     fleet, records = folded([*register, member, asked[0], *gone, asked[1]])
     shown = []
-    for each in records:
+    for message in records:
         step = gateway_pb2.WatchEventsResponse()
-        step.event.sequence, step.event.type, step.event.subject = each.sequence, each.type, each.subject
-        step.event.data.value = each.value
+        step.event.sequence, step.event.type, step.event.subject = (
+            message.sequence,
+            message.type,
+            message.subject,
+        )
+        step.event.data.value = message.value
         step = rule_of("WatchEvents").shown(Principal("user:ada"), step, fleet)
         if step.event.subject == "first_one":
             shown.append((step.event.type.rpartition(".")[2], bool(step.event.data.value)))
@@ -298,7 +306,7 @@ def test_principals_are_written_with_their_kind(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["", "ada", "user:", "user:a b", "account:-x", "role:x", "user:a\n"])
 def test_what_names_nobody_is_no_principal(written: str) -> None:
-    assert [each.reason for each in violations("principal", written)] == ["INVALID_PRINCIPAL"]
+    assert [violation.reason for violation in violations("principal", written)] == ["INVALID_PRINCIPAL"]
 
 
 def test_records_of_a_stream_are_shown_to_members_of_teams_that_may_read_it() -> None:

@@ -15,7 +15,9 @@ def test_every_method_that_a_gateway_serves_has_a_row_and_no_other() -> None:
 
 def test_what_schedulers_serve_is_no_method_of_a_gateway() -> None:
     served = {
-        path(method) for each in host_pb2.DESCRIPTOR.services_by_name.values() for method in each.methods
+        path(method)
+        for service in host_pb2.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
     }
 
     assert served

@@ -38,7 +38,7 @@ def registered(*granted: str, stream: spec_pb2.Stream = STREAM) -> Fleet:
 def made(*paths: str, keys: tuple[str, ...] = ()) -> Made:
     """Rows with a column for each path."""
     columns = [Column(path, Role.FIELD, path, "string") for path in paths]
-    return Made(columns, [[("t", path)] for path in paths], [("t", each) for each in keys])
+    return Made(columns, [[("t", path)] for path in paths], [("t", key) for key in keys])
 
 
 def test_who_is_granted_it_by_name_or_by_group_sees_it_and_administrators_do() -> None:

@@ -47,8 +47,8 @@ def leader(code: str, *words: str, cwd: Path) -> Iterator[subprocess.Popen[str]]
         try:
             yield process
         finally:
-            for each in processes.session(process.pid):
-                os.kill(each.pid, signal.SIGKILL)
+            for driver in processes.session(process.pid):
+                os.kill(driver.pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def test_a_driver_lives_while_its_leader_does_and_all_of_its_session_is_its_own(
         child = int(process.stdout.readline())
         ours = identity(run_dir, process.pid)
         drivers.write(ours)
-        before = drivers.alive(ours), drivers.living(runs), {each.pid for each in drivers.members(ours)}
+        before = drivers.alive(ours), drivers.living(runs), {member.pid for member in drivers.members(ours)}
 
     until(lambda: not drivers.alive(ours))
     assert before == (True, [ours], {process.pid, child})
@@ -117,7 +117,7 @@ def test_a_driver_whose_leader_was_killed_lives_by_what_works_in_its_directory(r
         drivers.write(orphaned)
 
         assert drivers.alive(orphaned)
-        assert [each.pid for each in drivers.members(orphaned)] == [left]
+        assert [member.pid for member in drivers.members(orphaned)] == [left]
         assert drivers.living(run_dir.parent.parent) == [orphaned]
 
 
@@ -163,8 +163,10 @@ def test_a_driver_of_an_older_version_whose_wrapper_was_killed_is_found_by_its_o
         process.wait(DEADLINE_S)
         unwritten = drivers.unwritten(run_dir.parent.parent)
 
-        assert [(each.dagger, each.generation, each.pid) for each in unwritten] == [("d", 5, process.pid)]
-        assert [each.pid for each in drivers.members(unwritten[0])] == [left]
+        assert [(driver.dagger, driver.generation, driver.pid) for driver in unwritten] == [
+            ("d", 5, process.pid)
+        ]
+        assert [member.pid for member in drivers.members(unwritten[0])] == [left]
 
 
 def test_a_driver_whose_directory_was_deleted_is_found_by_its_command_line(run_dir: Path) -> None:
@@ -176,7 +178,7 @@ def test_a_driver_whose_directory_was_deleted_is_found_by_its_command_line(run_d
         run_dir.rmdir()
         until(lambda: drivers.unwritten(runs))
 
-        assert [each.pid for each in drivers.unwritten(runs)] == [process.pid]
+        assert [driver.pid for driver in drivers.unwritten(runs)] == [process.pid]
 
 
 def test_whoever_reads_a_log_or_runs_a_driver_by_hand_is_no_driver(run_dir: Path) -> None:

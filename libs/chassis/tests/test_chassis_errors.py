@@ -34,7 +34,9 @@ def test_who_knows_only_google_rpc_reads_every_violation_as_text() -> None:
     [text] = [detail for detail in ERROR.to_status().details if detail.Unpack(bad)]
 
     assert text.TypeName() == "google.rpc.BadRequest"
-    assert [(each.field, each.reason, each.description) for each in bad.field_violations] == [
+    assert [
+        (violation.field, violation.reason, violation.description) for violation in bad.field_violations
+    ] == [
         ("expected_version", "STALE", "is 2"),
         ("spec.sql", "UNKNOWN_COLUMN", "line 2, column 5: no column x\nsuggestion: y"),
     ]
@@ -89,7 +91,7 @@ def test_a_suggestion_arrives_as_the_edit_that_it_is_and_never_half_of_it() -> N
 
     received = from_status(invalid(violations).to_status()).violations
 
-    assert [each.edit for each in received] == [edit, None]
+    assert [request.edit for request in received] == [edit, None]
 
 
 def test_the_message_names_the_first_violation_and_counts_the_others() -> None:

@@ -9,7 +9,7 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path: Path) 
     replace_text(tmp_path / "f", "one")
     replace_bytes(tmp_path / "f", b"two", durable=True)
 
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"f": "two"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"f": "two"}
 
 
 def test_a_private_file_is_its_owners_alone(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_what_it_writes_is_its_users_alone(tmp_path: Path, capsys: pytest.Captur
 
     ended(capsys, serve)
 
-    modes = [stat.filemode(each.stat().st_mode) for each in sorted(tmp_path.rglob("*"))]
+    modes = [stat.filemode(path.stat().st_mode) for path in sorted(tmp_path.rglob("*"))]
     assert modes == ["drwx------", "-rw-------"]
 
 

@@ -165,8 +165,8 @@ def test_a_sink_without_an_address_is_told_which_key_it_lacks() -> None:
 
 
 def test_every_field_of_a_specification_has_a_key_in_the_file() -> None:
-    fields = [key(f"spec.{each.name}") for each in spec_pb2.DaggerSpec.DESCRIPTOR.fields]
-    of_streams = [each.name for each in spec_pb2.StreamInput.DESCRIPTOR.fields]
+    fields = [key(f"spec.{field_.name}") for field_ in spec_pb2.DaggerSpec.DESCRIPTOR.fields]
+    of_streams = [field_.name for field_ in spec_pb2.StreamInput.DESCRIPTOR.fields]
     filled = [row.field for row in STREAM]
 
     assert (set(fields) - set(KEYS), set(of_streams) - set(filled)) == (set(), set())
@@ -198,7 +198,7 @@ sinks: [{kafka: {topic: t}}]
 
 def test_a_forwarding_has_a_filter_and_columns_in_their_order() -> None:
     [dagger] = parse(FORWARD, "d.yaml")
-    fields = [(each.name, each.expression) for each in dagger.spec.forward.fields]
+    fields = [(field_.name, field_.expression) for field_ in dagger.spec.forward.fields]
 
     assert dagger.spec.forward.filter == "fare > 0\n  AND status = 'COMPLETED'\n"
     assert fields == [("zone", "UPPER(city)"), ("customer id", "customer.id")]

@@ -51,7 +51,7 @@ def test_a_receiver_that_is_none_is_told_with_its_place(receiver: str, code: str
     with pytest.raises(InvalidFileError) as caught:
         teamfile.parse(f"kind: team\nname: pricing\nreceivers:\n  - {receiver}\n", "team.yaml")
 
-    assert [(each["code"], each["line"]) for each in caught.value.findings] == [(code, 4)]
+    assert [(finding["code"], finding["line"]) for finding in caught.value.findings] == [(code, 4)]
 
 
 def test_a_kind_that_is_dropped_in_is_read_and_judged(
@@ -69,8 +69,8 @@ def test_a_kind_that_is_dropped_in_is_read_and_judged(
     misspelt = access_pb2.TeamReceiver(kind="pigon")
     wrong = receivers.violations("team.receivers", [*team.receivers, bare, misspelt])
 
-    assert [each.kind for each in team.receivers] == ["pigeon"]
-    assert [(each.field, each.reason, each.suggestion) for each in wrong] == [
+    assert [receiver.kind for receiver in team.receivers] == ["pigeon"]
+    assert [(violation.field, violation.reason, violation.suggestion) for violation in wrong] == [
         ("team.receivers[1]", "DUPLICATE", None),
         ("team.receivers[1].secrets.ring", "REQUIRED", None),
         ("team.receivers[2].kind", "UNKNOWN_KIND", "pigeon"),

@@ -50,7 +50,7 @@ def wrong(table: Table, expression: str) -> list[str]:
 
 
 def test_columns_are_those_of_the_check_with_fields_below(orders: Table) -> None:
-    told = {each.path: (each.type, each.protobuf_type, each.example) for each in columns(orders)[0]}
+    told = {column.path: (column.type, column.protobuf_type, column.example) for column in columns(orders)[0]}
 
     assert {path: told[path] for path in told if not path.startswith(("node", "by_", "`order`."))} == {
         "event_time": ("TIMESTAMP", "google.protobuf.Timestamp", "event_time"),
@@ -75,7 +75,7 @@ def test_columns_are_those_of_the_check_with_fields_below(orders: Table) -> None
 
 
 def test_an_enum_has_names_and_numbers_in_lists_and_maps_too(orders: Table) -> None:
-    told = {each.path: each for each in columns(orders)[0]}
+    told = {column.path: column for column in columns(orders)[0]}
 
     values = (("UNKNOWN", 0), ("COMPLETED", 7))
     assert [
@@ -88,8 +88,8 @@ def test_a_query_may_select_every_path_and_every_example(orders: Table) -> None:
     refused = {
         (table.name, text): found
         for table in (orders, *CORPUS)
-        for each in columns(table)[0]
-        for text in {each.path, each.example}
+        for column in columns(table)[0]
+        for text in {column.path, column.example}
         if (found := wrong(table, text))
     }
 

@@ -56,7 +56,9 @@ def test_an_example_of_a_page_is_judged_as_the_page_says(place: str) -> None:
 
     checked = check(EXAMPLES[place], tables())
 
-    assert (checked.plan is not None, {each.code for each in checked.findings}) == expected, checked.findings
+    assert (checked.plan is not None, {found.code for found in checked.findings}) == expected, (
+        checked.findings
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -76,6 +78,6 @@ def test_every_code_of_the_checker_is_on_the_page() -> None:
 
 def test_every_function_is_on_the_page() -> None:
     page = (DOCS / "dialect.md").read_text(encoding="utf-8")
-    named = {each.upper() for each in re.findall(r"[A-Za-z][A-Za-z0-9_]*", page)}
+    named = {word.upper() for word in re.findall(r"[A-Za-z][A-Za-z0-9_]*", page)}
 
-    assert {each.upper() for each in registry.known_names()} - named == set()
+    assert {name.upper() for name in registry.known_names()} - named == set()

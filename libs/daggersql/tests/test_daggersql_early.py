@@ -12,7 +12,11 @@ GROUP = f"FROM bookings GROUP BY {WINDOW}, service_type"
 
 def said(sql: str, *, accepted: bool = False) -> list[tuple[str, Severity, int]]:
     findings = check(sql, tables(), early=True, accepted=accepted).findings
-    return [(each.code, each.severity, each.column) for each in findings if each.code.startswith("EARLY")]
+    return [
+        (finding.code, finding.severity, finding.column)
+        for finding in findings
+        if finding.code.startswith("EARLY")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +102,9 @@ def test_what_only_a_newer_check_objects_to_is_a_warning_for_a_query_that_was_ac
     sql: str, early: bool
 ) -> None:
     new, old = (check(sql, tables(), early=early, accepted=accepted) for accepted in (False, True))
-    objections = [each for each in new.findings if each.severity is Severity.ERROR]
+    objections = [finding for finding in new.findings if finding.severity is Severity.ERROR]
 
     assert objections
     assert new.plan is None
     assert old.plan is not None
-    assert {each.code for each in objections} <= {each.code for each in old.plan.warnings}
+    assert {objection.code for objection in objections} <= {warning.code for warning in old.plan.warnings}

@@ -113,11 +113,11 @@ TEXTS = {**CORPUS, **FURTHER}
 
 
 def errors(checked: Checked) -> Counter[str]:
-    return Counter(each.code for each in checked.findings if each.severity is Severity.ERROR)
+    return Counter(found.code for found in checked.findings if found.severity is Severity.ERROR)
 
 
 def of_kind(checked: Checked, finding: Finding) -> int:
-    return sum((each.code, each.message) == (finding.code, finding.message) for each in checked.findings)
+    return sum((found.code, found.message) == (finding.code, finding.message) for found in checked.findings)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -151,10 +151,10 @@ IN_WORDS = {
 
 def test_what_is_suggested_can_be_applied_but_for_a_few_in_words() -> None:
     found = {
-        name: each.suggestion
+        name: finding.suggestion
         for name, sql in TEXTS.items()
-        for each in check(sql, tables()).findings
-        if each.suggestion is not None and each.edit is None
+        for finding in check(sql, tables()).findings
+        if finding.suggestion is not None and finding.edit is None
     }
 
     assert found == IN_WORDS
@@ -164,7 +164,7 @@ def test_what_is_suggested_can_be_applied_but_for_a_few_in_words() -> None:
 def test_what_was_written_by_habit_is_a_query_once_its_suggestions_are_applied(name: str) -> None:
     sql = FURTHER[name]
     for _ in range(8):
-        edit = next((each.edit for each in check(sql, tables()).findings if each.edit), None)
+        edit = next((finding.edit for finding in check(sql, tables()).findings if finding.edit), None)
         sql = edit.applied(sql) if edit else sql
 
     assert check(sql, tables()).plan is not None, sql

@@ -12,7 +12,7 @@ def codes(part: str) -> list[str]:
     sql = f"{BEFORE}{part}{AFTER}"
     found = check(sql, tables(), expressions=[(len(BEFORE), len(BEFORE) + len(part))])
     assert (found.plan is None) == bool(found.findings)
-    return [each.code for each in found.findings]
+    return [finding.code for finding in found.findings]
 
 
 @pytest.mark.parametrize(

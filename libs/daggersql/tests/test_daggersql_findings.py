@@ -243,7 +243,11 @@ def test_a_unit_of_time_has_one_meaning_however_it_is_written(written: str, plai
     ],
 )  # fmt: skip
 def test_an_empty_name_of_a_column_is_said_where_it_stands(sql: str, column: int) -> None:
-    errors = [(each.code, each.line, each.column) for each in say(sql) if each.severity is Severity.ERROR]
+    errors = [
+        (finding.code, finding.line, finding.column)
+        for finding in say(sql)
+        if finding.severity is Severity.ERROR
+    ]
 
     assert errors == [("INVALID_COLUMN_NAME", 1, column)]
 
@@ -338,5 +342,5 @@ def test_a_filter_that_was_ignored_is_a_warning_for_a_query_that_runs() -> None:
 
     assert checked.plan is not None
     assert ("TYPE_MISMATCH", "FILTER belongs to an aggregate, which MOD is not.") in [
-        (each.code, each.message) for each in checked.plan.warnings
+        (warning.code, warning.message) for warning in checked.plan.warnings
     ]

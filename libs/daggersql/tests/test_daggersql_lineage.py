@@ -54,7 +54,7 @@ def plan(sql: str) -> Plan:
 def made_of(sql: str, column: str = "x") -> set[str]:
     """What a column is made of, as TABLE.PATH."""
     found = plan(sql)
-    number = [each.name for each in found.columns].index(column)
+    number = [column.name for column in found.columns].index(column)
     return {f"{table}.{path}" for table, path in found.origins[number]}
 
 
@@ -94,7 +94,7 @@ def made_of(sql: str, column: str = "x") -> set[str]:
     ],
 )  # fmt: skip
 def test_a_value_is_made_of_all_that_its_expression_reads(sql: str, origins: set[str]) -> None:
-    assert made_of(sql) == {f"orders.{each}" for each in origins}
+    assert made_of(sql) == {f"orders.{origin}" for origin in origins}
 
 
 JOINED = (
@@ -155,7 +155,7 @@ def test_the_first_of_a_window_have_what_their_rows_have() -> None:
 def test_what_rows_are_grouped_by_is_in_their_keys_also_where_no_column_shows_it(
     sql: str, keys: set[str]
 ) -> None:
-    assert set(plan(sql).key_origins) == {("orders", each) for each in keys}
+    assert set(plan(sql).key_origins) == {("orders", key) for key in keys}
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_a_column_that_is_a_field_as_it_stands_in_the_records_says_so(
 ) -> None:
     found = plan(sql)
 
-    assert found.copies[[each.name for each in found.columns].index("x")] == copy
+    assert found.copies[[column.name for column in found.columns].index("x")] == copy

@@ -125,7 +125,7 @@ def test_readers_are_told_what_else_columns_of_texts_and_whole_numbers_must_be(
     planned = plan(f"SELECT order_number FROM bookings WHERE {where}")
     (read,) = planned.reads
 
-    assert [(each.column, each.op, each.values) for each in read.conditions] == conditions
+    assert [(condition.column, condition.op, condition.values) for condition in read.conditions] == conditions
     assert "WHERE" in planned.spark_sql
 
 
@@ -274,7 +274,7 @@ def test_a_group_key_that_no_store_tells_apart_is_warned_of() -> None:
         "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), service_type"
     ).warnings
 
-    assert [(each.code, each.column, each.severity) for each in warnings] == [
+    assert [(warning.code, warning.column, warning.severity) for warning in warnings] == [
         ("NO_TIME_COLUMN", 70, Severity.WARNING),
         ("GROUP_KEY_NOT_A_TAG", 108, Severity.WARNING),
     ]
@@ -283,7 +283,7 @@ def test_a_group_key_that_no_store_tells_apart_is_warned_of() -> None:
 def test_distinctcount_says_how_exact_it_is() -> None:
     warnings = plan(BOOKINGS.replace("COUNT(*)", "DistinctCount(driver_id)")).warnings
 
-    assert [each.code for each in warnings] == ["APPROXIMATE"]
+    assert [warning.code for warning in warnings] == ["APPROXIMATE"]
     assert "32,768" in warnings[0].message
 
 
@@ -341,7 +341,7 @@ def test_what_is_only_added_up_is_no_key(
     assert found is not None
     assert found.keys == tuple(map(Field, keys))
     # Of a float there is a sum for each of its parts, one after the other.
-    added = [(each.function, getattr(each.value, "of", each.value)) for each in found.partials]
+    added = [(partial.function, getattr(partial.value, "of", partial.value)) for partial in found.partials]
     assert list(dict.fromkeys(added)) == [(function, Field(path)) for function, path in partials]
 
 

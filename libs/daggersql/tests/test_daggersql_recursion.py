@@ -33,7 +33,7 @@ def test_a_column_that_is_cut_off_somewhere_is_warned_of() -> None:
     checked = check("SELECT name, children FROM trees", [tree()])
 
     assert checked.plan is not None
-    assert [(each.code, each.column) for each in checked.findings] == [("RECURSIVE_MESSAGE", 14)]
+    assert [(found.code, found.column) for found in checked.findings] == [("RECURSIVE_MESSAGE", 14)]
     assert "trees.Node contains itself" in checked.findings[0].message
 
 

@@ -69,7 +69,7 @@ def test_a_query_that_was_accepted_goes_on_with_a_warning() -> None:
     checked = check(f"SELECT fare FROM bookings WHERE {both}", tables(), accepted=True)
 
     assert checked.plan is not None
-    assert [each.code for each in checked.findings] == ["REGEX_TOO_COSTLY"] * 2
+    assert [found.code for found in checked.findings] == ["REGEX_TOO_COSTLY"] * 2
 
 
 def test_the_patterns_of_a_query_have_a_budget() -> None:
@@ -84,7 +84,7 @@ def test_one_error_among_many_warnings_is_an_error() -> None:
     checked = check(f"SELECT order_number FROM bookings WHERE {warned} AND no_such_column = 1", tables())
 
     assert checked.plan is None
-    assert "UNKNOWN_COLUMN" in [each.code for each in checked.findings]
+    assert "UNKNOWN_COLUMN" in [found.code for found in checked.findings]
 
 
 _HOSTILE = {

@@ -34,7 +34,7 @@ from daggersql.functions.javaregexes import compiled, matches
 def test_a_pattern_matches_in_python_what_it_matches_in_java(
     pattern: str, text: str, found: list[str]
 ) -> None:
-    assert [each[0] for each in matches(compiled(pattern), text)] == found
+    assert [found[0] for found in matches(compiled(pattern), text)] == found
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_only_java_matches_is_left_to_java(pattern: str) -> None:
 def test_a_replacement_names_groups_that_there_are(replacement: str, codes: list[str]) -> None:
     sql = f"SELECT REGEXP_REPLACE(driver_id, '(?<n>a)', '{replacement}') AS n FROM bookings"
 
-    assert [each.code for each in check(sql, tables()).findings] == codes
+    assert [finding.code for finding in check(sql, tables()).findings] == codes
 
 
 def test_quoted_text_costs_nothing() -> None:

@@ -93,7 +93,7 @@ def test_a_message_that_contains_itself_ends_somewhere() -> None:
     deeper = "node" + ".next" * 3 + ".name"
 
     assert check(f"SELECT {path} AS x FROM every", TABLES).findings == ()
-    assert [each.code for each in check(f"SELECT {deeper} AS x FROM every", TABLES).findings] == [
+    assert [finding.code for finding in check(f"SELECT {deeper} AS x FROM every", TABLES).findings] == [
         "UNKNOWN_FIELD"
     ]
 
@@ -154,6 +154,6 @@ def test_a_list_is_read_as_deep_as_it_is_used_and_a_map_as_a_whole() -> None:
 def test_an_unnamed_enum_number_is_no_warning_but_a_wrong_name_is() -> None:
     checked = check("SELECT a FROM every WHERE j = '17' OR j = 'COMPLETE'", TABLES)
 
-    assert [(each.code, each.column, each.suggestion) for each in checked.findings] == [
+    assert [(found.code, found.column, found.suggestion) for found in checked.findings] == [
         ("UNKNOWN_ENUM_VALUE", 43, "COMPLETED")
     ]

@@ -118,7 +118,9 @@ def test_whatever_is_emitted_may_be_called(emitted: set[str]) -> None:
 
 def test_whatever_may_be_called_is_needed(emitted: set[str]) -> None:
     """By a function that an analyst can call, or by a query of the golden files."""
-    signatures = [each.form for function in registry.all_functions() for each in function.signatures]
+    signatures = [
+        signature.form for function in registry.all_functions() for signature in function.signatures
+    ]
     templates = [TEMPLATES[form] if isinstance(form, Op) else form.template for form in signatures]
     needed = {name for template in templates for name in called.names(template)}
 

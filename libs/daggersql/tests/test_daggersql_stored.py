@@ -18,7 +18,7 @@ BRANCH = (
 def warned(sql: str) -> list[str]:
     checked = check(sql, tables())
     assert checked.plan is not None, checked.findings
-    return [each.code for each in checked.findings]
+    return [found.code for found in checked.findings]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_tag_with_a_value_for_each_record_is_warned_of(key: str, codes: list[s
 def test_a_key_with_a_value_for_each_record_has_one_verdict_whatever_it_is_selected_as() -> None:
     forms = ("order_number", "order_number AS tag_order", "service_type AS tag_service")
 
-    assert [warned(GROUPED.format(columns=each, key="order_number, service_type")) for each in forms] == [
+    assert [warned(GROUPED.format(columns=form, key="order_number, service_type")) for form in forms] == [
         ["HIGH_CARDINALITY_TAG", "GROUP_KEY_NOT_A_TAG"],
         ["HIGH_CARDINALITY_TAG", "GROUP_KEY_NOT_A_TAG"],
         ["HIGH_CARDINALITY_TAG"],
@@ -110,7 +110,7 @@ PLACE = "__topic AS tag_topic, __partition AS tag_partition, MOD(__offset / 1000
 def test_forwarded_records_that_a_store_may_not_tell_apart_are_warned_of(sql: str, codes: list[str]) -> None:
     checked = check(sql, tables(), points=True)
 
-    assert [each.code for each in checked.findings] == codes
+    assert [found.code for found in checked.findings] == codes
     assert warned(sql) == []
 
 
@@ -143,7 +143,7 @@ def test_a_number_that_a_store_would_cut_off_is_warned_of_until_the_edit_is_made
     def found(text: str, *, points: bool) -> list[Finding]:
         checked = check(text, tables(), points=points)
         assert checked.plan is not None, checked.findings
-        return [each for each in checked.findings if each.code == "DECIMAL_AS_DOUBLE"]
+        return [found for found in checked.findings if found.code == "DECIMAL_AS_DOUBLE"]
 
     assert len(found(sql, points=True)) == warns
     assert found(sql, points=False) == []

@@ -27,7 +27,11 @@ def checked(sql: str) -> Checked:
 
 def said(sql: str) -> list[tuple[str, str]]:
     """Codes and the texts they stand at."""
-    return [(each.code, each.message) for each in checked(sql).findings if each.severity.value == "error"]
+    return [
+        (finding.code, finding.message)
+        for finding in checked(sql).findings
+        if finding.severity.value == "error"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_rows_of_a_window_without_a_tag_of_their_own_are_warned_of() -> None:
         checked(top().replace("SELECT status,", "SELECT status AS tag_status,", 1)),
     )
 
-    assert [each.code for each in plain.findings] == ["TWO_ROWS_PER_KEY"]
+    assert [finding.code for finding in plain.findings] == ["TWO_ROWS_PER_KEY"]
     assert plain.findings[0].suggestion == "tag_place"
     assert tagged.findings == ()
 

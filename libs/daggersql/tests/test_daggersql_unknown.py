@@ -52,5 +52,5 @@ def test_what_is_said_against_others_is_said_as_well_when_their_tables_are_known
 def test_what_does_not_depend_on_the_columns_is_found(sql: str, codes: list[str]) -> None:
     checked = check(sql, tables(), unknown=["later"])
 
-    assert [each.code for each in checked.findings] == codes
+    assert [found.code for found in checked.findings] == codes
     assert checked.plan is None

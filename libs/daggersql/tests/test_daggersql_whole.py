@@ -36,7 +36,7 @@ def test_a_plan_knows_how_far_back_it_needs_records_and_which_rows_must_tell(
     planned = check(sql, tables()).plan
 
     assert planned is not None
-    assert (planned.horizon, planned.lookback) == tuple(timedelta(minutes=each) for each in minutes)
+    assert (planned.horizon, planned.lookback) == tuple(timedelta(minutes=minute) for minute in minutes)
     assert ("__since" in planned.hidden) == tells
 
 
@@ -108,9 +108,9 @@ def test_what_goes_by_results_of_sessions_and_cannot_be_known_to_be_partial_is_o
 ) -> None:
     new, running = check(sql, tables()), check(sql, tables(), accepted=True)
 
-    assert [each.code for each in new.findings if each.severity is Severity.ERROR] == [code]
+    assert [finding.code for finding in new.findings if finding.severity is Severity.ERROR] == [code]
     assert running.plan is not None
-    assert code in {each.code for each in running.plan.warnings}
+    assert code in {warning.code for warning in running.plan.warnings}
 
 
 def test_a_time_that_is_not_the_end_of_its_group_is_no_event_time() -> None:

@@ -97,12 +97,12 @@ def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -
         report.add(each)
 
     assert (report.records, report.last, report.missing, report.gaps) == (3, 6, 4, [(0, 1), (4, 5)])
-    assert [(each.sequence, each.type) for each in report.unreadable] == [(3, event.type), (6, "")]
+    assert [(event.sequence, event.type) for event in report.unreadable] == [(3, event.type), (6, "")]
 
 
 @given(ENTRIES)
 def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[Entry]) -> None:
     records = list(filled(entries))
 
-    assert [each.sequence for each in records] == list(range(entries[-1].sequence + 1 if entries else 0))
+    assert [event.sequence for event in records] == list(range(entries[-1].sequence + 1 if entries else 0))
     assert [each for each in records if dict(each.headers).get("ce_type") != LOST.encode()] == entries

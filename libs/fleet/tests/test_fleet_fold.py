@@ -41,7 +41,7 @@ def folded(*messages: Message) -> tuple[Fleet, list[Applied]]:
 def dagger(*messages: Message) -> Dagger:
     """Dagger d after these messages, all of which are applied."""
     fleet, applied = folded(*messages)
-    assert [each.refused for each in applied] == [""] * len(messages)
+    assert [step.refused for step in applied] == [""] * len(messages)
     return fleet.daggers["d"]
 
 
@@ -85,7 +85,7 @@ def test_of_two_requests_for_one_version_the_first_wins() -> None:
 
     fleet, applied = folded(ASKED, edit, edit)
 
-    assert [each.changed for each in applied] == [True, True, False]
+    assert [step.changed for step in applied] == [True, True, False]
     assert fleet.daggers["d"].version == 2
 
 
@@ -163,7 +163,7 @@ def test_so_many_revisions_are_remembered_the_newest() -> None:
         events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(sql=f"SELECT {number}"))
         for number in range(2, REVISIONS + 3)
     ]
-    versions = [each.version for each in dagger(CLAIM, ASKED, *edits).revisions]
+    versions = [revision.version for revision in dagger(CLAIM, ASKED, *edits).revisions]
 
     assert versions == list(range(3, REVISIONS + 3))
 
@@ -353,7 +353,7 @@ def test_a_record_that_cannot_be_read_is_kept_aside_and_names_the_dagger_it_is_a
             type(broken)(sequence, "x", "/t", kind[-4:], broken.time, kind, message=None, value=b"\xff")
         )
 
-    assert [(each.sequence, each.subject) for each in fleet.unreadable] == [(0, "rrow"), (1, "ered")]
+    assert [(event.sequence, event.subject) for event in fleet.unreadable] == [(0, "rrow"), (1, "ered")]
     assert len(fleet.unreadable[0].digest) == 16
     assert fleet.unreadable_daggers == {"rrow"}
 

@@ -30,14 +30,14 @@ def serving(host: str, address: str, *, tls: bool = False) -> events_pb2.HostSer
 def test_a_host_is_read_at_the_newest_of_its_addresses_first_and_at_few() -> None:
     fleet = folded(*(serving("a", f"a:{port}") for port in range(5)), serving("b", "b:1", tls=True))
 
-    assert [each.address for each in fleet.hosts["a"]] == ["a:4", "a:3", "a:2"][:KEPT]
-    assert [(each.address, each.tls) for each in fleet.hosts["b"]] == [("b:1", True)]
+    assert [host.address for host in fleet.hosts["a"]] == ["a:4", "a:3", "a:2"][:KEPT]
+    assert [(host.address, host.tls) for host in fleet.hosts["b"]] == [("b:1", True)]
 
 
 def test_an_address_stands_there_once_and_is_its_newest_owners() -> None:
     fleet = folded(serving("a", "a:1"), serving("a", "a:2"), serving("a", "a:1", tls=True))
 
-    assert [(each.address, each.tls) for each in fleet.hosts["a"]] == [("a:1", True), ("a:2", False)]
+    assert [(host.address, host.tls) for host in fleet.hosts["a"]] == [("a:1", True), ("a:2", False)]
 
 
 def test_the_host_of_a_dagger_is_known_while_it_runs_and_after() -> None:

@@ -121,7 +121,7 @@ def test_damage_and_what_is_not_known_are_kept_aside_and_the_fold_goes_on() -> N
     ledger.apply(read_record(2, [("ce_type", b"daggers.v1.FromTheFuture")], b""))
     ledger.apply(record(3, fired()))
 
-    assert [each.sequence for each in ledger.unreadable] == [1, 2]
+    assert [event.sequence for event in ledger.unreadable] == [1, 2]
     assert ledger.alert("bookings", FAILED).firing
 
 

@@ -179,8 +179,8 @@ def registered_kind(kind: Any) -> str:
 
 def fold(records: list[Record]) -> Fleet:
     fleet = Fleet()
-    for each in records:
-        fleet.apply(each)
+    for message in records:
+        fleet.apply(message)
     return fleet
 
 
@@ -227,17 +227,17 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
     fleet = Fleet()
     accepted = dict.fromkeys(("d", "e"), 0)
     generations = dict.fromkeys(("d", "e"), 0)
-    for each in history(steps):
-        applied = fleet.apply(each)
+    for event in history(steps):
+        applied = fleet.apply(event)
         for name, dagger in fleet.daggers.items():
             if applied.answer and applied.changed and applied.subject == name:
-                accepted[name] = 1 if dagger.create_sequence == each.sequence else accepted[name] + 1
+                accepted[name] = 1 if dagger.create_sequence == event.sequence else accepted[name] + 1
             assert dagger.version == accepted[name]
             assert dagger.observed_version <= dagger.version
             assert dagger.observed_generation <= dagger.generation
             assert dagger.generation == 0 or dagger.generation > dagger.create_sequence
             if dagger.generation != generations[name]:
-                assert dagger.generation in (0, each.sequence)
+                assert dagger.generation in (0, event.sequence)
             generations[name] = dagger.generation
             alive = (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)
             assert dagger.driver is None or dagger.phase in alive
@@ -246,7 +246,7 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
             assert not dagger.reasons or dagger.phase == DEGRADED
             assert dagger.phase != DELETED or dagger.desired == gateway_pb2.DESIRED_DELETED
             assert (name in fleet.occupied) == dagger.occupied
-        assert fleet.sequence == each.sequence
+        assert fleet.sequence == event.sequence
 
 
 @given(STEPS)

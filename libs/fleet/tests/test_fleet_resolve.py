@@ -100,7 +100,9 @@ def test_a_job_holds_everything_a_launch_needs() -> None:
 def test_a_job_says_where_its_clusters_are_and_not_how_to_get_in() -> None:
     made = job(fleet())
 
-    assert [(each.name, each.kafka.bootstrap_servers, each.influx.url) for each in made.clusters] == [
+    assert [
+        (cluster.name, cluster.kafka.bootstrap_servers, cluster.influx.url) for cluster in made.clusters
+    ] == [
         ("local", "local:9092", "http://influx"),
         ("far", "far:9092", ""),
     ]
@@ -246,8 +248,8 @@ def test_a_launch_has_the_places_of_the_secrets_that_are_named_and_no_value() ->
         env="SASL", addresses=["local:9092"]
     )
     assert made.spec.sinks[-1].registered == "crm"
-    assert [each.name for each in made.registered_sinks] == ["crm"]
-    assert [each.name for each in made.secrets] == ["token"]
+    assert [sink.name for sink in made.registered_sinks] == ["crm"]
+    assert [secret.name for secret in made.secrets] == ["token"]
 
 
 def test_daggers_that_are_to_run_share_what_a_registered_sink_allows() -> None:
@@ -270,7 +272,7 @@ def test_daggers_that_are_to_run_share_what_a_registered_sink_allows() -> None:
     assert made.sinks[-1].share == spec_pb2.RateLimit(
         rows_per_second=300, requests_per_second=1, max_in_flight=1
     )
-    assert not any(each.HasField("share") for each in made.sinks[:-1])
+    assert not any(sink.HasField("share") for sink in made.sinks[:-1])
 
 
 def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
@@ -297,7 +299,7 @@ def test_an_address_that_no_administrator_registered_is_held_to_rules() -> None:
         of, of.daggers["d"], 42, platform=PLATFORM, checkpoint_root="/c", run_dir="/r", egress=rules
     )
 
-    held = [each.egress if each.HasField("egress") else None for each in made.sinks]
+    held = [sink.egress if sink.HasField("egress") else None for sink in made.sinks]
     assert held == [None, None, None, rules, None]
 
 
@@ -339,7 +341,7 @@ def test_a_dagger_is_shown_with_its_findings_reasons_and_addresses() -> None:
     )
     assert (shown.generation, shown.observed_generation, shown.driver.pid) == (epoch + 1, epoch + 1, 7)
     assert shown.warnings == ["WIDE: many tags", "STUCK"]
-    assert [each.WhichOneof("kind") for each in shown.spec.sinks] == ["influx", "kafka", "log"]
+    assert [sink.WhichOneof("kind") for sink in shown.spec.sinks] == ["influx", "kafka", "log"]
     assert shown.sinks[0].sink.influx.address.url == "http://influx"
     assert not shown.HasField("last_error")
 

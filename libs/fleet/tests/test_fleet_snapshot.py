@@ -112,7 +112,7 @@ def test_claims_that_no_dagger_speaks_of_are_forgotten() -> None:
 
 
 def test_a_state_says_everything_of_a_dagger() -> None:
-    assert {each.name for each in fields(Dagger)} == set(state_pb2.DaggerState.DESCRIPTOR.fields_by_name)
+    assert {field_.name for field_ in fields(Dagger)} == set(state_pb2.DaggerState.DESCRIPTOR.fields_by_name)
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", state_pb2.EntryState(version=1).SerializeToString()])

@@ -55,7 +55,7 @@ def at(seconds: int) -> Timestamp:
 
 
 def members(fleet: Fleet, name: str = "pricing") -> dict[str, int]:
-    return {each.principal: each.role for each in fleet.catalogue.teams[name].value.members}
+    return {member.principal: member.role for member in fleet.catalogue.teams[name].value.members}
 
 
 def refusal(applied: Applied) -> str:
@@ -150,9 +150,9 @@ def test_of_more_than_two_tokens_and_of_those_that_have_ended_none_is_kept() -> 
     slow, _ = folded(team(), account(end=1), rotated("second", 100))
     at_once, _ = folded(team(), account(), rotated("second", 0))
 
-    assert [each.id for each in busy.catalogue.accounts["ci"].value.tokens] == ["third", "second"]
-    assert [each.id for each in slow.catalogue.accounts["ci"].value.tokens] == ["second"]
-    assert [each.id for each in at_once.catalogue.accounts["ci"].value.tokens] == ["second"]
+    assert [token.id for token in busy.catalogue.accounts["ci"].value.tokens] == ["third", "second"]
+    assert [token.id for token in slow.catalogue.accounts["ci"].value.tokens] == ["second"]
+    assert [token.id for token in at_once.catalogue.accounts["ci"].value.tokens] == ["second"]
 
 
 def test_a_stream_that_is_registered_anew_is_as_restricted_as_the_one_before() -> None:

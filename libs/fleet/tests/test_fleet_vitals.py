@@ -77,7 +77,7 @@ def shown(dagger: Dagger, observed: Watch) -> vitals_pb2.Vitals:
 
 
 def warned(dagger: Dagger, observed: Watch) -> list[tuple[str, str, str]]:
-    return [(each.code, each.object, each.message) for each in shown(dagger, observed).warnings]
+    return [(warning.code, warning.object, warning.message) for warning in shown(dagger, observed).warnings]
 
 
 # ---- Numbers -----------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, told: i
 
     warnings = shown(dagger, watch.begin(NOON)).warnings
 
-    assert [each.message for each in warnings] == [
+    assert [warning.message for warning in warnings] == [
         "no driver has been launched for 2 min; does a scheduler run?"
     ] * told
 

@@ -68,7 +68,9 @@ def test_a_field_that_is_another_is_told_with_what_it_said_and_says(
     after.sinks[1].ClearField("name")
     edit(after)
 
-    assert [(each.field, each.before, each.after) for each in changes.changes(before, after)] == expected
+    assert [
+        (change.field, change.before, change.after) for change in changes.changes(before, after)
+    ] == expected
 
 
 def test_an_element_that_went_is_told_alone_wherever_it_stood() -> None:

@@ -24,7 +24,7 @@ def address(**properties: str) -> spec_pb2.KafkaAddress:
 
 
 def said(value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAddress = NOTHING) -> list[tuple[str, str]]:
-    return [(each.field, each.reason) for each in kafka.registered("kafka", value, before)]
+    return [(violation.field, violation.reason) for violation in kafka.registered("kafka", value, before)]
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -38,4 +38,6 @@ def test_a_master_is_taken_apart(url: str, manager: Manager, loopback: bool) -> 
 def test_what_is_no_master_is_refused(url: str) -> None:
     violations = list(master.violations("cluster.spark_master", url))
 
-    assert [(each.field, each.reason) for each in violations] == [("cluster.spark_master", "INVALID_ADDRESS")]
+    assert [(violation.field, violation.reason) for violation in violations] == [
+        ("cluster.spark_master", "INVALID_ADDRESS")
+    ]

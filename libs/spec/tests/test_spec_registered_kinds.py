@@ -107,4 +107,6 @@ def test_what_is_registered_may_not_be_said_again(kind: str) -> None:
     held = sinks.resolve("sinks[0]", spec.sinks[0], asked)
     told = list(sinks.violations("sinks[0]", spec.sinks[0], asked, held))
 
-    assert (f"sinks[0].{kind}.{address(kind)}", "UNEXPECTED") in [(each.field, each.reason) for each in told]
+    assert (f"sinks[0].{kind}.{address(kind)}", "UNEXPECTED") in [
+        (violation.field, violation.reason) for violation in told
+    ]

@@ -43,12 +43,12 @@ class Known:
 
 
 def found(value: spec_pb2.Secret) -> list[tuple[str, str]]:
-    return [(each.field, each.reason) for each in secrets.violations("secret", value)]
+    return [(violation.field, violation.reason) for violation in secrets.violations("secret", value)]
 
 
 def registering(sink: spec_pb2.Sink, **more: Any) -> list[tuple[str, str]]:
     value = spec_pb2.RegisteredSink(**{"name": "crm", "teams": ["pricing"], "sink": sink, **more})
-    return [(each.field, each.reason) for each in sinks.registration("sink", value, Known())]
+    return [(violation.field, violation.reason) for violation in sinks.registration("sink", value, Known())]
 
 
 def influx(token: str = "token", **fields: str) -> spec_pb2.Sink:
@@ -185,7 +185,7 @@ def test_what_a_cluster_names_goes_to_the_cluster() -> None:
     cluster.kafka.secret_properties["sasl.password"].name = "token"
     wrong = list(secrets.of_cluster("cluster", cluster, Known().secret))
 
-    assert [(each.field, each.reason) for each in wrong] == [
+    assert [(violation.field, violation.reason) for violation in wrong] == [
         ('cluster.kafka.secret_properties["sasl.password"]', "SECRET_ADDRESS")
     ]
     assert "http://influx:8086" in wrong[0].message

@@ -39,7 +39,7 @@ SIGNS = {
 
 def request(*conditions: str, **fields: Any) -> gateway_pb2.ReadRowsRequest:
     """A request with conditions as people write them: column, comparison, value."""
-    where = [each.split(" ", 2) for each in conditions]
+    where = [condition.split(" ", 2) for condition in conditions]
     return gateway_pb2.ReadRowsRequest(
         name="orders",
         where=[
@@ -97,7 +97,10 @@ def test_everything_that_is_wrong_is_told_at_once_with_what_may_be_meant() -> No
     asks = request("revenu > 1", "cells == 1", "revenue > much", order_by="opened desc")
     asks.where.add(column="cell", value="1")
     asks.since.CopyFrom(Timestamp(seconds=2**60))
-    found = [(each.field, each.reason, each.message) for each in violations("request.", asks, COLUMNS)]
+    found = [
+        (violation.field, violation.reason, violation.message)
+        for violation in violations("request.", asks, COLUMNS)
+    ]
 
     assert found == [
         ("request.since", "OUT_OF_RANGE", "must be an instant of the years 1 to 9999"),
@@ -111,7 +114,7 @@ def test_everything_that_is_wrong_is_told_at_once_with_what_may_be_meant() -> No
         ("request.where[3].comparison", "UNKNOWN_ENUM_VALUE", "must be one of the comparisons"),
         ("request.order_by", "UNKNOWN_COLUMN", "there is no column opened: did you mean open?"),
     ]
-    assert [each.reason for each in violations("", request(order_by="cell down"), COLUMNS)] == [
+    assert [violation.reason for violation in violations("", request(order_by="cell down"), COLUMNS)] == [
         "INVALID_ORDER"
     ]
 

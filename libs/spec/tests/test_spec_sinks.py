@@ -68,7 +68,7 @@ def test_what_becomes_of_rows_in_an_outage_is_said_once_it_is_asked_for() -> Non
 
     full = filled("d", spec)
 
-    assert [each.HasField("on_outage") for each in full.sinks] == [False, True, True]
+    assert [sink.HasField("on_outage") for sink in full.sinks] == [False, True, True]
     assert full.sinks[1].on_outage == spec_pb2.OnOutage(then=spec_pb2.OnOutage.THEN_WAIT)
     assert full.sinks[2].on_outage.after.ToTimedelta() == outages.AFTER
     assert filled("d", full) == full
@@ -81,7 +81,7 @@ def _fields(message: Descriptor) -> Iterator[str]:
         if nested is None or nested.file is not message.file or _is_whole(nested):
             yield field.name
         else:
-            yield from (f"{field.name}.{each}" for each in _fields(nested))
+            yield from (f"{field.name}.{name}" for name in _fields(nested))
 
 
 def _is_whole(message: Descriptor) -> bool:

@@ -179,7 +179,7 @@ async def test_all_that_is_wrong_with_a_list_is_said_at_once(harness: Any, refus
 
     error = await refusal(client.alerts.ListAlerts(request, timeout=10))
 
-    assert {each.field for each in error.violations} == {
+    assert {violation.field for violation in error.violations} == {
         "dagger", "page_size", "page_token", "min_sequence",
     }  # fmt: skip
 

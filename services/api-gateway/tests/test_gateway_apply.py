@@ -47,10 +47,10 @@ async def test_a_dagger_is_created_revised_started_or_left_alone(
     answers += [await apply(spec=another), await apply(spec=another)]
     end = await ready.log.end()
 
-    assert [each.action for each in answers] == [CREATED, UNCHANGED, UPDATED, STARTED, UNCHANGED]
-    assert [each.sequence for each in answers][1::3] == [0, 0]
+    assert [answer.action for answer in answers] == [CREATED, UNCHANGED, UPDATED, STARTED, UNCHANGED]
+    assert [answer.sequence for answer in answers][1::3] == [0, 0]
     assert answers[3].sequence == end
-    assert [each.dagger.version for each in answers] == [1, 1, 2, 4, 4]
+    assert [answer.dagger.version for answer in answers] == [1, 1, 2, 4, 4]
 
 
 async def test_a_revision_that_stops_being_one_with_the_defaults_filled_in_does_nothing(
@@ -122,7 +122,7 @@ async def test_many_at_once_are_one_dagger(ready: Any, apply: Any) -> None:
     answers = await asyncio.gather(*(apply() for _ in range(5)))
     got = await ready.daggers.GetDagger(pb.GetDaggerRequest(name=NAME), timeout=10)
 
-    assert [each.action for each in answers].count(CREATED) == 1
+    assert [answer.action for answer in answers].count(CREATED) == 1
     assert got.dagger.desired == pb.DESIRED_RUNNING
 
 
@@ -136,5 +136,5 @@ async def test_everything_that_is_wrong_is_told_at_once(
 
     error = await refusal(apply(name="No", spec=spec))
 
-    assert {each.field for each in error.violations} == {"name", "spec.sql", "spec.sinks"}
+    assert {violation.field for violation in error.violations} == {"name", "spec.sql", "spec.sinks"}
     assert await ready.log.end() == before

@@ -38,7 +38,7 @@ async def test_a_cluster_is_replaced_and_its_version_counts(client: Any, samples
     )
     listed = await client.catalog.ListClusters(pb.ListClustersRequest(), timeout=10)
 
-    assert (answer.version, [each.spark_master for each in listed.clusters]) == (
+    assert (answer.version, [cluster.spark_master for cluster in listed.clusters]) == (
         2,
         ["spark://127.0.0.1:7077"],
     )

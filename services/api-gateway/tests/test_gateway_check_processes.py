@@ -53,7 +53,7 @@ async def checks() -> AsyncIterator[CheckProcesses]:
 
 
 def checkers() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if "api_gateway.checking" in _command(each)]
+    return [child for child in psutil.Process().children() if "api_gateway.checking" in _command(child)]
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -84,9 +84,9 @@ async def test_a_process_finds_what_a_thread_finds(checks: CheckProcesses) -> No
 async def test_a_process_that_was_killed_is_replaced(checks: CheckProcesses) -> None:
     await until(lambda: len(checkers()) == PROCESSES)
     await checks(EASY)
-    for each in checkers():
-        os.kill(each.pid, signal.SIGKILL)
-        each.wait(_PATIENCE_S)
+    for checker in checkers():
+        os.kill(checker.pid, signal.SIGKILL)
+        checker.wait(_PATIENCE_S)
     expected = await in_thread(EASY)
     found = [await answered(checks, EASY) for _ in range(PROCESSES + 1)]
 
@@ -100,7 +100,7 @@ async def test_a_check_that_takes_too_much_is_ended_and_nothing_is_left_behind()
         easy = await checks(EASY)
 
     assert too_costly.plan is None
-    assert [each.code for each in too_costly.findings] == ["CHECK_TOO_COSTLY"]
+    assert [finding.code for finding in too_costly.findings] == ["CHECK_TOO_COSTLY"]
     assert easy == await in_thread(EASY)
     assert checkers() == []
 
@@ -117,7 +117,9 @@ async def test_one_caller_takes_no_process_from_another(checks: CheckProcesses) 
 async def test_who_asks_for_too_many_checks_at_once_is_refused(checks: CheckProcesses) -> None:
     most = AT_ONCE + MOST_WAITING
     questions = [asked(f"{EASY.sql} -- {number}") for number in range(most + 1)]
-    found = await asyncio.gather(*(by("hostile", checks, each) for each in questions), return_exceptions=True)
+    found = await asyncio.gather(
+        *(by("hostile", checks, question) for question in questions), return_exceptions=True
+    )
     refused = [each.reason for each in found if isinstance(each, ApiError)]
 
     assert refused == ["TOO_MANY_CHECKS"]
@@ -136,11 +138,11 @@ async def test_what_one_caller_asks_many_times_at_once_is_checked_once(checks: C
 async def test_who_goes_away_takes_no_process_with_them(checks: CheckProcesses) -> None:
     await checks(EASY)
     await until(lambda: len(checkers()) == PROCESSES)
-    before = {each.pid for each in checkers()}
+    before = {checker.pid for checker in checkers()}
     for _ in range(3):
         going = by("hasty", checks, COSTLY)
         await asyncio.sleep(0)
         going.cancel()
     await by("hasty", checks, EASY)
 
-    assert {each.pid for each in checkers()} == before
+    assert {checker.pid for checker in checkers()} == before

@@ -116,7 +116,7 @@ async def test_of_two_creations_at_once_under_one_name_one_wins(ready: Any) -> N
         ready.create(request_id="one"), ready.create(request_id="two"), return_exceptions=True
     )
 
-    codes = [each.code() for each in outcomes if isinstance(each, grpc.aio.AioRpcError)]
+    codes = [outcome.code() for outcome in outcomes if isinstance(outcome, grpc.aio.AioRpcError)]
 
     assert codes == [CODE.ALREADY_EXISTS]
 
@@ -131,7 +131,7 @@ async def test_of_two_updates_of_one_version_at_once_one_is_aborted(ready: Any, 
         return ready.daggers.UpdateDagger(request, timeout=10)
 
     outcomes = await asyncio.gather(*map(update, ("one", "two", "three")), return_exceptions=True)
-    codes = [each.code() for each in outcomes if isinstance(each, grpc.aio.AioRpcError)]
+    codes = [outcome.code() for outcome in outcomes if isinstance(outcome, grpc.aio.AioRpcError)]
     got = await ready.daggers.GetDagger(pb.GetDaggerRequest(name="completed_bookings"), timeout=10)
 
     assert (codes, got.dagger.version) == ([CODE.ABORTED, CODE.ABORTED], 2)

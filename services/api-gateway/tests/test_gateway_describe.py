@@ -14,7 +14,7 @@ async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any)
     answer = await ready.catalog.DescribeStream(pb.DescribeStreamRequest(name="bookings"), timeout=10)
 
     assert answer.stream.message == "shop.Booking"
-    assert [(each.path, each.type, each.protobuf_type) for each in answer.columns] == [
+    assert [(column.path, column.type, column.protobuf_type) for column in answer.columns] == [
         ("event_time", "TIMESTAMP", "google.protobuf.Timestamp"),
         ("city", "STRING", "string"),
         ("status", "STRING", "shop.Status"),
@@ -44,7 +44,7 @@ async def test_a_field_is_described_with_what_its_proto_file_says_of_it(client: 
     )
     answer = await client.catalog.DescribeStream(pb.DescribeStreamRequest(name="bookings"), timeout=10)
 
-    said = {each.path: each.comment for each in answer.columns if each.comment}
+    said = {column.path: column.comment for column in answer.columns if column.comment}
     assert said == {"city": "Where it was booked.", "place.lat": "Degrees north."}
 
 
@@ -168,7 +168,7 @@ async def test_a_stream_of_misspelt_names_is_told_each_that_may_be_meant(ready: 
     for stream in wrong:
         stream.name, stream.topics[:] = "others", ["t"]
         call = ready.catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), timeout=10)
-        found += [(each.field, each.suggestion) for each in (await refusal(call)).violations]
+        found += [(violation.field, violation.suggestion) for violation in (await refusal(call)).violations]
 
     assert found == [
         ("stream.cluster", "local"),

@@ -69,7 +69,7 @@ def _value(chosen: random.Random, field: FieldDescriptor) -> Any:
             return chosen.random() < 0.5
         case FieldDescriptor.CPPTYPE_ENUM:
             closed = field.enum_type.is_closed
-            numbers = [each.number for each in field.enum_type.values]
+            numbers = [value.number for value in field.enum_type.values]
             return chosen.choice(numbers if closed else [*numbers, 99])
         case FieldDescriptor.CPPTYPE_DOUBLE | FieldDescriptor.CPPTYPE_FLOAT:
             return chosen.choice([0.0, -1.0, 1e300 if field.type == FieldDescriptor.TYPE_DOUBLE else 1e30])
@@ -125,7 +125,7 @@ async def test_an_instant_has_less_than_a_second_of_nanoseconds(client: Any, sam
     spec.streams[0].start.at.seconds, spec.streams[0].start.at.nanos = 1_700_000_000, 1_000_000_000
     answered = await client.daggers.Validate(pb.ValidateRequest(name="a_dagger", spec=spec), timeout=10)
 
-    assert "spec.streams[0].start.at" in [each.field for each in answered.findings]
+    assert "spec.streams[0].start.at" in [finding.field for finding in answered.findings]
 
 
 async def test_an_option_without_what_it_requires_is_a_finding(client: Any, samples: Any) -> None:

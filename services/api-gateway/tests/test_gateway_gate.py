@@ -81,7 +81,7 @@ async def test_another_team_sees_that_a_dagger_is_there_and_nothing_of_it(enforc
     assert (theirs.name, theirs.spec.team, theirs.phase) == ("counts", "pricing", pb.PENDING)
     assert theirs.spec == spec_pb2.DaggerSpec(team="pricing", cluster="local")
     assert (list(theirs.sinks), theirs.HasField("vitals")) == ([], False)
-    assert [each.spec.sql for each in listed] == [""]
+    assert [dagger.spec.sql for dagger in listed] == [""]
 
 
 async def test_another_team_takes_no_dagger_over_by_giving_it_its_own_name(
@@ -148,9 +148,9 @@ async def test_a_watch_of_events_shows_another_team_what_happened_and_not_what_w
     all_ = [step.event async for step in enforcing.root.WatchEvents(request)]
 
     def told(events: list[Any]) -> set[str]:
-        return {each.type.rpartition(".")[2] for each in events if each.HasField("data")}
+        return {event.type.rpartition(".")[2] for event in events if event.HasField("data")}
 
-    assert [each.sequence for each in ours] == [each.sequence for each in theirs]
+    assert [event.sequence for event in ours] == [event.sequence for event in theirs]
     assert [each.type for each in theirs] == [each.type for each in all_]
     assert told(theirs) == {"SchemaRegistered", "StreamRegistered"}
     assert told(ours) == {*told(theirs), "DaggerRequested"}

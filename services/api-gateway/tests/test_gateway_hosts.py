@@ -48,7 +48,7 @@ def test_the_host_of_the_newest_launch_is_asked_at_every_address_it_has() -> Non
     found = route(fleet, living(fleet, "orders"))
 
     assert found is not None
-    assert (found.host, [each.address for each in found.endpoints]) == ("a", ["a:2", "a:1"])
+    assert (found.host, [endpoint.address for endpoint in found.endpoints]) == ("a", ["a:2", "a:1"])
 
 
 def test_a_dagger_that_was_never_launched_has_no_host() -> None:

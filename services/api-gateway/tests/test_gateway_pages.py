@@ -79,8 +79,8 @@ async def test_what_comes_between_two_pages_moves_none_of_the_others(filled: Any
     request = pb.ListStreamsRequest(page_size=9, page_token=first.next_page_token)
     second = await filled.catalog.ListStreams(request, timeout=10)
 
-    assert [each.name for each in first.streams] == ["bookings", "stream-0"]
-    assert [each.name for each in second.streams] == ["stream-1", "stream-1b", "stream-2", "stream-3"]
+    assert [stream.name for stream in first.streams] == ["bookings", "stream-0"]
+    assert [stream.name for stream in second.streams] == ["stream-1", "stream-1b", "stream-2", "stream-3"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_a_token_that_is_none_and_a_size_that_cannot_be_are_named(
     error: ApiError = await refusal(getattr(ready.catalog, call)(asked, timeout=10))
 
     assert error.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert [(each.field, each.reason) for each in error.violations] == [
+    assert [(violation.field, violation.reason) for violation in error.violations] == [
         ("page_token", "INVALID_TOKEN"),
         ("page_size", "OUT_OF_RANGE"),
     ]
@@ -110,4 +110,4 @@ async def test_a_token_of_another_list_is_refused(filled: Any, refusal: Any) -> 
     asked = pb.ListStreamsRequest(page_token=first.next_page_token, message="shop.Booking")
     error = await refusal(filled.catalog.ListStreams(asked, timeout=10))
 
-    assert [each.field for each in error.violations] == ["page_token"]
+    assert [violation.field for violation in error.violations] == ["page_token"]

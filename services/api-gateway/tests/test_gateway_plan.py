@@ -43,7 +43,7 @@ async def test_a_plan_writes_nothing_and_says_what_apply_then_does(
     ]
     assert [each.version for each in (first, same, revised, stopped)] == [0, 1, 1, 2]
     assert (first.effect, same.effect, list(same.changes)) == (P.EFFECT_BEGINS, P.EFFECT_NOTHING, [])
-    assert [each.field for each in revised.changes] == ["sinks[0].influx.measurement"]
+    assert [change.field for change in revised.changes] == ["sinks[0].influx.measurement"]
 
 
 async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
@@ -54,15 +54,15 @@ async def test_a_plan_tells_columns_that_are_others_and_what_each_sink_sees(
     spec.sql = samples.query.replace(" AS ", " AS x_", 1)
     spec.sinks.add().kafka.topic = "out"
     planned = await plan(spec=spec)
-    names = [(each.before.name, each.after.name) for each in planned.columns]
+    names = [(column.before.name, column.after.name) for column in planned.columns]
 
     assert len(names) == 2
     assert names[1] == ("", f"x_{names[0][0]}")
-    assert [(each.field, each.kind) for each in planned.sinks] == [
+    assert [(sink.field, sink.kind) for sink in planned.sinks] == [
         ("sinks[0]", "influx"),
         ("sinks[1]", "kafka"),
     ]
-    assert all(each.seen for each in planned.sinks)
+    assert all(sink.seen for sink in planned.sinks)
 
 
 async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(

@@ -68,11 +68,11 @@ async def test_columns_come_first_and_the_host_is_asked_without_sinks(harness: A
         steps = [step async for step in call]
         written = await client.log.end() - end
 
-    assert [each.WhichOneof("step") for each in steps] == ["columns", "progress", "rows", "done"]
-    assert [each.name for each in steps[0].columns.columns]
+    assert [step.WhichOneof("step") for step in steps] == ["columns", "progress", "rows", "done"]
+    assert [column.name for column in steps[0].columns.columns]
     [told] = host.previews
     assert (told.host, told.request.name, told.request.max_rows) == ("a", "preview", 10_000)
-    assert [each.WhichOneof("kind") for each in told.request.spec.sinks] == ["log"]
+    assert [sink.WhichOneof("kind") for sink in told.request.spec.sinks] == ["log"]
     assert told.request.spec.emit == spec_pb2.EMIT_FINAL
     assert steps[2].rows == ROWS
     assert steps[3].done.total_ms >= steps[3].done.first_row_ms
@@ -93,9 +93,9 @@ async def test_what_is_wrong_is_told_at_once_and_asks_no_host(harness: Any, samp
         turned.range.between.to.FromSeconds(10)
         between = await refused(client, turned)
 
-    fields = {each.field for each in wrong.violations}
+    fields = {violation.field for violation in wrong.violations}
     assert {"max_rows", "range.last", "spec.sql"} <= fields
-    assert [each.field for each in between.violations] == ["range.between.to"]
+    assert [violation.field for violation in between.violations] == ["range.between.to"]
     assert host.previews == []
 
 
@@ -136,6 +136,6 @@ async def test_a_teams_previews_are_counted_shown_and_refused_beyond_its_quota(
     assert (none.code, none.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TEAM_QUOTA")
     assert none.metadata["quota"] == "preview_seconds_per_hour"
     assert steps[-1].HasField("done")
-    used = {each.name: each for each in usage.uses}["preview_seconds_per_hour"]
+    used = {use.name: use for use in usage.uses}["preview_seconds_per_hour"]
     assert used.quota.hard == 1000
     assert 0 < used.used < 1000

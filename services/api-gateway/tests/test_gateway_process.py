@@ -124,7 +124,7 @@ async def test_what_a_gateway_registered_is_there_after_a_kill_and_sigterm_drain
         running.send_signal(signal.SIGTERM)
         code = await running.wait()
 
-    assert (cluster.name in [each.name for each in listed.clusters], code) == (True, 0)
+    assert (cluster.name in [cluster.name for cluster in listed.clusters], code) == (True, 0)
 
 
 @pytest.mark.integration

@@ -55,7 +55,7 @@ async def appended(client: Any, sequence: int) -> Any:
 
 
 async def ids(client: Any, **fields: Any) -> list[str]:
-    return [each.id for each in (await ask(client, "ListQuarantined", **fields)).records]
+    return [record.id for record in (await ask(client, "ListQuarantined", **fields)).records]
 
 
 async def test_records_are_chosen_by_what_they_are(ready: Any) -> None:
@@ -158,11 +158,11 @@ async def test_an_edit_stands_in_the_topic_and_the_log_has_its_digest(ready: Any
     edits = said_of(ready)
 
     assert only_said == []
-    assert [(each.id, each.columns, each.value.hex()) for each in edits] == [
+    assert [(edit.id, edit.columns, edit.value.hex()) for edit in edits] == [
         (row, '{"city": 4}', ""), (record, "", "0a020864"), (other, "", "0a0208c801")
     ]  # fmt: skip
-    assert {each.replay_id for each in edits} == {"edit-1"}
-    assert dict(event.edits) == {each.id: digest(each) for each in edits}
+    assert {edit.replay_id for edit in edits} == {"edit-1"}
+    assert dict(event.edits) == {edit.id: digest(edit) for edit in edits}
     assert b"city" not in event.SerializeToString()
     assert again.sequence == asked.sequence
 
@@ -189,14 +189,14 @@ async def test_what_is_wrong_with_edits_is_said_at_once(ready: Any, refusal: Any
         )
     )  # fmt: skip
 
-    assert [(each.field, each.reason) for each in unseen.violations] == [
+    assert [(violation.field, violation.reason) for violation in unseen.violations] == [
         ("edits[0].id", "NOT_SELECTED"), ("edits[1]", "REQUIRED"), ("edits[2].id", "NOT_UNIQUE")
     ]  # fmt: skip
-    assert [(each.field, each.reason) for each in held.violations] == [
+    assert [(violation.field, violation.reason) for violation in held.violations] == [
         ("edits[0].decoded", "UNKNOWN_COLUMN"), ("edits[1].decoded", "MALFORMED"),
         ("edits[2].id", "NOT_FOUND"),
     ]  # fmt: skip
-    assert not any("secret" in each.message for each in held.violations)
+    assert not any("secret" in violation.message for violation in held.violations)
     assert said_of(ready) == []
 
 
@@ -225,7 +225,7 @@ async def test_refusals_are_allowed_for_a_while_and_a_repeat_changes_nothing(
         meta={"actor": "anonymous", "message": "a backfill"}, name=NAME, until=answer.until
     )
     assert ended.until.seconds < answer.until.seconds
-    assert [[each.field for each in one.violations] for one in wrong] == [
+    assert [[violation.field for violation in one.violations] for one in wrong] == [
         ["period", "request_id"], ["period"], ["period"]
     ]  # fmt: skip
     assert none.code == grpc.StatusCode.NOT_FOUND
@@ -248,8 +248,8 @@ async def test_what_is_wrong_with_a_selection_is_said_at_once(ready: Any, refusa
     discarding = await refusal(ask(ready, "DiscardQuarantined", selection=wrong))
 
     selected = ["selection.ids[0]", "selection.stage", "selection.until"]
-    assert [each.field for each in listing.violations] == [*selected, "states[0]", "states[1]"]
-    assert [each.field for each in discarding.violations] == [*selected, "reason"]
+    assert [violation.field for violation in listing.violations] == [*selected, "states[0]", "states[1]"]
+    assert [violation.field for violation in discarding.violations] == [*selected, "reason"]
 
 
 async def test_what_is_open_is_summed_up(ready: Any) -> None:
@@ -318,7 +318,7 @@ async def test_a_replay_is_asked_for_with_what_was_read_and_told_of(ready: Any) 
     )
     assert (begun.replay_id, begun.records, dict(begun.outcomes), begun.finished) == ("again-1", 2, {}, False)
     assert (dict(told.outcomes), told.finished) == ({"REPLAYED": 1, "FAILED_AGAIN": 1}, False)
-    assert [(each.state, each.attempts) for each in listed.statuses] == [
+    assert [(status.state, status.attempts) for status in listed.statuses] == [
         (pb.QUARANTINE_STATE_FAILED_AGAIN, 1),
         (pb.QUARANTINE_STATE_REPLAYED, 0),
     ]
@@ -381,7 +381,7 @@ async def test_discarded_records_are_hidden_and_what_comes_later_is_not(ready: A
     assert (dry.records, dry.sequence, before) == (1, 0, [kept, gone])
     assert (done.records, again) == (1, done)
     assert await ids(ready) == [later, kept]
-    assert [each.id for each in discarded.records] == [gone]
+    assert [record.id for record in discarded.records] == [gone]
     assert discarded.statuses[0].detail == "test traffic"
 
 
@@ -392,7 +392,7 @@ async def test_a_dagger_that_was_made_anew_begins_anew(ready: Any) -> None:
 
     listed = await ask(ready, "ListQuarantined")
 
-    assert [each.state for each in listed.statuses] == [pb.QUARANTINE_STATE_OPEN]
+    assert [status.state for status in listed.statuses] == [pb.QUARANTINE_STATE_OPEN]
 
 
 @pytest.mark.parametrize("method", ["GetReplay", "SummarizeQuarantine", "ReplayQuarantined"])

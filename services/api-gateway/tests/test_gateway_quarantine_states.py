@@ -68,8 +68,8 @@ def model(said: list[Said]) -> dict[str, Kept]:
 def held(database: Database) -> Any:
     """All that the index holds but how far it has read."""
     with Session(database.engine) as session:
-        rows = [tuple(each.model_dump().values()) for each in session.exec(select(QuarantineRow))]
-        outcomes = [tuple(each.model_dump().values()) for each in session.exec(select(OutcomeRow))]
+        rows = [tuple(row.model_dump().values()) for row in session.exec(select(QuarantineRow))]
+        outcomes = [tuple(row.model_dump().values()) for row in session.exec(select(OutcomeRow))]
     return sorted(rows), sorted(outcomes)
 
 

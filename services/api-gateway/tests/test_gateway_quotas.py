@@ -37,7 +37,7 @@ class Caller:
         ]
 
     def ask(self, method: str, request: Any = None, **said: Any) -> Any:
-        stub = next(each for each in self._stubs if hasattr(each, method))
+        stub = next(stub for stub in self._stubs if hasattr(stub, method))
         asked = getattr(pb, f"{method}Request")(**said) if request is None else request
         return getattr(stub, method)(asked, timeout=30, metadata=self.metadata)
 
@@ -71,7 +71,7 @@ async def test_who_writes_without_end_is_told_to_wait_and_nobody_else_is(
         shown = await first.ask("GetDagger", name="one")
         await second.ask("StopDagger", name="one")
 
-    assert {(each.code, each.reason) for each in errors} == {
+    assert {(error.code, error.reason) for error in errors} == {
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MUCH_ASKED")
     }
     assert wrote == 0
@@ -128,7 +128,7 @@ async def test_one_dagger_too_many_is_refused_before_it_is_written(
         same = await first.ask("ApplyDagger", name="one", spec=samples.spec())
         wrote = await root.client.log.end() - before
 
-    assert {(each.code, each.reason) for each in errors} == {
+    assert {(error.code, error.reason) for error in errors} == {
         (grpc.StatusCode.RESOURCE_EXHAUSTED, "TEAM_QUOTA")
     }
     assert errors[0].retry_after is None
@@ -161,7 +161,7 @@ async def test_what_a_team_takes_stands_beside_its_quotas_and_warns(
     assert (cost.age.ToTimedelta(), cost.cpu_seconds) == (timedelta(hours=2), 30)
     assert (cost.cpu_seconds_per_day, cost.records_per_day) == (pytest.approx(360), pytest.approx(1_200))
     assert stranger.reason == "TEAM_UNKNOWN"
-    quota = [each for each in warnings if each.code == "TEAM_QUOTA"]
+    quota = [warning for warning in warnings if warning.code == "TEAM_QUOTA"]
     assert [each.message for each in quota] == [
         "team pricing has more than 0 daggers, from where on its quota warns"
     ]

@@ -66,7 +66,7 @@ def create(asked: spec_pb2.DaggerSpec, name: str = "mine") -> pb.CreateDaggerReq
 
 
 def found(error: ApiError) -> list[tuple[str, str]]:
-    return [(each.field, each.reason) for each in error.violations]
+    return [(violation.field, violation.reason) for violation in error.violations]
 
 
 @asynccontextmanager
@@ -176,12 +176,16 @@ async def test_a_gateway_that_observes_says_what_it_would_refuse(harness: Any, s
         answer = await editor.Validate(pb.ValidateRequest(name="mine", spec=asked))
         made = (await editor.CreateDagger(create(asked))).dagger
 
-    warned = {(each.field, each.code) for each in answer.findings if each.severity == pb.SEVERITY_WARNING}
+    warned = {
+        (finding.field, finding.code)
+        for finding in answer.findings
+        if finding.severity == pb.SEVERITY_WARNING
+    }
     assert warned >= {
         ("spec.sinks[0].influx.address.url", "ADDRESS_REFUSED"),
         ("spec.consumer_group", "FOREIGN_GROUP"),
     }
-    assert [each.partition(":")[0] for each in made.warnings] >= ["ADDRESS_REFUSED", "FOREIGN_GROUP"]
+    assert [warning.partition(":")[0] for warning in made.warnings] >= ["ADDRESS_REFUSED", "FOREIGN_GROUP"]
 
 
 async def test_what_a_dagger_has_already_it_keeps(harness: Any, samples: Any, refusal: Refused) -> None:
@@ -242,7 +246,7 @@ async def test_a_name_is_judged_by_its_addresses(samples: Any, answer: list[str]
     reach = Reach(fleet, cast(Samples, None), Bounds(), enforce=True, resolver=resolver)
     asked = filled("mine", own(samples, "https://influx.tenant.example"))
 
-    held = [resolve.sink(fleet, "mine", asked, each) for each in asked.sinks]
+    held = [resolve.sink(fleet, "mine", asked, sink) for sink in asked.sinks]
     judged = await reach.found("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))
 
     assert [each.reason for each in judged.wrong] == reasons
@@ -315,7 +319,7 @@ async def test_a_registered_sink_is_in_the_kafka_that_it_was_registered_with(
 
     errors = [await refusal(enforcing.bot("editor").CreateDagger(create(each))) for each in asked]
 
-    assert [[reason for _, reason in found(each)] for each in errors] == [["FOREIGN_TOPIC"], ["LOOP"]]
+    assert [[reason for _, reason in found(error)] for error in errors] == [["FOREIGN_TOPIC"], ["LOOP"]]
 
 
 async def test_a_topic_of_that_name_in_another_kafka_is_free(enforcing: World, samples: Any) -> None:
@@ -331,7 +335,7 @@ async def test_rows_come_back_by_no_other_name_of_the_kafka_not_even_an_administ
     asked = create(to(samples, "bookings-1", cluster))
     errors = [await refusal(who.CreateDagger(asked)) for who in (enforcing.bot("editor"), enforcing.root)]
 
-    assert [found(each) for each in errors] == [[("spec.sinks[0].kafka.topic", "LOOP")]] * 2
+    assert [found(error) for error in errors] == [[("spec.sinks[0].kafka.topic", "LOOP")]] * 2
 
 
 async def test_where_nobody_answers_which_kafka_it_is_that_is_said(harness: Any, samples: Any) -> None:
@@ -340,9 +344,13 @@ async def test_where_nobody_answers_which_kafka_it_is_that_is_said(harness: Any,
         answer = await made.bot("editor").Validate(pb.ValidateRequest(name="mine", spec=asked))
         created = (await made.bot("editor").CreateDagger(create(asked))).dagger
 
-    said = [(each.code, each.severity) for each in answer.findings if each.field.endswith("kafka.topic")]
+    said = [
+        (finding.code, finding.severity)
+        for finding in answer.findings
+        if finding.field.endswith("kafka.topic")
+    ]
     assert said == [("KAFKA_UNKNOWN", pb.SEVERITY_WARNING)]
-    assert any(each.startswith("KAFKA_UNKNOWN: ") for each in created.warnings)
+    assert any(warning.startswith("KAFKA_UNKNOWN: ") for warning in created.warnings)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +365,7 @@ async def test_nobody_writes_to_topics_of_the_platform_or_of_kafka(
         for cluster in ("local", "other")
     ]
 
-    assert [found(each) for each in errors] == [[("spec.sinks[0].kafka.topic", "RESERVED")]] * 4
+    assert [found(error) for error in errors] == [[("spec.sinks[0].kafka.topic", "RESERVED")]] * 4
 
 
 async def test_a_stream_of_the_platforms_topics_is_an_administrators_to_make_and_to_grant(

@@ -60,7 +60,10 @@ def test_every_refusal_says_for_programs_what_it_is_about() -> None:
         for file in sorted((ROOT / place).rglob("*.py")) or [ROOT / place]:
             for function, call in made(file):
                 seen += 1
-                said = [*call.args[3:4], *(each.value for each in call.keywords if each.arg == "metadata")]
+                said = [
+                    *call.args[3:4],
+                    *(keyword.value for keyword in call.keywords if keyword.arg == "metadata"),
+                ]
                 # An empty dict, or none: what is computed is filled by the tests of its refusal.
                 if not said or (isinstance(said[0], ast.Dict) and not said[0].keys):
                     without[function] = f"{file.name}:{call.lineno}"

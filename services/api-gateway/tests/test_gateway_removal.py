@@ -44,9 +44,9 @@ async def call(client: Any, request: Any) -> Any:
 async def listed(client: Any) -> list[list[str]]:
     """The names of all that is registered, by kind, as the lists have them."""
     return [
-        [each.name for each in (await call(client, pb.ListClustersRequest())).clusters],
-        [each.name for each in (await call(client, pb.ListStreamsRequest())).streams],
-        [each.name for each in (await call(client, pb.ListReferencesRequest())).references],
+        [cluster.name for cluster in (await call(client, pb.ListClustersRequest())).clusters],
+        [stream.name for stream in (await call(client, pb.ListStreamsRequest())).streams],
+        [reference.name for reference in (await call(client, pb.ListReferencesRequest())).references],
         list((await call(client, pb.ListSchemasRequest())).messages),
     ]
 
@@ -178,7 +178,7 @@ async def test_everything_wrong_with_a_delete_is_said_at_once(filled: Any, refus
     request = pb.DeleteStreamRequest(name="bookings", request_id="a b", expected_version=-1)
     error = await refusal(call(filled, request))
 
-    assert [each.field for each in error.violations] == ["request_id", "expected_version"]
+    assert [violation.field for violation in error.violations] == ["request_id", "expected_version"]
 
 
 async def test_a_gateway_that_starts_anew_knows_what_was_removed(

@@ -39,7 +39,7 @@ async def test_a_revision_says_who_asked_why_and_what_is_another(ready: Any, app
         (3, "a better name", "anonymous"),
         (1, "first try", "anonymous"),
     ]
-    assert [(each.field, each.before, each.after) for each in newer.changes] == [
+    assert [(change.field, change.before, change.after) for change in newer.changes] == [
         ("sinks[0].influx.measurement", "one", "two")
     ]
     assert (newer.spec, newer.sequence, list(older.changes)) == (last.dagger.spec, last.sequence, [])
@@ -55,7 +55,8 @@ async def test_pages_go_on_behind_the_last_version_and_each_revision_has_its_cha
     second = await revisions(ready, page_size=2, page_token=first.next_page_token)
     third = await revisions(ready, page_size=2, page_token=second.next_page_token)
     pages = [
-        [(each.version, len(each.changes)) for each in page.revisions] for page in (first, second, third)
+        [(revision.version, len(revision.changes)) for revision in page.revisions]
+        for page in (first, second, third)
     ]
 
     assert pages == [[(5, 1), (4, 1)], [(3, 1), (2, 1)], [(1, 0)]]
@@ -81,5 +82,7 @@ async def test_what_is_asked_wrongly_is_told_at_once(ready: Any, apply: Any, ref
     long = await refusal(apply("one", "x" * 1_001))
 
     assert nobody.reason == "NOT_FOUND"
-    assert sorted(each.field for each in wrong.violations) == ["name", "page_size", "page_token"]
-    assert [(each.field, each.reason) for each in long.violations] == [("message", "TOO_LARGE")]
+    assert sorted(violation.field for violation in wrong.violations) == ["name", "page_size", "page_token"]
+    assert [(violation.field, violation.reason) for violation in long.violations] == [
+        ("message", "TOO_LARGE")
+    ]

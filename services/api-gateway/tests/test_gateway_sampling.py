@@ -41,7 +41,9 @@ async def test_a_topic_that_is_not_there_is_said_when_its_stream_is_registered(
         await samples.fill(client)
         answer = await client.catalog.RegisterStream(registering(samples), timeout=20)
 
-    assert [(each.code, each.severity, each.field, each.message) for each in answer.findings] == [
+    assert [
+        (finding.code, finding.severity, finding.field, finding.message) for finding in answer.findings
+    ] == [
         (
             "TOPIC_MISSING",
             pb.SEVERITY_WARNING,
@@ -64,7 +66,7 @@ async def test_a_dagger_that_reads_such_a_stream_is_warned_of_it_and_nobody_asks
         asked = len(host.asked)
         answers = [await client.daggers.Validate(request, timeout=20) for _ in range(5)]
 
-    found = [[(each.code, each.field) for each in answer.findings] for answer in answers]
+    found = [[(finding.code, finding.field) for finding in answer.findings] for answer in answers]
     assert found == [[("TOPIC_MISSING", "spec.streams[0].stream")]] * 5
     assert len(host.asked) - asked <= 1
 
@@ -80,12 +82,12 @@ async def test_a_topic_of_other_messages_is_said_when_its_stream_is_registered_a
             pb.ValidateRequest(name="completed", spec=samples.spec()), timeout=20
         )
 
-    assert [(each.code, each.field) for each in registered.findings] == [
+    assert [(finding.code, finding.field) for finding in registered.findings] == [
         ("MESSAGE_MISMATCH", "stream.message"),
         ("TOPIC_MISSING", "stream.topics[1]"),
     ]
     assert "bookings-1 seems to have another message" in registered.findings[0].message
-    assert [each.code for each in checked.findings] == ["MESSAGE_MISMATCH", "TOPIC_MISSING"]
+    assert [found.code for found in checked.findings] == ["MESSAGE_MISMATCH", "TOPIC_MISSING"]
 
 
 async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_records(
@@ -96,7 +98,7 @@ async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_rec
         await samples.fill(client)
         answer = await client.catalog.RegisterStream(registering(samples), timeout=4)
 
-    assert ([each.code for each in answer.findings], answer.topics_unchecked) == (["TOPIC_MISSING"], "")
+    assert ([finding.code for finding in answer.findings], answer.topics_unchecked) == (["TOPIC_MISSING"], "")
 
 
 async def test_where_no_host_answers_a_stream_is_registered_and_that_is_said(
@@ -128,7 +130,7 @@ async def test_the_newest_records_come_from_a_host(harness: Any, samples: Any) -
     assert [list(step.records) for step in few] == [[], [RECORD]]
     assert [each.last_records for each in host.asked[-2:]] == [10, 50]
     assert (list(more[0].missing_topics), host.asked[-1].stream.topics[0]) == ([MISSING], "bookings-1")
-    assert [each.field for each in wrong.violations] == ["last_records"]
+    assert [violation.field for violation in wrong.violations] == ["last_records"]
 
 
 async def test_a_host_out_of_reach_is_passed_over_and_what_a_host_says_of_its_kafka_is_told(
@@ -178,10 +180,10 @@ async def test_topics_are_looked_into_by_a_host_and_the_gateway_says_which_strea
         await samples.fill(client)
         steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
 
-    topics = {each.topic: each for step in steps for each in step.topics}
+    topics = {topic.topic: topic for step in steps for topic in step.topics}
     assert list(topics["bookings-1"].streams) == ["bookings"]
     assert list(topics["others"].streams) == []
-    assert [each.fits[0].example for each in topics.values()] == [FIT.example] * 2
+    assert [topic.fits[0].example for topic in topics.values()] == [FIT.example] * 2
     assert (steps[-1].topics_read, host.discovered[0].request) == (2, request)
 
 
@@ -194,7 +196,7 @@ async def test_of_a_topic_with_sensitive_fields_no_record_is_shown(harness: Any,
         await client.catalog.RegisterStream(sensitive, timeout=20)
         steps = [step async for step in client.catalog.DiscoverTopics(request, timeout=20)]
 
-    examples = {each.topic: each.fits[0].example for step in steps for each in step.topics}
+    examples = {topic.topic: topic.fits[0].example for step in steps for topic in step.topics}
     assert examples == {"bookings-1": "", "others": FIT.example}
 
 

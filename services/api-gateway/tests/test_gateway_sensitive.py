@@ -74,11 +74,11 @@ class Caller:
     def __init__(self, client: Any, token: str = ROOT) -> None:
         self.client, self._metadata = client, (("authorization", f"Bearer {token}"),)
         names = ("Dagger", "Catalog", "Access", "Quarantine")
-        kinds = [getattr(gateway_pb2_grpc, f"{each}ServiceStub") for each in names]
+        kinds = [getattr(gateway_pb2_grpc, f"{name}ServiceStub") for name in names]
         self._stubs = [kind(client.channel) for kind in kinds]
 
     def ask(self, method: str, **said: Any) -> Any:
-        stub = next(each for each in self._stubs if hasattr(each, method))
+        stub = next(stub for stub in self._stubs if hasattr(stub, method))
         request = getattr(pb, f"{method}Request")(**said)
         return getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
@@ -195,7 +195,7 @@ async def test_rows_are_not_chosen_by_what_is_masked(harness: Any, samples: Any,
         ordered = await other.steps("ReadRows", name="counts", order_by="orders desc")
 
     assert (len(chosen), len(ordered)) == (1, 1)
-    assert [(each.code, each.reason) for each in errors] == [
+    assert [(error.code, error.reason) for error in errors] == [
         (grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_COLUMN")
     ] * 2
 
@@ -250,7 +250,7 @@ async def test_who_is_not_granted_it_has_nothing_of_it_written(
         same = await other.ask("ApplyDagger", name="seen", spec=spec)
         wrote = await seeing.client.log.end() - before
 
-    assert [(each.code, each.reason) for each in errors] == [
+    assert [(error.code, error.reason) for error in errors] == [
         (grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_COLUMN")
     ] * 4
     assert errors[0].metadata["path"] == "city"
@@ -264,7 +264,7 @@ async def test_while_it_is_observed_only_it_is_written_and_audited(harness: Any,
         await other.client.gateway.follower.reached(await other.client.log.end())
     audited = [record.message async for record in harness.audits.replay()]
 
-    assert [(each.reason, each.allowed, each.refused) for each in audited if not each.allowed] == [
+    assert [(call.reason, call.allowed, call.refused) for call in audited if not call.allowed] == [
         ("SENSITIVE_COLUMN", False, False)
     ]
 
@@ -277,7 +277,7 @@ async def test_sensitive_is_what_is_there(harness: Any, samples: Any, refusal: R
         grant = access_pb2.StreamGrant(stream="bookings", read_sensitive=["ada"])
         nobody = await refusal(root.ask("SetStreamGrant", grant=grant))
 
-    assert [(each.field, each.reason, each.suggestion) for each in error.violations] == [
+    assert [(violation.field, violation.reason, violation.suggestion) for violation in error.violations] == [
         ("stream.sensitive[1]", "UNKNOWN_FIELD", "city"), ("stream.sensitive[2]", "UNKNOWN_FIELD", None),
     ]  # fmt: skip
-    assert [each.field for each in nobody.violations] == ["grant.read_sensitive[0]"]
+    assert [violation.field for violation in nobody.violations] == ["grant.read_sensitive[0]"]

@@ -40,7 +40,7 @@ class Caller:
         self._metadata = (("authorization", f"Bearer {token}"),)
 
     def ask(self, method: str, **said: Any) -> Any:
-        stub = next(each for each in self._stubs if hasattr(each, method))
+        stub = next(stub for stub in self._stubs if hasattr(stub, method))
         request = getattr(pb, f"{method}Request")(**said)
         return getattr(stub, method)(request, timeout=30, metadata=self._metadata)
 
@@ -155,7 +155,7 @@ async def test_everything_that_is_wrong_with_a_secret_is_told_at_once(world: Wor
     wrong = secret(name="T", place={"file": "/proc/self/environ"}, addresses=["warehouse"])
     error = await refusal(world.root.ask("RegisterSecret", secret=wrong, request_id="a b"))
 
-    assert [(each.field, each.reason) for each in error.violations] == [
+    assert [(violation.field, violation.reason) for violation in error.violations] == [
         ("secret.name", "INVALID_NAME"),
         ("secret.place.file", "INVALID_REFERENCE"),
         ("secret.addresses[0]", "INVALID_ADDRESS"),
@@ -178,14 +178,14 @@ async def test_an_owner_registers_no_secret_of_another_place_or_for_another_addr
     error = await refusal(world.owner.ask("RegisterSecret", secret=secret(**said)))
     administrators = await world.root.ask("RegisterSecret", secret=secret(**said))
 
-    assert [(each.field, each.reason) for each in error.violations] == [wrong]
+    assert [(violation.field, violation.reason) for violation in error.violations] == [wrong]
     assert administrators.version == 1
 
 
 async def test_another_team_has_no_secret_in_a_place_of_this_one(world: World, refusal: Refused) -> None:
     error = await refusal(world.stranger.ask("RegisterSecret", secret=secret(team="others")))
 
-    assert [each.field for each in error.violations] == ["secret.addresses[0]"]
+    assert [violation.field for violation in error.violations] == ["secret.addresses[0]"]
     assert "allowed: none" in error.violations[0].message
 
 
@@ -257,7 +257,7 @@ async def test_lists_have_pages_and_unknown_names_are_told_with_the_one_that_is_
     ]
     assert [each.name for each in sinks.sinks] == ["warehouse"]
     assert (missing.code, missing.metadata["suggestion"]) == (grpc.StatusCode.NOT_FOUND, "two-token")
-    assert [each.reason for each in other.violations] == ["INVALID_TOKEN"]
+    assert [violation.reason for violation in other.violations] == ["INVALID_TOKEN"]
 
 
 async def test_what_is_used_stays_and_goes_when_nothing_names_it(world: World, refusal: Refused) -> None:
@@ -270,7 +270,7 @@ async def test_what_is_used_stays_and_goes_when_nothing_names_it(world: World, r
 
     assert (used.reason, used.metadata["sinks"]) == ("IN_USE", "warehouse")
     assert checked.sequence == 0
-    assert [type(each) for each in (await world.records())[-2:]] == [
+    assert [type(record) for record in (await world.records())[-2:]] == [
         events_pb2.SinkRemoved,
         events_pb2.SecretRemoved,
     ]
@@ -282,7 +282,9 @@ async def test_a_registered_sink_keeps_its_kind(world: World, refusal: Refused) 
     topics = spec_pb2.Sink(kafka={"cluster": "local"})
     error = await refusal(world.owner.ask("RegisterSink", sink=sink(sink=topics)))
 
-    assert [(each.field, each.reason) for each in error.violations] == [("sink.sink", "WRONG_KIND")]
+    assert [(violation.field, violation.reason) for violation in error.violations] == [
+        ("sink.sink", "WRONG_KIND")
+    ]
 
 
 async def test_names_that_a_specification_gets_wrong_are_told_with_the_near_ones(
@@ -302,12 +304,12 @@ async def test_names_that_a_specification_gets_wrong_are_told_with_the_near_ones
     theirs.team = "others"
     stranger = await refusal(world.stranger.ask("CreateDagger", name="theirs", spec=theirs))
 
-    assert [(each.field, each.reason, each.suggestion) for each in error.violations] == [
+    assert [(violation.field, violation.reason, violation.suggestion) for violation in error.violations] == [
         ("spec.sinks[0].registered", "UNKNOWN_SINK", "warehouse"),
         ("spec.sinks[1].influx.address.token", "UNKNOWN_SECRET", "warehouse-token"),
         ("spec.sinks[2].influx.address.token", "SECRET_ADDRESS", None),
     ]
-    assert [each.reason for each in stranger.violations] == ["SINK_FORBIDDEN"]
+    assert [violation.reason for violation in stranger.violations] == ["SINK_FORBIDDEN"]
 
 
 async def test_a_cluster_names_no_secret_that_is_not_for_its_address(
@@ -318,7 +320,7 @@ async def test_a_cluster_names_no_secret_that_is_not_for_its_address(
     cluster.kafka.secret_properties["sasl.password"].name = "warehouse-token"
     error = await refusal(world.root.ask("RegisterCluster", cluster=cluster))
 
-    assert [(each.field, each.reason) for each in error.violations] == [
+    assert [(violation.field, violation.reason) for violation in error.violations] == [
         ('cluster.kafka.secret_properties["sasl.password"]', "SECRET_ADDRESS")
     ]
 
@@ -330,7 +332,7 @@ async def test_a_canary_is_sent_to_no_address_of_a_tenants_own(
     world: World, samples: Any, refusal: Refused
 ) -> None:
     places = [CANARY, spec_pb2.SecretRef(env="AWS_SECRET_ACCESS_KEY")]
-    sent = [spec(samples, influx(url="http://mine:8086", token=each)) for each in places]
+    sent = [spec(samples, influx(url="http://mine:8086", token=place)) for place in places]
     refused = [
         await refusal(caller.ask(method, name="counts", spec=each))
         for caller in (world.editor, world.owner)
@@ -342,7 +344,7 @@ async def test_a_canary_is_sent_to_no_address_of_a_tenants_own(
         (grpc.StatusCode.PERMISSION_DENIED, "SECRET_PLACE")
     }
     assert refused[0].metadata["field"] == "spec.sinks[0].influx.address.token"
-    assert not [each for each in await world.records() if isinstance(each, events_pb2.DaggerRequested)]
+    assert not [record for record in await world.records() if isinstance(record, events_pb2.DaggerRequested)]
 
 
 async def test_what_an_administrator_allows_a_team_is_sent_where_it_may_go(

@@ -70,8 +70,8 @@ async def test_what_names_no_sink_or_says_not_what_a_row_is_reaches_no_host(harn
         row = await refused(client, sink="crm", send_one=True)
 
     assert (unknown.reason, unknown.metadata.get("suggestion")) == ("NOT_FOUND", "crm")
-    assert [each.field for each in nothing.violations] == ["sink"]
-    assert [each.field for each in row.violations] == ["send_one"]
+    assert [violation.field for violation in nothing.violations] == ["sink"]
+    assert [violation.field for violation in row.violations] == ["send_one"]
     assert not host.tests
 
 

@@ -152,11 +152,11 @@ async def followed(log: MemoryLog, url: str, cuts: Sequence[int], horizon: Horiz
         since = before = fold.position.sequence
         changes = ChangeSet(everything=held is None, since=seen.sequence)
         async with aclosing(log.replay(since)) as records:
-            async for each in records:
-                if each.sequence > cut:
+            async for event in records:
+                if event.sequence > cut:
                     break
-                fold.apply(each)
-                if each.sequence == seen.sequence:
+                fold.apply(event)
+                if event.sequence == seen.sequence:
                     assert fold.position == seen
         taken = fold.take_changes()
         taken.everything, taken.since = changes.everything, changes.since

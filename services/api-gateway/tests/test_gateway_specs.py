@@ -143,7 +143,7 @@ async def test_names_that_are_not_registered_are_told_with_those_that_may_be_mea
     spec.sinks.add(kafka=spec_pb2.KafkaSink(cluster="bar", topic="t"))
 
     found = await judge("a_dagger", spec, fleet)
-    told = {each.field: (each.message, each.suggestion) for each in found.violations}
+    told = {violation.field: (violation.message, violation.suggestion) for violation in found.violations}
 
     assert told["spec.streams[0].stream"] == (
         "stream booking is not registered: did you mean bookings?",
@@ -165,10 +165,10 @@ async def test_a_stream_that_is_not_registered_hides_nothing_that_is_wrong_with_
 
     found = await judge("a_dagger", spec, fleet)
 
-    assert {each.field: each.reason for each in found.violations[:-2]} == {
+    assert {violation.field: violation.reason for violation in found.violations[:-2]} == {
         "spec.streams[0].stream": "UNKNOWN_STREAM"
     }
-    assert [(each.reason, each.line) for each in found.violations[-2:]] == [
+    assert [(violation.reason, violation.line) for violation in found.violations[-2:]] == [
         ("UNKNOWN_FUNCTION", 1),
         ("UNBOUNDED_STATE", 1),
     ]

@@ -21,7 +21,7 @@ async def applied(client: Any, spec: Any, **fields: Any) -> Any:
 
 async def teams_made(client: Any) -> list[str]:
     records = [record.message async for record in client.log.replay()]
-    return [each.team.name for each in records if isinstance(each, events_pb2.TeamRegistered)]
+    return [record.team.name for record in records if isinstance(record, events_pb2.TeamRegistered)]
 
 
 async def test_an_unknown_team_is_refused_with_the_one_that_was_meant(
@@ -37,11 +37,11 @@ async def test_an_unknown_team_is_refused_with_the_one_that_was_meant(
         error = await refusal(applied(client, spec))
         request = pb.ValidateRequest(name=NAME, spec=spec)
         told = await client.daggers.Validate(request, timeout=30)
-        [finding] = [each for each in told.findings if each.code == "TEAM_UNKNOWN"]
+        [finding] = [finding for finding in told.findings if finding.code == "TEAM_UNKNOWN"]
 
     assert accepted.dagger.spec.team == team.name
     assert error.code == grpc.StatusCode.INVALID_ARGUMENT
-    assert [(each.field, each.reason, each.suggestion) for each in error.violations] == [
+    assert [(violation.field, violation.reason, violation.suggestion) for violation in error.violations] == [
         ("spec.team", "TEAM_UNKNOWN", team.name)
     ]
     assert (finding.field, finding.suggestion) == ("spec.team", team.name)

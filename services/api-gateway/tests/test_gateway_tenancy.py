@@ -35,7 +35,7 @@ class Caller:
 
     async def daggers(self) -> list[str]:
         asked = self._client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=30, metadata=self._metadata)
-        return [each.name for each in (await asked).daggers]
+        return [dagger.name for dagger in (await asked).daggers]
 
     def with_(self, token: str) -> Caller:
         return Caller(self._client, token)
@@ -81,7 +81,7 @@ async def test_everything_that_is_wrong_with_a_team_is_told_at_once(root: Caller
     wrong = access_pb2.Team(name="A", contact="a\nb", members=[access_pb2.Member(principal="ada")])
     error = await refusal(root.ask("RegisterTeam", team=wrong, expected_version=-1))
 
-    assert [each.field for each in error.violations] == [
+    assert [violation.field for violation in error.violations] == [
         "team.name", "team.contact", "team.members[0].principal", "expected_version",
     ]  # fmt: skip
 
@@ -103,7 +103,7 @@ async def test_roles_come_and_go_with_a_version_each(root: Caller, refusal: Refu
     never = await refusal(root.ask("RevokeRole", team="pricing", principal="group:all"))
     nowhere = await refusal(root.ask("GrantRole", team="prycing", principal="user:ada", role=VIEWER))
 
-    assert [each.principal for each in granted.team.members] == ["group:all"]
+    assert [member.principal for member in granted.team.members] == ["group:all"]
     assert (late.reason, late.metadata["actual_version"]) == ("VERSION_MISMATCH", "2")
     assert (list(gone.team.members), gone.version) == ([], 3)
     assert (never.code, never.reason) == (grpc.StatusCode.NOT_FOUND, "NO_ROLE")
@@ -167,9 +167,9 @@ async def test_an_account_with_nonsense_is_refused_with_all_of_it(root: Caller, 
         root.ask("RotateServiceAccount", name="ci-bot", overlap=Duration(seconds=40 * 86_400))
     )
 
-    assert [each.field for each in error.violations] == ["name", "description", "lifetime"]
+    assert [violation.field for violation in error.violations] == ["name", "description", "lifetime"]
     assert endless.metadata["count"] == "3"
-    assert [each.field for each in overlong.violations] == ["overlap"]
+    assert [violation.field for violation in overlong.violations] == ["overlap"]
 
 
 async def test_an_owner_has_its_team_and_no_other(bot: Caller, root: Caller, refusal: Refused) -> None:
@@ -191,7 +191,7 @@ async def test_an_owner_has_its_team_and_no_other(bot: Caller, root: Caller, ref
         assert (await refusal(bot.ask(method, **said))).code == grpc.StatusCode.PERMISSION_DENIED
     listed = {each.name: len(each.members) for each in (await bot.ask("ListTeams")).teams}
     theirs = await bot.ask("GetTeam", name="delivery")
-    accounts = [each.name for each in (await bot.ask("ListServiceAccounts")).accounts]
+    accounts = [account.name for account in (await bot.ask("ListServiceAccounts")).accounts]
 
     assert listed == {"delivery": 0, "pricing": 3}
     assert list(theirs.team.members) == []
@@ -221,7 +221,7 @@ async def test_an_administrator_that_was_made_may_everything_until_it_is_one_no_
     await root.ask("RevokeRole", principal="account:boss")
     error = await refusal(bot.ask("DeleteTeam", name="delivery"))
 
-    assert [each.principal for each in platform.team.members] == ["account:boss"]
+    assert [member.principal for member in platform.team.members] == ["account:boss"]
     assert await root.subjects() == ["pricing", "boss", "platform", "delivery", "platform"]
     assert error.code == grpc.StatusCode.PERMISSION_DENIED
 
@@ -283,7 +283,7 @@ async def test_who_calls_is_told_who_that_is_and_the_roles(bot: Caller, root: Ca
     told, first = await bot.ask("WhoAmI"), await root.ask("WhoAmI")
 
     assert (told.principal, told.administrator, list(told.groups)) == ("account:boss", False, [])
-    assert [(each.team, each.role) for each in told.roles] == [("delivery", VIEWER), ("pricing", OWNER)]
+    assert [(role.team, role.role) for role in told.roles] == [("delivery", VIEWER), ("pricing", OWNER)]
     assert (first.principal, first.administrator, list(first.roles)) == ("root", True, [])
 
 
@@ -302,7 +302,7 @@ async def test_a_quota_that_cannot_be_kept_is_refused_where_it_stands(root: Call
     )
     error = await refusal(root.ask("RegisterTeam", team=access_pb2.Team(name="pricing", quotas=wrong)))
 
-    assert [(each.field, each.reason) for each in error.violations] == [
+    assert [(violation.field, violation.reason) for violation in error.violations] == [
         ("team.quotas.daggers.soft", "OUT_OF_RANGE"), ("team.quotas.records_per_second.hard", "WARNED_ONLY"),
     ]  # fmt: skip
 
@@ -326,7 +326,7 @@ async def test_a_receiver_that_cannot_be_reached_so_is_refused(
     places = {key: spec_pb2.SecretRef(**place) for key, place in secrets.items()}
     error = await refusal(root.ask("RegisterTeam", team=with_receiver(kind, **places)))
 
-    assert [(each.field, each.reason) for each in error.violations] == [wrong]
+    assert [(violation.field, violation.reason) for violation in error.violations] == [wrong]
 
 
 async def test_where_receivers_have_their_secrets_is_told_to_administrators_and_survives_a_grant(
@@ -337,4 +337,4 @@ async def test_where_receivers_have_their_secrets_is_told_to_administrators_and_
     theirs = (await bot.ask("GetTeam", name="pricing")).team
 
     assert granted.team.receivers[0].secrets["url"].file == "/run/hook"
-    assert [(each.kind, len(each.secrets)) for each in theirs.receivers] == [("slack", 0)]
+    assert [(receiver.kind, len(receiver.secrets)) for receiver in theirs.receivers] == [("slack", 0)]

@@ -81,7 +81,7 @@ async def held(process: psutil.Process, channel: Any, watches: int) -> float:
     most = 0
     for _ in range(watches // 10):
         calls = [watch(channel, name) for _ in range(10)]
-        waiting = asyncio.gather(*(code(each) for each in calls))
+        waiting = asyncio.gather(*(code(call) for call in calls))
         while not waiting.done():
             most = max(most, process.memory_info().rss)
             await asyncio.wait([waiting], timeout=0.01)

@@ -159,8 +159,8 @@ async def test_a_watch_tells_all_daggers_and_then_what_changes(ready: Any, harne
     (second,) = await steps(watch, 1)
     watch.cancel()
 
-    assert [each.dagger for each in first.vitals] == [NAME, "other"]
-    assert [(each.dagger, each.records) for each in second.vitals] == [(NAME, 70)]
+    assert [vital.dagger for vital in first.vitals] == [NAME, "other"]
+    assert [(vital.dagger, vital.records) for vital in second.vitals] == [(NAME, 70)]
 
 
 async def test_a_watch_of_no_dagger_at_all_says_so_at_once(ready: Any, steps: Any) -> None:
@@ -184,7 +184,7 @@ async def test_a_watch_of_one_dagger_tells_of_it_alone_and_ends_when_it_is_delet
     async with asyncio.timeout(20):
         last, code = await watch.read(), await watch.code()
 
-    assert [each.dagger for each in first.vitals] == ["other"]
+    assert [vital.dagger for vital in first.vitals] == ["other"]
     assert (last.gone, code) == (["other"], grpc.StatusCode.OK)
 
 

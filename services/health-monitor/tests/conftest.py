@@ -188,7 +188,7 @@ class Running:
 
     def follow(self) -> None:
         """Read on."""
-        self.followers = [asyncio.create_task(each.run()) for each in self.monitor.followers]
+        self.followers = [asyncio.create_task(follower.run()) for follower in self.monitor.followers]
 
     async def __aexit__(self, *_: object) -> None:
         tasks = [*self.followers, *self.monitor.deliveries.under_way]

@@ -180,7 +180,7 @@ def test_a_dagger_that_stands_still_has_one_cause_in_both(
     told = shown(dagger, observed)
     found = diagnose(dagger, observed, now=NOON, hearing=HEARING, limits=Limits())
     stands = [each for each in (FAILURE, SILENCE, STALL) if each in found and found[each].active]
-    pages = [fired(dagger, observed, each, History()) for each in stands]
+    pages = [fired(dagger, observed, stand, History()) for stand in stands]
 
     assert all("`daggers " in page.next for page in pages)
     assert not told or all(page.next in {warning.next for warning in told} for page in pages)

@@ -581,7 +581,8 @@ def test_anything_can_be_judged(phase: Any, beats: Any, answers: bool | None, he
     findings = diagnose(a_dagger(phase), observed, now=NOON, hearing=since, limits=LIMITS)
 
     assert all(
-        isinstance(each, Finding) and each.summary and each.since <= NOON for each in findings.values()
+        isinstance(finding, Finding) and finding.summary and finding.since <= NOON
+        for finding in findings.values()
     )
 
 

@@ -283,7 +283,7 @@ def test_a_request_of_a_person_begins_the_count_anew() -> None:
 def test_a_dagger_that_was_given_up_or_stopped_loops_no_more_at_once() -> None:
     ends = [found(a_dagger(phase), ended(12, 9, 7))[LOOP] for phase in (FAILED, STOPPED)]
 
-    assert [(each.active, each.final) for each in ends] == [(False, True)] * 2
+    assert [(end.active, end.final) for end in ends] == [(False, True)] * 2
 
 
 def test_a_loop_is_told_once_and_not_as_missing_progress_too() -> None:

@@ -77,7 +77,7 @@ async def test_a_crash_between_the_post_and_its_record_repeats_one_under_the_sam
     async with world.monitor("two") as running:
         await running.steps(14)
 
-    told = [each.body for each in world.receiver.received]
+    told = [request.body for request in world.receiver.received]
     texts = [body["text"] for body in told if "text" in body]
     keys = {body["dedup_key"] for body in told if "dedup_key" in body}
     assert (len(texts), len(set(texts)), keys) == (2, 1, {"daggers/bookings/failed"})
@@ -134,8 +134,8 @@ async def test_a_receiver_in_trouble_is_tried_again_and_does_not_hold_up_the_oth
         await running.steps(20)
         events = await world.events()
 
-    assert [each for each in events if each.endswith("pagerduty")] == ["NotificationSent pagerduty"]
-    assert [each for each in events if each.endswith("slack")] == [
+    assert [event for event in events if event.endswith("pagerduty")] == ["NotificationSent pagerduty"]
+    assert [event for event in events if event.endswith("slack")] == [
         "NotificationFailed slack",
         "NotificationFailed slack",
         "NotificationSent slack",
@@ -148,7 +148,7 @@ async def test_what_a_receiver_refuses_is_given_up_and_the_end_is_told_all_the_s
     async with world.monitor() as running:
         await world.fail_dagger()
         await running.steps(20)
-        refused = [each for each in await world.events() if each.endswith("slack")]
+        refused = [event for event in await world.events() if event.endswith("slack")]
         await world.mend_dagger()
         await running.steps(5)
 
@@ -162,7 +162,7 @@ async def test_retry_after_is_obeyed(world: Any) -> None:
     async with world.monitor() as running:
         await world.fail_dagger()
         await running.steps(20)
-        before = sum("text" in each.body for each in world.receiver.received)
+        before = sum("text" in request.body for request in world.receiver.received)
         await running.steps(5)
 
-    assert (before, sum("text" in each.body for each in world.receiver.received)) == (1, 2)
+    assert (before, sum("text" in request.body for request in world.receiver.received)) == (1, 2)

@@ -166,8 +166,10 @@ async def test_a_receiver_in_trouble_is_tried_again_without_the_log_and_each_att
             record.message for record in world.alerts._records if record.type.endswith("OutageReported")
         ]
 
-    slack = [each for each in report.attempts if "slack" in (each.sent.receiver, each.failed.receiver)]
-    assert [each.WhichOneof("outcome") for each in slack] == ["failed", "failed", "sent"]
+    slack = [
+        attempt for attempt in report.attempts if "slack" in (attempt.sent.receiver, attempt.failed.receiver)
+    ]
+    assert [notification.WhichOneof("outcome") for notification in slack] == ["failed", "failed", "sent"]
     assert alert(world).deliveries["slack"].attempts == 3
     assert len(world.receiver.received) == 4
 
@@ -192,7 +194,7 @@ async def test_a_report_that_came_twice_counts_once(world: Any) -> None:
         await running.steps(2)
     ledger = Ledger()
     changed = [ledger.apply(record) for record in world.alerts._records]
-    (report,) = [each for each in world.alerts._records if each.type.endswith("OutageReported")]
+    (report,) = [record for record in world.alerts._records if record.type.endswith("OutageReported")]
 
     assert changed[-1]
     assert outage.reported(ledger.alert("platform", AWAY), report.message) == ledger.alert("platform", AWAY)

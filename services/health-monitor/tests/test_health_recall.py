@@ -35,7 +35,7 @@ def test_nothing_to_recall_is_done_at_once_and_a_hole_at_the_end_is_passed() -> 
 
 
 async def fired(world: Any) -> list[str]:
-    return [each for each in await world.events() if each.startswith("Alert")]
+    return [event for event in await world.events() if event.startswith("Alert")]
 
 
 @pytest.mark.parametrize(("recalls", "told"), [(True, ["AlertFired"]), (False, [])])

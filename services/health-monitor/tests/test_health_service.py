@@ -210,7 +210,7 @@ class Stage:
 
     async def first(self, kind: str) -> Any:
         """The first event of a type in the log of alerts."""
-        found = [each.message async for each in self.alerts.replay() if each.type.endswith(f".{kind}")]
+        found = [record.message async for record in self.alerts.replay() if record.type.endswith(f".{kind}")]
         return found[0]
 
     async def until_event(self, kind: str, count: int = 1) -> None:

@@ -28,7 +28,7 @@ def test_without_a_secret_nobody_is_told() -> None:
 def test_secrets_come_from_variables() -> None:
     channels = settings(slack_url=CANARY, pagerduty_routing_key=KEY).channels()
 
-    assert {each.name: each.settings for each in channels} == {
+    assert {channel.name: channel.settings for channel in channels} == {
         "slack": slack.Settings(url=SecretStr(CANARY)),
         "pagerduty": pagerduty.Settings(routing_key=SecretStr(KEY)),
     }

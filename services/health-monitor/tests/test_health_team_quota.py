@@ -27,7 +27,7 @@ def team(slack: Path | None = None, **soft: int) -> events_pb2.TeamRegistered:
 
 async def alerts(world: Any) -> list[Any]:
     kinds = (alerts_pb2.AlertFired, alerts_pb2.AlertResolved)
-    return [each.message async for each in world.alerts.replay() if isinstance(each.message, kinds)]
+    return [record.message async for record in world.alerts.replay() if isinstance(record.message, kinds)]
 
 
 async def steps(world: Any, running: Any, count: int) -> None:
@@ -46,7 +46,7 @@ async def test_a_team_above_its_quota_fires_once_for_all_its_daggers_and_resolve
         await world.tell(team(daggers=2, drivers=5))
         await steps(world, running, 6)
 
-    fired, resolved = [each for each in await alerts(world) if each.meta.dagger == "team/pricing"]
+    fired, resolved = [alert for alert in await alerts(world) if alert.meta.dagger == "team/pricing"]
     assert fired.meta.condition == resolved.meta.condition == team_quota.CONDITION
     assert (fired.severity, fired.team) == (alerts_pb2.ALERT_SEVERITY_WARNING, "pricing")
     assert fired.summary == "team pricing has more than 1 daggers, from where on its quota warns"
@@ -74,7 +74,7 @@ async def test_a_team_whose_quotas_warn_of_nothing_any_more_is_over(world: Any) 
         await world.tell(team())
         await steps(world, running, 5)
 
-    assert [type(each).__name__ for each in await alerts(world)] == ["AlertFired", "AlertResolved"]
+    assert [type(alert).__name__ for alert in await alerts(world)] == ["AlertFired", "AlertResolved"]
 
 
 def fleet_of(**soft: int) -> Fleet:

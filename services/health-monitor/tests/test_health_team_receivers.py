@@ -25,9 +25,9 @@ def team(*files: Mapping[str, Path], kind: str = "slack", name: str = "pricing")
     """Registers a team with a receiver for each of these secrets."""
     told = [
         access_pb2.TeamReceiver(
-            kind=kind, secrets={key: spec_pb2.SecretRef(file=str(path)) for key, path in each.items()}
+            kind=kind, secrets={key: spec_pb2.SecretRef(file=str(path)) for key, path in file.items()}
         )
-        for each in files
+        for file in files
     ]
     return events_pb2.TeamRegistered(team=access_pb2.Team(name=name, receivers=told))
 
@@ -70,12 +70,12 @@ async def test_a_teams_receiver_is_told_what_begins_and_what_is_over_and_the_pla
                 await running.step()
                 await asyncio.sleep(0.01)
         events = await world.events()
-    texts = [each.body["text"] for each in world.receiver.received]
+    texts = [request.body["text"] for request in world.receiver.received]
 
     assert sorted(events) == sorted(
         ["MonitorStarted", "AlertFired", "AlertResolved", *["NotificationSent pricing/slack"] * 2]
     )
-    assert ["resolved" in each for each in texts] == [False, True]
+    assert ["resolved" in text for text in texts] == [False, True]
 
 
 @pytest.mark.parametrize("registered", [None, team(), team(name="supply")])
@@ -100,9 +100,9 @@ async def test_a_file_that_is_not_there_is_said_and_tried_again_until_it_is(
         await world.fail_dagger()
         await until(world, running, "NotificationFailed pricing/slack")
         failed = [
-            each.message
-            async for each in world.alerts.replay()
-            if isinstance(each.message, alerts_pb2.NotificationFailed)
+            record.message
+            async for record in world.alerts.replay()
+            if isinstance(record.message, alerts_pb2.NotificationFailed)
         ]
         filled(slack_file, url)
         await until(world, running, "NotificationSent pricing/slack")
@@ -118,9 +118,9 @@ async def test_what_stands_in_a_file_is_never_said(world: Any, slack_file: Path)
     async with world.monitor() as running:
         await world.fail_dagger()
         await until(world, running, "NotificationFailed pricing/slack")
-        records = [each.value async for each in world.alerts.replay()]
+        records = [record.value async for record in world.alerts.replay()]
 
-    assert not any(b"a secret" in each for each in records)
+    assert not any(b"a secret" in record for record in records)
 
 
 async def test_what_is_no_file_of_a_team_is_not_read(world: Any, slack_file: Path) -> None:
@@ -130,7 +130,7 @@ async def test_what_is_no_file_of_a_team_is_not_read(world: Any, slack_file: Pat
     async with world.monitor() as running:
         await world.fail_dagger()
         await until(world, running, "NotificationFailed pricing/slack")
-        failed = [each.message async for each in world.alerts.replay()]
+        failed = [record.message async for record in world.alerts.replay()]
 
     assert f"{slack_file}: it is not a regular file" in failed[-1].detail
 
@@ -146,6 +146,6 @@ async def test_a_receiver_that_the_team_has_no_more_is_given_up(world: Any, slac
             while (await world.events()).count("NotificationFailed pricing/slack") < 2:
                 await running.step()
                 await asyncio.sleep(0.01)
-        last = [each.message async for each in world.alerts.replay()][-1]
+        last = [record.message async for record in world.alerts.replay()][-1]
 
     assert (last.reason, last.HasField("not_before")) == ("NOT_A_RECEIVER", False)

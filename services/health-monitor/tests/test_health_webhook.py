@@ -169,7 +169,9 @@ async def test_pagerduty_takes_what_fired_and_what_is_over_under_one_key() -> No
     over, _, resolved = await send(pagerduty, notice=notify(resolved=True))
 
     assert (fired, over) == (Sent(), Sent())
-    assert [(each.body["event_action"], each.body["dedup_key"]) for each in triggered + resolved] == [
+    assert [
+        (request.body["event_action"], request.body["dedup_key"]) for request in triggered + resolved
+    ] == [
         ("trigger", "daggers/bookings/failed"),
         ("resolve", "daggers/bookings/failed"),
     ]

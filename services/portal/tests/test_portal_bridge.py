@@ -102,7 +102,7 @@ async def test_the_end_of_the_service_ends_streams_and_says_why(portal: Portal) 
             )
             steps = envelopes(answer)
             assert await anext(steps) == (0, b"first")
-        ((flags, last),) = [each async for each in steps]
+        ((flags, last),) = [step async for step in steps]
 
     assert (flags, json.loads(last)["error"]["code"]) == (2, "unavailable")
 

@@ -40,7 +40,7 @@ async def test_the_nonce_of_a_page_is_that_of_its_policy_and_no_other(portal: Po
         answers = [await client.get("/daggers/one") for _ in range(2)]
 
     nonces = [re.search(r'content="([^"]+)"', answer.text) for answer in answers]
-    found = [each[1] for each in nonces if each]
+    found = [nonce[1] for nonce in nonces if nonce]
     assert len(set(found)) == 2
     for nonce, answer in zip(found, answers, strict=True):
         assert f"'nonce-{nonce}'" in answer.headers["content-security-policy"]

@@ -99,7 +99,7 @@ class Mixpanel:
                 failed.append({"index": index, "insert_id": insert_id, "field": field, "message": "canary"})
                 continue
             names = ("time", "distinct_id", "$insert_id")
-            self.imported[(event["event"], *(properties[each] for each in names))] = event
+            self.imported[(event["event"], *(properties[name] for name in names))] = event
         status = 400 if failed else 200
         said = {"code": status, "num_records_imported": len(events) - len(failed), "failed_records": failed}
         return Reply(status, json.dumps(said).encode())

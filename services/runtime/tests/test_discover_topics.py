@@ -47,9 +47,9 @@ def test_of_each_topic_it_is_said_what_it_holds_and_which_message_fits(kafka: st
     empty = written(kafka, [])
 
     steps = looked(kafka, topic, other, empty, f"{topic}x")
-    told = {each.topic: each for step in steps for each in step.topics}
+    told = {topic.topic: topic for step in steps for topic in step.topics}
 
-    assert [each.topic for each in steps[0].missing_topics] == [f"{topic}x"]
+    assert [topic.topic for topic in steps[0].missing_topics] == [f"{topic}x"]
     assert (steps[-1].topics_read, steps[-1].topics_total) == (3, 3)
     first = told[topic]
     assert (first.partitions, first.offsets, first.sampled) == (2, 30, 10)
@@ -67,17 +67,17 @@ def test_one_message_is_looked_for_and_it_is_said_how_badly_it_fits(kafka: str) 
     topic = written(kafka, [spec_pb2.Stream(time_field="x" * 50).SerializeToString()] * 3)
     [found] = [each for step in looked(kafka, topic, message=NAME) for each in step.topics]
 
-    assert [each.message for each in found.fits] == [NAME]
+    assert [fit.message for fit in found.fits] == [NAME]
     assert (found.fits[0].score < 0.5, found.fits[0].problem != "") == (True, True)
 
 
 def test_without_names_all_topics_are_looked_into_but_the_platforms_and_kafkas_own(kafka: str) -> None:
     mine = written(kafka, [b"x"])
     written(kafka, [b"x"], prefix="daggers.found")
-    names = [each.topic for step in looked(kafka) for each in step.topics]
+    names = [topic.topic for step in looked(kafka) for topic in step.topics]
 
     assert mine in names
-    assert [each for each in names if each.startswith(("daggers.", "__"))] == []
+    assert [name for name in names if name.startswith(("daggers.", "__"))] == []
 
 
 def test_what_takes_too_long_is_cut_and_that_is_said(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,4 +92,4 @@ def test_records_of_longer_ago_than_a_minute_are_no_rate(kafka: str) -> None:
     stream, files = resolved(kafka, topic)
     later = list(discover(stream, messages(files, ""), now=lambda: time.time() + 3600))
 
-    assert [each.records_per_second for step in later for each in step.topics] == [0.0]
+    assert [topic.records_per_second for step in later for topic in step.topics] == [0.0]

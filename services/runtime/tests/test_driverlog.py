@@ -18,9 +18,9 @@ def test_a_log_that_two_processes_append_to_is_moved_when_it_is_long(tmp_path: P
             output.write(f"{number:>30}\n".encode())
             output.flush()
             keep_short(log, LIMIT)
-            sizes.append(sum(each.stat().st_size for each in tmp_path.iterdir()))
+            sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()))
 
-    kept = [int(line) for each in (older, log) for line in each.read_text().splitlines()]
+    kept = [int(line) for path in (older, log) for line in path.read_text().splitlines()]
     assert max(sizes) <= 2 * LIMIT + 100
     assert kept == [number for number in range(200) for _ in range(2)][-len(kept) :]
     assert len(kept) * 31 > LIMIT
@@ -33,4 +33,4 @@ def test_a_short_log_and_none_at_all_are_left_alone(tmp_path: Path) -> None:
 
     keep_short(log, LIMIT)
 
-    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("driver.log", "starting\n")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("driver.log", "starting\n")]

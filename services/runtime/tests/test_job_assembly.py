@@ -61,7 +61,7 @@ def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
     sql = f"{COUNT_SQL} HAVING COUNT(*) < 100"
     plan = planned.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
-    assert "EARLY_NOT_POSSIBLE" in [each.code for each in plan.warnings]
+    assert "EARLY_NOT_POSSIBLE" in [warning.code for warning in plan.warnings]
 
 
 def test_sessions_are_not_emitted_early() -> None:

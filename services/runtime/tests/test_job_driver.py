@@ -94,7 +94,7 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
     assert in_messages(kafka, message_topic) == in_postgres(database) == recount(events)
     assert (code, left, (launch.run_dir / "exit.json").exists()) == (0, [], False)
     printed = [line.partition(" INFO log: ")[2][:4] for line in launch.log().splitlines()]
-    assert [each for each in printed if each in ("row ", "… an")][:2] == ["row ", "row "]
+    assert [word for word in printed if word in ("row ", "… an")][:2] == ["row ", "row "]
     assert "… and 4 more" in launch.log() or "… and 1 more" in launch.log()
     states = [beat.state for beat in launch.beats]
     assert list(dict.fromkeys(states)) == [

@@ -80,13 +80,13 @@ def test_records_are_calls_of_a_method_even_when_a_driver_is_killed_among_them(
                 time.sleep(0.01)  # among 300 calls of a tenth of a second; bounded by the deadline
             launch.kill()
         with dagger.launch() as relaunch:
-            relaunch.until(lambda _: len({each.message for each in server.received}) == 300)
+            relaunch.until(lambda _: len({request.message for request in server.received}) == 300)
             relaunch.running()
             assert relaunch.stop() == 0
 
     messages: dict[object, set[bytes]] = {}
-    for each in server.received:
-        messages.setdefault(each.metadata["idempotency-key"], set()).add(each.message)
+    for request in server.received:
+        messages.setdefault(request.metadata["idempotency-key"], set()).add(request.message)
     rows = message_class(FILES, "row.v1.Row")
-    assert {len(each) for each in messages.values()} == {1}
+    assert {len(message) for message in messages.values()} == {1}
     assert sorted(rows.FromString(one).count for [one] in messages.values()) == [*range(300)]

@@ -64,6 +64,6 @@ def test_a_driver_that_is_killed_between_two_sinks_gives_both_the_same_bytes(
         ids = dict(record.headers() or [])["ce_id"]
         versions.setdefault(record.key(), []).append((record.value(), ids))
     assert max(map(len, versions.values())) > 1  # some rows were written before and after the kill
-    assert [len(set(each)) for each in versions.values()] == [1] * len(expected)
-    rows = [json.loads(each[0][0]) for each in versions.values()]
+    assert [len(set(version)) for version in versions.values()] == [1] * len(expected)
+    rows = [json.loads(version[0][0]) for version in versions.values()]
     assert {(r["window_timestamp"], str(r["tag_city_id"])): (r["total"], r["mean"]) for r in rows} == expected

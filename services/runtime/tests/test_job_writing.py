@@ -114,7 +114,7 @@ class Place:
     def told(self) -> list[tuple[str, str]]:
         """The sinks that are told to be in trouble, and why."""
         retrying = self.launch.heartbeat.progress.beat.retrying
-        return [(each.detail.partition(":")[0], each.reason) for each in retrying]
+        return [(retry.detail.partition(":")[0], retry.reason) for retry in retrying]
 
 
 class EndedError(Exception):

@@ -65,7 +65,7 @@ class Edited(Dagger):
 
 
 def offsets(found: gateway_pb2.PlannedReads) -> list[tuple[int, int, int]]:
-    return [(each.begin, each.end, each.first) for each in found.ranges]
+    return [(range_.begin, range_.end, range_.first) for range_ in found.ranges]
 
 
 def test_the_records_of_open_windows_are_counted_from_where_the_launch_will_begin(

@@ -56,7 +56,7 @@ class Previewed:
     def counts(self, *, partial: bool) -> Counts:
         """(window end, city) -> count, of whole windows or of parts."""
         rows = [
-            from_proto(row) for each in self.steps if each.rows.partial == partial for row in each.rows.rows
+            from_proto(row) for step in self.steps if step.rows.partial == partial for row in step.rows.rows
         ]
         return Counter(
             {
@@ -109,7 +109,7 @@ def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
     assert (done.rows, done.rows_left_out, done.series) == (9, 0, 3)
     assert done.empty == Done.EMPTY_UNSPECIFIED
     assert dict(done.quarantined) == {"MALFORMED": 1}
-    assert [(each.topic, each.offset, each.value) for each in done.examples] == [
+    assert [(example.topic, example.offset, example.value) for example in done.examples] == [
         (dagger.topic, len(events), b"\xff broken")
     ]
     assert 0 < done.first_row_ms <= done.total_ms
@@ -117,7 +117,7 @@ def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
     assert told_of(kafka, dagger.name) == []
     admin = AdminClient({"bootstrap.servers": kafka})  # a name of its own: its end would end the request
     groups = admin.list_consumer_groups().result(60).valid
-    assert not [each.group_id for each in groups if dagger.name in each.group_id]
+    assert not [group.group_id for group in groups if dagger.name in group.group_id]
 
 
 def test_windows_that_the_range_begins_in_are_partial(
@@ -164,7 +164,7 @@ def test_rows_beyond_the_limit_are_counted(tmp_path: Path, kafka: str, session: 
 
     told = Previewed(session, dagger, everything(), max_rows=4)
 
-    given = sum(len(each.rows.rows) for each in told.steps)
+    given = sum(len(step.rows.rows) for step in told.steps)
     assert (given, told.done.rows, told.done.rows_left_out) == (4, 9, 5)
     assert told.done.reason == Done.REASON_ROW_LIMIT
 
@@ -190,7 +190,7 @@ def test_two_streams_close_their_windows_together(tmp_path: Path, kafka: str, se
     dagger.__class__ = Joined
     told = Previewed(session, dagger, everything())
 
-    rows = [(from_proto(row), each.rows.partial) for each in told.steps for row in each.rows.rows]
+    rows = [(from_proto(row), step.rows.partial) for step in told.steps for row in step.rows.rows]
     found = {row.fields["order_number"]: (row.fields.get("city"), partial) for row, partial in rows}
     assert found == {str(n): (7, False) if n % 2 == 0 else (None, True) for n in range(10)}
 

@@ -122,7 +122,7 @@ def test_a_row_that_is_set_aside_again_has_its_id_and_no_other_has_it() -> None:
 
     assert ids == [record.id for record in set_aside(rows=ROWS.take(pa.array([0, 1, 2])))]
     assert len({*ids, *(record.id for record in set_aside("another"))}) == 6
-    assert {len(bytes.fromhex(each)) for each in ids} == {16}
+    assert {len(bytes.fromhex(id_)) for id_ in ids} == {16}
 
 
 @pytest.mark.parametrize(("size", "kept"), [(1, True), (MAX_ROW_BYTES - 4096, True), (MAX_ROW_BYTES, False)])

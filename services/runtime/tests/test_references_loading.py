@@ -200,7 +200,7 @@ def test_a_running_query_sees_new_versions_and_keeps_the_last_good_one(
         if content is not None:
             launch.file.write_text(content if isinstance(content, str) else json.dumps(content))
         launch.now += 3600
-        feed(tmp_path, "bookings", f"b{number}", [{"driver_id": each, "rowtime": moment(1)} for each in ids])
+        feed(tmp_path, "bookings", f"b{number}", [{"driver_id": id_, "rowtime": moment(1)} for id_ in ids])
         query.processAllAvailable()
         warned.append(len(references.warnings()))
     query.stop()

@@ -30,7 +30,7 @@ def test_the_newest_are_kept_and_come_first() -> None:
     for time in (5, 1, 4, 2, 3):
         newest.take(read(time))
 
-    assert ([each.timestamp()[1] for each in newest.records()], newest.cut) == ([5, 4, 3], "")
+    assert ([record.timestamp()[1] for record in newest.records()], newest.cut) == ([5, 4, 3], "")
 
 
 def test_of_one_instant_the_greater_offset_is_newer() -> None:
@@ -38,7 +38,7 @@ def test_of_one_instant_the_greater_offset_is_newer() -> None:
     for offset in (2, 9, 4):
         newest.take(read(7, offset=offset))
 
-    assert [each.offset() for each in newest.records()] == [9, 4]
+    assert [record.offset() for record in newest.records()] == [9, 4]
 
 
 def test_large_records_leave_older_ones_out_and_that_is_said() -> None:
@@ -46,7 +46,7 @@ def test_large_records_leave_older_ones_out_and_that_is_said() -> None:
     for time in range(5):
         newest.take(read(time, size=1024 * 1024))
 
-    assert [each.timestamp()[1] for each in newest.records()] == [4, 3, 2]
+    assert [record.timestamp()[1] for record in newest.records()] == [4, 3, 2]
     assert newest.cut == "further records are left out: these have 3 MiB"
 
 
@@ -162,17 +162,17 @@ def written(kafka: str, partitions: int, count: int, **config: str) -> str:
 
 
 def hosts(told: list[gateway_pb2.SampleStreamResponse]) -> list[str]:
-    return [json.loads(each.json)["host"] for step in told for each in step.records]
+    return [json.loads(record.json)["host"] for step in told for record in step.records]
 
 
 @pytest.mark.integration
 def test_the_newest_of_all_partitions_and_topics_are_read_and_the_missing_topic_is_told(kafka: str) -> None:
     first, second = written(kafka, 3, 100), written(kafka, 1, 102)
     told = list(sample(*resolved(kafka, first, second, f"{second}x"), 5))
-    last = [each for step in told for each in step.records]
+    last = [record for step in told for record in step.records]
 
     assert hosts(told) == ["h101", "h100", "h99", "h99", "h98"]
-    assert [(each.topic, each.suggestion) for each in told[0].missing_topics] == [(f"{second}x", second)]
+    assert [(topic.topic, topic.suggestion) for topic in told[0].missing_topics] == [(f"{second}x", second)]
     assert (told[-2].partitions_read, told[-2].partitions) == (4, 4)
     assert (last[0].topic, last[0].offset, last[0].key, last[0].time.seconds) == (
         second, 101, b"k101", 1_700_000_101,
@@ -185,7 +185,7 @@ def test_without_records_only_the_missing_topics_are_told(kafka: str) -> None:
     asked = list(sample(*resolved(kafka, empty, "sample-nowhere"), 0))
     none = list(sample(*resolved(kafka, empty), 10))
 
-    assert [[each.topic for each in step.missing_topics] for step in asked] == [["sample-nowhere"]]
+    assert [[topic.topic for topic in step.missing_topics] for step in asked] == [["sample-nowhere"]]
     assert (hosts(none), none[-1].cut) == ([], "")
 
 

@@ -66,7 +66,7 @@ def write(aimed: Target, rows: pa.RecordBatch) -> Outcome:
 
 
 def reasons(outcome: Outcome) -> list[tuple[int, str]]:
-    return sorted((each.row, each.reason) for each in outcome.refused)
+    return sorted((refusal.row, refusal.reason) for refusal in outcome.refused)
 
 
 def test_a_row_is_an_event_of_its_user_with_its_other_columns(clevertap: CleverTap, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_value_that_is_too_long_is_refused_before_it_is_sent(clevertap: Clever
     rows = batch({(NOON, "x" * 512): 1, (NOON, "x" * 513): 2, (NOON, "ü" * 256): 3, (NOON, "ü" * 257): 4})
 
     assert reasons(write(said, rows)) == [(1, "TOO_LARGE"), (3, "TOO_LARGE")]
-    assert {each["identity"] for each in clevertap.processed} == {"1", "3"}
+    assert {event["identity"] for event in clevertap.processed} == {"1", "3"}
 
 
 @pytest.mark.parametrize("gives_back", [True, False])
@@ -115,7 +115,7 @@ def test_records_that_are_not_processed_are_refused_and_all_others_are_there(
 
     assert reasons(outcome) == [(row, "SINK_REFUSED") for row in sorted(poison)]
     assert all("code 513" in each.detail and "canary" not in each.detail for each in outcome.refused)
-    seen = Counter(each["evtData"]["n"] for each in clevertap.processed)
+    seen = Counter(event["evtData"]["n"] for event in clevertap.processed)
     assert set(seen) == {*range(250)} - poison
     if gives_back:
         assert set(seen.values()) == {1}
@@ -229,7 +229,7 @@ def test_no_row_is_lost_wherever_a_worker_is_killed(
     write(aimed, batch(many(6_000)))
 
     assert worker.exitcode == -signal.SIGKILL
-    said = [each["evtData"] for each in clevertap.processed]
+    said = [event["evtData"] for event in clevertap.processed]
     said += [event["properties"] for event in mixpanel.imported.values()]
     times = Counter(each["n"] for each in said)
     assert set(times) == {*range(6_000)}

@@ -211,7 +211,7 @@ KINDS = spec_pb2.Sink.DESCRIPTOR.oneofs_by_name["kind"].fields
 
 def test_what_is_known_of_a_sink_and_how_it_is_written_to_are_of_one_name() -> None:
     assert sinks.names() == daggerspec.sinks.names()
-    assert sinks.names() == tuple(sorted(each.name for each in KINDS))
+    assert sinks.names() == tuple(sorted(kind.name for kind in KINDS))
 
 
 @pytest.mark.parametrize("name", sinks.names())

@@ -145,6 +145,6 @@ def test_what_would_be_refused_is_said_once(token: Path, caplog: pytest.LogCaptu
         for batch in range(3):
             writer.write(rows([batch], pa.int64()), batch)
 
-    said = [each.getMessage() for each in caplog.records if "would be refused" in each.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "would be refused" in record.getMessage()]
     assert len(said) == 1
     assert "canary" not in said[0]

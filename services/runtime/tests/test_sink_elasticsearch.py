@@ -157,7 +157,7 @@ def test_a_document_without_a_place_is_refused_and_the_others_are_written(opense
     made = sink(opensearch, create_index=True, id="${tag_city}")
     said: Any = {("2026-01-01T12:01:00Z", city): 1 for city in (None, "", "y" * 513, "a", "b")}
 
-    assert [(each.row, each.reason) for each in write(target(made), batch(said)).refused] == [
+    assert [(refusal.row, refusal.reason) for refusal in write(target(made), batch(said)).refused] == [
         (0, "TEMPLATE_NULL"), (1, "TOO_LARGE"), (2, "TOO_LARGE"),
     ]  # fmt: skip
     assert {row["_id"] for row in documents(made)} == {"a", "b"}
@@ -301,7 +301,7 @@ def test_requests_are_cut_by_rows_and_bytes_and_halved_where_they_are_too_large(
     )
     outcome = sinks.open_writer(target(sink(server.url))).write(batch(rows), 0)
 
-    sizes = [len(each.body) for each in server.received]
+    sizes = [len(request.body) for request in server.received]
     assert outcome.refused == []
     assert max(sizes) <= 5 * 1024 * 1024
     assert len([size for size in sizes if size > 2_000_000]) >= 3
@@ -376,5 +376,5 @@ def test_a_server_that_is_shown_a_secret_or_is_inside_gets_what_the_sink_http_wo
     made.egress.enforce = True
     told = refused(lambda: sinks.open_writer(target(made)).write(batch(many(1)), 0)).error
 
-    assert [each.headers["Authorization"] for each in server.received] == ["Basic dTpjYW5hcnk="]
+    assert [request.headers["Authorization"] for request in server.received] == ["Basic dTpjYW5hcnk="]
     assert (told.reason, told.retryable) == ("SINK_ADDRESS_REFUSED", True)

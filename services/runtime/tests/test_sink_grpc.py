@@ -75,13 +75,15 @@ def test_a_row_is_a_call_with_its_columns_and_a_key_that_repeats(server: Server)
     for _ in range(2):
         write(sink(server.target), batch(many(3)))
 
-    assert Counter(counted(each) for each in server.received) == dict.fromkeys(
+    assert Counter(counted(request) for request in server.received) == dict.fromkeys(
         ((NOON, f"city {number}", number) for number in range(3)), 2
     )
-    ids = Counter(str(each.metadata["idempotency-key"]) for each in server.received)
+    ids = Counter(str(request.metadata["idempotency-key"]) for request in server.received)
     assert [*ids.values()] == [2, 2, 2]
-    assert {len(each) for each in ids} == {32}
-    assert all(each.metadata["ce-id"] == each.metadata["idempotency-key"] for each in server.received)
+    assert {len(id_) for id_ in ids} == {32}
+    assert all(
+        request.metadata["ce-id"] == request.metadata["idempotency-key"] for request in server.received
+    )
 
 
 def test_metadata_may_have_values_of_the_row_and_a_row_without_them_is_refused(server: Server) -> None:
@@ -89,10 +91,10 @@ def test_metadata_may_have_values_of_the_row_and_a_row_without_them_is_refused(s
     rows = {(NOON, city): 5 for city in ("a", "☃", None, "b")}
     outcome = write(said, batch(rows))  # type: ignore[arg-type] # a city is not known
 
-    assert {(each.metadata["x-city"], each.metadata["x-plain"]) for each in server.received} == {
+    assert {(request.metadata["x-city"], request.metadata["x-plain"]) for request in server.received} == {
         ("c=a", "$ {"), ("c=b", "$ {"),
     }  # fmt: skip
-    assert sorted((each.row, each.reason) for each in outcome.refused) == [
+    assert sorted((refusal.row, refusal.reason) for refusal in outcome.refused) == [
         (1, "SINK_REFUSED"), (2, "TEMPLATE_NULL"),
     ]  # fmt: skip
 
@@ -158,7 +160,7 @@ def test_a_status_that_is_about_a_row_sets_it_aside_without_its_values(
     server.answer = lambda got: Reply(status, f"canary {got.row.n}") if got.row.n == 1 else Reply()
     outcome = write(sink(server.target), batch(many(3)))
 
-    assert [(each.row, each.reason) for each in outcome.refused] == [(1, "SINK_REFUSED")]
+    assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, "SINK_REFUSED")]
     assert outcome.refused[0].detail == f"gRPC at {server.target} answers {status.name}."
 
 
@@ -169,8 +171,8 @@ def test_what_may_be_the_rows_fault_is_tried_again_and_set_aside_where_others_ar
     server.answer = lambda got: Reply(status if got.row.n == 1 else StatusCode.OK)
     outcome = write(sink(server.target), batch(many(3)))
 
-    assert [(each.row, each.reason) for each in outcome.refused] == [(1, "SINK_REFUSED")]
-    assert Counter(each.row.n for each in server.received) == {0: 1, 1: grpc_sink.TRIES, 2: 1}
+    assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, "SINK_REFUSED")]
+    assert Counter(request.row.n for request in server.received) == {0: 1, 1: grpc_sink.TRIES, 2: 1}
 
 
 def test_a_row_that_is_there_already_was_taken(server: Server) -> None:
@@ -183,8 +185,8 @@ def test_a_row_that_is_there_already_was_taken(server: Server) -> None:
 def test_a_row_that_is_too_large_is_set_aside_and_the_others_are_written(server: Server) -> None:
     outcome = write(sink(server.target), batch({(NOON, "a"): 1, (NOON, "x" * 2_000_000): 2, (NOON, "b"): 3}))
 
-    assert [(each.row, each.reason) for each in outcome.refused] == [(1, "TOO_LARGE")]
-    assert sorted(each.row.n for each in server.received) == [1, 3]
+    assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, "TOO_LARGE")]
+    assert sorted(request.row.n for request in server.received) == [1, 3]
 
 
 def test_an_answer_that_is_too_long_says_that_there_is_one(server: Server) -> None:
@@ -263,7 +265,7 @@ def test_what_was_taken_is_not_sent_again_by_who_comes_back(server: Server, soon
     server.answer = lambda _: Reply()
 
     assert writer.write(rows, 0).refused == []
-    taken.update(each.row.n for each in server.received[before:])
+    taken.update(request.row.n for request in server.received[before:])
     assert taken == dict.fromkeys(range(100), 1)
 
 
@@ -295,7 +297,10 @@ def test_a_server_is_shown_who_calls(server: Server, tmp_path: Path) -> None:
     ):
         write(sink(server.target, auth=auth), batch(many(1)))
 
-    shown = [(each.metadata.get("authorization"), each.metadata.get("x-api-key")) for each in server.received]
+    shown = [
+        (request.metadata.get("authorization"), request.metadata.get("x-api-key"))
+        for request in server.received
+    ]
     assert shown == [("Bearer canary", None), (None, "canary"), (None, None)]
 
 
@@ -507,8 +512,8 @@ def test_no_row_is_lost_and_repeats_have_their_key_wherever_a_worker_is_killed(
 
     assert worker.exitcode == (0 if after == 10**6 else -signal.SIGKILL)
     messages: dict[str, set[bytes]] = {}
-    for each in server.received:
-        messages.setdefault(str(each.metadata["idempotency-key"]), set()).add(each.message)
-    assert {len(each) for each in messages.values()} == {1}
+    for request in server.received:
+        messages.setdefault(str(request.metadata["idempotency-key"]), set()).add(request.message)
+    assert {len(message) for message in messages.values()} == {1}
     assert sorted(grpcserver.Row.FromString(one).n for [one] in messages.values()) == [*range(100)]
     assert len(server.received) > 100

@@ -90,28 +90,28 @@ def test_a_row_is_a_request_with_all_its_columns_and_a_key_that_repeats(server: 
     for _ in range(2):
         write(sink(server.url), batch(many(3)))
 
-    assert Counter(each.json["tag_city"] for each in server.received) == dict.fromkeys(
+    assert Counter(request.json["tag_city"] for request in server.received) == dict.fromkeys(
         ("city 0", "city 1", "city 2"), 2
     )
-    one = next(each for each in server.received if each.json["n"] == 1)
+    one = next(request for request in server.received if request.json["n"] == 1)
     assert one.json == {"tag_city": "city 1", "n": 1, "window_timestamp": "2026-01-01T12:01:00Z"}
     assert (one.method, one.path, one.headers["Content-Type"]) == ("POST", "/", "application/json")
-    ids = Counter(each.headers["Idempotency-Key"] for each in server.received)
+    ids = Counter(request.headers["Idempotency-Key"] for request in server.received)
     assert [*ids.values()] == [2, 2, 2]
-    assert {len(each) for each in ids} == {32}
-    assert all(each.headers["ce-id"] == each.headers["Idempotency-Key"] for each in server.received)
+    assert {len(id_) for id_ in ids} == {32}
+    assert all(request.headers["ce-id"] == request.headers["Idempotency-Key"] for request in server.received)
 
 
 def test_several_rows_are_a_request_whatever_order_and_batches_they_came_in(server: Server) -> None:
     crm = sink(server.url, rows_per_request=100, row_id="id")
     rows = list(many(250).items())
     write(crm, batch(dict(rows)))
-    first = {each.headers["Idempotency-Key"]: each.body for each in server.received}
+    first = {request.headers["Idempotency-Key"]: request.body for request in server.received}
     server.received.clear()
     write(crm, batch(dict(reversed(rows[:99]))), batch(dict(reversed(rows[99:]))))
 
     assert sorted(len(json.loads(body)) for body in first.values()) == [50, 100, 100]
-    assert {each.headers["Idempotency-Key"]: each.body for each in server.received} == first
+    assert {request.headers["Idempotency-Key"]: request.body for request in server.received} == first
     sent = [row for body in first.values() for row in json.loads(body)]
     assert {row["n"] for row in sent} == {*range(250)}
     assert len({row["id"] for row in sent}) == 250
@@ -127,12 +127,12 @@ def test_a_partition_that_is_large_is_cut_alike_wherever_its_rows_are_encoded(
 ) -> None:
     crm = sink(server.url, rows_per_request=7)
     write(crm, batch(many(100)))
-    first = {each.headers["Idempotency-Key"] for each in server.received}
+    first = {request.headers["Idempotency-Key"] for request in server.received}
     server.received.clear()
     monkeypatch.setattr(http_sink, "_ENCODED_AT_ONCE", 15)
     write(crm, batch(many(100)))
 
-    assert {each.headers["Idempotency-Key"] for each in server.received} == first
+    assert {request.headers["Idempotency-Key"] for request in server.received} == first
     assert len(first) == 15
 
 
@@ -147,7 +147,7 @@ def test_a_partition_that_is_large_is_cut_alike_wherever_its_rows_are_encoded(
 def test_rows_stand_in_a_body_as_is_asked_for(server: Server, said: dict[str, Any], body: bytes) -> None:
     write(sink(server.url, rows_per_request=2, template='{"n": "${n}"}', **said), batch(many(2)))
 
-    assert [each.body for each in server.received] == [body]
+    assert [request.body for request in server.received] == [body]
 
 
 def test_method_path_headers_and_query_may_have_values_of_the_row(server: Server) -> None:
@@ -162,7 +162,7 @@ def test_method_path_headers_and_query_may_have_values_of_the_row(server: Server
     assert (one.method, one.path) == ("PUT", "/base/v1/cities/%C3%BC%2F%3F%23%25%26/at")
     assert one.query == {"n": "5", "a b": "1&2"}
     assert (one.headers["X-City"], one.headers["X-Plain"]) == ("c=ü/?#%&", "$ {")
-    assert (other.json["tag_city"], [(each.row, each.reason) for each in refused]) == (
+    assert (other.json["tag_city"], [(refusal.row, refusal.reason) for refusal in refused]) == (
         "a",
         [(0, "SINK_REFUSED")],
     )
@@ -178,8 +178,8 @@ def test_a_row_that_no_request_can_carry_is_refused_and_the_others_are_sent(
     said = sink(server.url, path="/v1/${tag_city}", headers={"X-City": "${tag_city}"})
     outcome = write(said, batch({("2026-01-01T12:01:00Z", city): 5, ("2026-01-01T12:01:00Z", "a"): 5}))
 
-    assert [(each.row, each.reason) for each in outcome.refused] == [(0, reason)]
-    assert [each.path for each in server.received] == ["/v1/a"]
+    assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(0, reason)]
+    assert [request.path for request in server.received] == ["/v1/a"]
 
 
 TEMPLATES = [
@@ -211,7 +211,7 @@ def test_a_template_has_values_with_their_types_and_texts_in_texts(
     aimed = replace(made, sink=sink(server.url, template=text).SerializeToString())
 
     assert sinks.open_writer(aimed).write(row, 0).refused == []
-    assert [each.json for each in server.received] == [expected]
+    assert [request.json for request in server.received] == [expected]
 
 
 def test_a_lone_surrogate_and_numbers_that_json_lacks_are_sent_as_json(server: Server) -> None:
@@ -220,7 +220,7 @@ def test_a_lone_surrogate_and_numbers_that_json_lacks_are_sent_as_json(server: S
     )
     sinks.open_writer(replace(made, sink=sink(server.url).SerializeToString())).write(row, 0)
 
-    assert [each.json for each in server.received] == [{"x": None, "d": None}]
+    assert [request.json for request in server.received] == [{"x": None, "d": None}]
 
 
 # Answers
@@ -251,7 +251,7 @@ def test_an_answer_that_is_about_the_sink_waits_and_refuses_no_row(
 
     error = refused(lambda: write(sink(server.url, **said), batch(many(2)))).error
     assert (error.reason, error.retryable) == (reason, True)
-    assert {each.path for each in server.received} == {"/"}
+    assert {request.path for request in server.received} == {"/"}
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_an_answer_that_is_about_a_row_sets_it_aside_without_its_values(
     server.answer = lambda got: Reply(status, b"canary" + got.body) if got.json["n"] == 1 else Reply()
     outcome = write(sink(server.url, **said), batch(many(3)))
 
-    assert [(each.row, each.reason) for each in outcome.refused] == [(1, reason)]
+    assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, reason)]
     assert outcome.refused[0].detail == f"HTTP at {server.url} answers {status}."
 
 
@@ -392,7 +392,7 @@ def test_what_was_taken_is_not_sent_again_by_who_comes_back(server: Server, soon
     server.answer = lambda _: Reply()
 
     assert writer.write(rows, 0).refused == []
-    taken.update(each.json["n"] for each in server.received[before:])
+    taken.update(request.json["n"] for request in server.received[before:])
     assert taken == dict.fromkeys(range(100), 1)
 
 
@@ -450,7 +450,10 @@ def test_a_server_is_shown_who_calls(server: Server, tmp_path: Path) -> None:
     ):
         write(sink(server.url, auth=auth), batch(many(1)))
 
-    shown = [(each.headers.get("Authorization"), each.headers.get("X-Api-Key")) for each in server.received]
+    shown = [
+        (request.headers.get("Authorization"), request.headers.get("X-Api-Key"))
+        for request in server.received
+    ]
     basic = f"Basic {base64.b64encode(b'u:canary').decode()}"
     assert shown == [("Bearer canary", None), (basic, None), (None, "canary"), (None, None)]
 
@@ -647,9 +650,9 @@ def test_no_row_is_lost_and_repeats_have_their_key_wherever_a_worker_is_killed(
 
     assert mark.exists() == (worker.exitcode == 0) == (after == 10**6)
     bodies: dict[str, set[bytes]] = {}
-    for each in server.received:
-        bodies.setdefault(each.headers["Idempotency-Key"], set()).add(each.body)
-    assert {len(each) for each in bodies.values()} == {1}
+    for request in server.received:
+        bodies.setdefault(request.headers["Idempotency-Key"], set()).add(request.body)
+    assert {len(body) for body in bodies.values()} == {1}
     rows = [json.loads(body) for each in bodies.values() for body in each]
     sent = [row["n"] for one in rows for row in (one if isinstance(one, list) else [one])]
     assert sorted(sent) == [*range(100)]

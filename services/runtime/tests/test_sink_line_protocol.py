@@ -61,7 +61,7 @@ def test_of_records_that_meet_in_a_point_one_is_written_and_the_others_are_set_a
     lines, refusals = Encoder(layout, "fares").encode(batch)
 
     assert len({line for line in lines if line is not None}) == 1000
-    assert [(each.row, each.reason) for each in refusals] == [
+    assert [(refusal.row, refusal.reason) for refusal in refusals] == [
         (row, "SAME_POINT") for row in range(1000, 2000)
     ]
 

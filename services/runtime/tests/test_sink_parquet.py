@@ -75,7 +75,7 @@ class Table:
     def write(self, *parts: Sequence[dict[str, Any]], batch: BatchRef) -> None:
         """Write a batch of several partitions and commit it, as a driver does."""
         ends = [self.stage(rows, batch, number) for number, rows in enumerate(parts)]
-        sinks.commit(self.target, batch, [each.receipt for each in ends if each.receipt])
+        sinks.commit(self.target, batch, [end.receipt for end in ends if end.receipt])
 
     def seen(self) -> Counter[int]:
         """What readers of folders see."""
@@ -93,7 +93,7 @@ class Table:
     def waiting(self) -> list[str]:
         """What is staged, but for parts of small files, which are removed when they are old."""
         folder = self.root / "_daggers" / "staged"
-        names = [each.name for each in folder.iterdir()] if folder.exists() else []
+        names = [path.name for path in folder.iterdir()] if folder.exists() else []
         return [name for name in names if not name.startswith(".")]
 
 
@@ -138,7 +138,11 @@ class Life:
         sys.addaudithook(self._heard)
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.folder and event in _STEPS and any(str(each).startswith(self.folder) for each in arguments):
+        if (
+            self.folder
+            and event in _STEPS
+            and any(str(argument).startswith(self.folder) for argument in arguments)
+        ):
             self.left -= 1
             self.over = self.over or self.left < 0
             if self.over:
@@ -226,7 +230,7 @@ def _dies(text: bytes, table: Table, when: str) -> None:
     ends = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
     if when == "finish":
         os.kill(os.getpid(), signal.SIGKILL)
-    sinks.commit(table.target, batch(), [each.receipt for each in ends])
+    sinks.commit(table.target, batch(), [end.receipt for end in ends])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -248,7 +252,7 @@ def test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first(ta
     slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
     ends = [table.stage(rows, batch(generation=2), number) for number, rows in enumerate(FIRST)]
     sinks.commit(table.target, batch(), [each.receipt for each in slow])
-    sinks.commit(table.target, batch(generation=2), [each.receipt for each in ends])
+    sinks.commit(table.target, batch(generation=2), [end.receipt for end in ends])
 
     assert table.seen() == table.told() == Counter([1, 2, 3])
     assert table.waiting() == []
@@ -288,7 +292,7 @@ def test_parts_of_small_files_whose_writer_died_are_removed_when_they_are_old(ta
         os.utime(folder / f".part-{name}", (time.time() - age,) * 2)
     table.write([window(4, 91)], batch=batch(1))
 
-    assert [each.name for each in folder.iterdir()] == [".part-new"]
+    assert [path.name for path in folder.iterdir()] == [".part-new"]
 
 
 def test_after_an_edit_windows_up_to_the_last_one_written_are_left_out(table: Table) -> None:
@@ -355,7 +359,7 @@ def test_rows_without_a_time_are_refused_and_the_others_are_written(table: Table
     refused = writer.write(pa.RecordBatch.from_pylist(rows, schema=WINDOWS), 0).refused
     sinks.commit(table.target, part.batch, [writer.finish().receipt])
 
-    assert [(each.row, each.reason) for each in refused] == [(1, "NO_TIME")]
+    assert [(refusal.row, refusal.reason) for refusal in refused] == [(1, "NO_TIME")]
     assert table.seen() == Counter([1, 3])
 
 
@@ -540,12 +544,12 @@ def test_a_place_that_is_away_is_waited_for_and_nothing_is_lost(table: Table) ->
     table.root.rename(away)
     table.root.write_text("no folder")
     with pytest.raises(TemporaryError):
-        sinks.commit(table.target, batch(), [each.receipt for each in ends])
+        sinks.commit(table.target, batch(), [end.receipt for end in ends])
     with pytest.raises(TemporaryError):
         sinks.probe(table.target)
     table.root.unlink()
     away.rename(table.root)
-    sinks.commit(table.target, batch(), [each.receipt for each in ends])
+    sinks.commit(table.target, batch(), [end.receipt for end in ends])
 
     assert table.seen() == Counter([1, 2, 3])
 

@@ -66,7 +66,7 @@ class Table(local.Table):
     def told(self) -> Counter[int]:
         """What readers of manifests see."""
         made, below = self.files, "_daggers/commits/d"
-        folders = [f"{below}/{each}" for each in made.names(below)]
+        folders = [f"{below}/{name}" for name in made.names(below)]
         texts = [made.get(f"{folder}/{name}") for folder in folders for name in made.names(folder)]
         return self.rows([file["path"] for text in texts for file in json.loads(text or b"")["files"]])
 

@@ -61,7 +61,9 @@ class Place:
         if check:
             sinks.check(target)
         batch = pa.RecordBatch.from_pylist(list(rows), schema=target.schema)
-        return [(each.row, each.reason) for each in sinks.open_writer(target).write(batch, 0).refused]
+        return [
+            (refusal.row, refusal.reason) for refusal in sinks.open_writer(target).write(batch, 0).refused
+        ]
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """The rows of the last statement, where it has some."""
@@ -121,7 +123,7 @@ def test_values_of_every_type_come_back_as_they_were(place: Place, name: str) ->
     assert place.write(*rows, types=types) == []
     read = [value for (value,) in place.sql("SELECT value FROM counts ORDER BY id")]
     if name == "map":
-        values = [dict(each) for each in values]
+        values = [dict(value) for value in values]
     assert read == [None, *values]
 
 
@@ -147,7 +149,7 @@ def test_why_a_row_is_refused_says_which_column_and_no_value(place: Place) -> No
 
     outcome = sinks.open_writer(target).write(pa.RecordBatch.from_pylist(rows, schema=target.schema), 0)
 
-    told = [(each.row, each.reason, each.detail) for each in outcome.refused]
+    told = [(refusal.row, refusal.reason, refusal.detail) for refusal in outcome.refused]
     assert told == [
         (0, "SINK_REFUSED", "PostgreSQL refuses the row in the column text (StringDataRightTruncation)."),
         (1, "CONSTRAINT", "PostgreSQL refuses the row by the constraint counts_n_check (CheckViolation)."),
@@ -372,11 +374,11 @@ class Appending:
         target = replace(target, part=part, layout=layout, schema=schema)
         writer = sinks.open_writer(target)
         for ids in parts:
-            rows = [{"id": each, "text": "x", "n": n, "__key_0": each} for each in ids]
+            rows = [{"id": id_, "text": "x", "n": n, "__key_0": id_} for id_ in ids]
             assert writer.write(pa.RecordBatch.from_pylist(rows, schema=schema), batch) == Outcome()
         outcome = writer.finish()
         assert outcome.rows is not None
-        return [(outcome.rows["id"][each.row].as_py(), each.reason) for each in outcome.refused]
+        return [(outcome.rows["id"][refusal.row].as_py(), refusal.reason) for refusal in outcome.refused]
 
 
 @pytest.fixture
@@ -434,7 +436,7 @@ def test_rows_that_are_refused_are_told_again_when_their_batch_is_written_again(
     again = appending.write(ids)
 
     assert first == again == [(17, "CONSTRAINT"), (3_017, "CONSTRAINT")]
-    assert appending.place.ids() == [each for each in ids if each % 3_000 != 17]
+    assert appending.place.ids() == [id_ for id_ in ids if id_ % 3_000 != 17]
 
 
 def test_a_constraint_that_is_looked_at_in_the_end_refuses_its_rows_alone(appending: Appending) -> None:
@@ -532,7 +534,7 @@ def part_of(
         return {"id": number, "text": "x", "n": 1, **dict(zip(hidden, key, strict=True))}
 
     writer = sinks.open_writer(target)
-    writer.write(pa.RecordBatch.from_pylist([row(each) for each in ids], schema=schema), batch)
+    writer.write(pa.RecordBatch.from_pylist([row(id_) for id_ in ids], schema=schema), batch)
     outcome = writer.finish()
     assert not outcome.refused
     return outcome.receipt

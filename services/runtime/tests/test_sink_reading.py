@@ -99,7 +99,9 @@ def test_rows_are_found_among_the_other_lines_of_a_drivers_log(tmp_path: Path) -
 def test_a_value_of_any_size_comes_back_as_it_was() -> None:
     told = Row(NOON, {"t": "1"}, {"i": 2**62, "u": 2**64, "f": 1.5, "b": True, "s": "x", "n": {"a": None}})
 
-    assert [(each.name, getattr(each, each.WhichOneof("value"))) for each in told.to_proto().fields] == [
+    assert [
+        (field_.name, getattr(field_, field_.WhichOneof("value"))) for field_ in told.to_proto().fields
+    ] == [
         ("i", 2**62),
         ("u", "18446744073709551616"),
         ("f", 1.5),

@@ -74,10 +74,10 @@ def whole(pieces: Sequence[Records]) -> dict[str, list[object]]:
         piece.values.validate(full=True)
         piece.keys.validate(full=True)
     return {
-        "offsets": [each for piece in pieces for each in piece.offsets.tolist()],
-        "times": [each for piece in pieces for each in piece.times.tolist()],
-        "values": [each for piece in pieces for each in piece.values.to_pylist()],
-        "keys": [each for piece in pieces for each in piece.keys.to_pylist()],
+        "offsets": [value for piece in pieces for value in piece.offsets.tolist()],
+        "times": [value for piece in pieces for value in piece.times.tolist()],
+        "values": [value for piece in pieces for value in piece.values.to_pylist()],
+        "keys": [value for piece in pieces for value in piece.keys.to_pylist()],
     }
 
 
@@ -294,7 +294,7 @@ def test_where_nothing_was_built_records_are_read_by_python(
     native_library.load.cache_clear()
 
     assert loaded == [None, None]
-    assert [each.getMessage().split(":")[0] for each in caplog.records] == ["Records are read by Python"]
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["Records are read by Python"]
 
 
 def test_where_no_compiler_is_nothing_is_built_and_the_reason_is_told(

@@ -37,7 +37,7 @@ def test_readers_of_two_launches_have_sources_of_their_own(tmp_path: Path) -> No
     plan = reader_plan(tmp_path)
     launches = [plan, replace(plan, generation=2), replace(plan, dagger="e"), replace(plan, key="s.1")]
 
-    assert len({data_source(each, StructType()).name() for each in launches}) == len(launches)
+    assert len({data_source(launch, StructType()).name() for launch in launches}) == len(launches)
 
 
 def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp_path: Path) -> None:

@@ -105,6 +105,6 @@ def test_a_batch_that_runs_is_committed_and_none_follows(session: SparkSession, 
 
     assert queries.failure(query) is None
     begun, committed = (
-        sorted(each.name for each in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
+        sorted(path.name for path in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
     )
     assert begun == committed != []

@@ -59,11 +59,11 @@ class Driver:
 
     def says(self, now: datetime) -> dict[str, str]:
         """The warnings, by code."""
-        return {each.code: each.text for each in symptoms.warnings(self.known, now)}
+        return {warning.code: warning.text for warning in symptoms.warnings(self.known, now)}
 
     def measures(self, now: datetime) -> dict[str, tuple[float, float, str]]:
         """What was measured, its limit and its unit, by the code of the warning."""
-        warned = {each.code: each.measure for each in symptoms.warnings(self.known, now)}
+        warned = {warning.code: warning.measure for warning in symptoms.warnings(self.known, now)}
         return {code: (it.value, it.limit, it.unit) for code, it in warned.items() if it is not None}
 
 

@@ -88,7 +88,7 @@ def test_a_password_is_tried_and_no_table_is_made(postgres: str, tmp_path: Path)
     with psycopg.connect(database) as connection:
         made = connection.execute("SELECT to_regclass('counts')").fetchone()
 
-    assert [each for each in steps if each[1] == "ask"] == [
+    assert [step for step in steps if step[1] == "ask"] == [
         ("right", "ask", ""),
         ("wrong", "ask", "SINK_DENIED"),
     ]
@@ -116,9 +116,9 @@ def test_a_row_that_is_made_up_reaches_each_sink_and_no_dagger_takes_it_for_its_
     assert steps == [("parquet", "row", ""), ("http", "row", "")]
     [row] = parquet.seen(files)
     assert (row["window_timestamp"], row["num_of_bookings"]) == (NOW, 0)
-    assert [each.json["num_of_bookings"] for each in server.received] == [0]
+    assert [request.json["num_of_bookings"] for request in server.received] == [0]
     commits = Path(files.sink.parquet.location) / "counts" / "_daggers" / "commits"
-    assert [each.name for each in commits.iterdir()] == ["d-row~test"]
+    assert [path.name for path in commits.iterdir()] == ["d-row~test"]
 
 
 @pytest.mark.integration

@@ -192,5 +192,5 @@ def test_what_is_kept_survives_restarts_in_the_middle_of_a_window(
     assert row.p == percentileaggregator.reference([(90, n / 4) for n in numbers])
     assert row.drivers == [record(n)["driver_id"] for n in numbers]
     assert row.surged == [n / 4 for n in numbers if n % 2 == 0]
-    assert [each.value.double for each in row.features] == [n / 4 for n in numbers]
-    assert sorted(each.value.long for each in row.distinct_ones) == [0, 1, 2]
+    assert [feature.value.double for feature in row.features] == [n / 4 for n in numbers]
+    assert sorted(one.value.long for one in row.distinct_ones) == [0, 1, 2]

@@ -51,7 +51,8 @@ def test_both_forms_give_what_the_corpus_says(name: str) -> None:
     answers = [functions.load(case["udf"].lower()).reference(*arguments), fast(case["udf"], *arguments)]
 
     assert [
-        agrees(case["expected"], each, case.get("compare", "exact"), case.get("tol", 0)) for each in answers
+        agrees(case["expected"], answer, case.get("compare", "exact"), case.get("tol", 0))
+        for answer in answers
     ] == [
         True,
         True,

@@ -121,7 +121,7 @@ def test_a_document_put_into_itself_again_and_again_ends_as_null_and_is_counted(
     tracemalloc.start()
     try:
         for _ in range(40):
-            handed = [each and '{"v":' + each + "}" for each in document.to_pylist()]
+            handed = [value and '{"v":' + value + "}" for value in document.to_pylist()]
             document, bad = jsonpath.for_distinct(
                 (document, texts("$.*", "$.*"), texts(*handed)), jsonupdate.update
             )
@@ -173,13 +173,13 @@ def test_the_fast_forms_give_each_row_what_the_references_give(
     new = texts(*['{"v":7}'] * len(documents))
     found = jsonpath.for_distinct((column, paths), jsonquery.query)[0].to_pylist()
 
-    assert found == [jsonquery.reference(each, path) for each in documents]
+    assert found == [jsonquery.reference(document, path) for document in documents]
     if path != "$":
         assert jsondelete.compute(column, paths).to_pylist() == [
             jsondelete.reference(e, path) for e in documents
         ]
         assert jsonupdate.compute(column, paths, new).to_pylist() == [
-            jsonupdate.reference(each, path, 7) for each in documents
+            jsonupdate.reference(document, path, 7) for document in documents
         ]
 
 

@@ -296,10 +296,12 @@ def test_lists_of_messages_are_looked_up_and_told_apart(session: SparkSession) -
         "SELECT MapGet(items, order_number) AS q, ArrayOperate(items, 'distinct', 'other') AS d FROM bookings"
     )
     rows = answer(session, sql, records, "bookings")
-    distinct = [each and arrayoperate.reference(each["items"], "distinct", "other") for each in records[:1]]
+    distinct = [
+        record and arrayoperate.reference(record["items"], "distinct", "other") for record in records[:1]
+    ]
 
     assert [row.q for row in rows] == [
-        mapget.reference(each["items"], each["order_number"]) for each in records
+        mapget.reference(record["items"], record["order_number"]) for record in records
     ]
     assert [row.q for row in rows] == [3, 4, None, None, None]
     assert [each.asDict() for each in rows[0].d] == distinct[0] == items

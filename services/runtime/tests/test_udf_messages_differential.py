@@ -35,7 +35,7 @@ def paths(message: Descriptor, depth: int = 2) -> Iterator[str]:
         times = ("google.protobuf.Timestamp", "google.protobuf.Duration")
         open_ = below is not None and (not google or below.full_name in (*times, *WRAPPERS))
         if below is not None and depth and not field.is_repeated and open_:
-            yield from (f"{field.name}.{each}" for each in paths(below, depth - 1))
+            yield from (f"{field.name}.{path}" for path in paths(below, depth - 1))
 
 
 def files_of(message: Descriptor) -> bytes:
@@ -43,8 +43,8 @@ def files_of(message: Descriptor) -> bytes:
     found: dict[str, FileDescriptor] = {}
 
     def add(file: FileDescriptor) -> None:
-        for each in file.dependencies:
-            add(each)
+        for dependency in file.dependencies:
+            add(dependency)
         found.setdefault(file.name, file)
 
     add(message.file)

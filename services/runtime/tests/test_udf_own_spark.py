@@ -89,7 +89,7 @@ def stream(**kinds: tuple[int, bool]) -> Table:
 def answers(spark: Engine, table: Table, sql: str, rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the query gives over these rows of the stream."""
     checked = check(sql, [table])
-    errors = [each for each in checked.findings if each.severity is Severity.ERROR]
+    errors = [found for found in checked.findings if found.severity is Severity.ERROR]
     assert errors == []
     assert checked.plan is not None
     return spark.answer(checked.plan, {"rows": view(table, rows)}).to_pylist()
@@ -284,7 +284,7 @@ def test_an_element_of_repeated_messages_is_taken_by_its_path(spark: Engine) -> 
 def test_a_call_that_can_never_work_is_refused_with_its_reason(call: str, code: str) -> None:
     found = check(f"SELECT {call} AS x FROM bookings", tables("bookings")).findings
 
-    assert [each.code for each in found if each.severity is Severity.ERROR] == [code]
+    assert [finding.code for finding in found if finding.severity is Severity.ERROR] == [code]
 
 
 EXAMPLES = {

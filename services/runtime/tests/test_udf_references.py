@@ -80,7 +80,9 @@ def test_a_percent_sign_that_begins_no_format_is_warned_of_and_stands_for_itself
     found = check(sql, tables("bookings"), ["owners"])
 
     assert found.plan is not None
-    assert [(each.code, each.severity) for each in found.findings] == [("INVALID_ARGUMENT", Severity.WARNING)]
+    assert [(finding.code, finding.severity) for finding in found.findings] == [
+        ("INVALID_ARGUMENT", Severity.WARNING)
+    ]
     assert [one.pattern for one in dartcontains.patterns(pattern, ("x",))] == [
         compiled(pattern.replace("%s", "x")).pattern
     ]
@@ -91,7 +93,7 @@ def test_a_table_is_read_at_least_once_a_year() -> None:
     plan = check(sql, tables("bookings"), ["owners"]).plan
 
     assert plan is not None
-    assert [each.refresh_hours for each in plan.references] == [24 * 365]
+    assert [reference.refresh_hours for reference in plan.references] == [24 * 365]
 
 
 def test_a_plan_says_which_tables_it_reads_how_and_how_often() -> None:

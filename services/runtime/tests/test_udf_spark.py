@@ -159,7 +159,7 @@ MEANINGS: dict[str, Any] = {
 def test_expressions_mean_in_spark_what_they_mean_in_flink(session: SparkSession) -> None:
     listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(MEANINGS))
     plan = planned(f"SELECT {listed} FROM bookings")
-    table = next(each for each in tables() if each.name == "bookings")
+    table = next(table for table in tables() if table.name == "bookings")
     shape = schema(table, plan.reads[0].paths)
     fields = {field.name for field in shape.fields}
     narrow = {

@@ -52,7 +52,7 @@ def changes(name: str) -> list[int]:
     """Instants around a zone's changes of offset, of the rules 400 and 4000 years later too."""
     clock = zones.clock(name)
     assert clock is not None
-    turns = [int(each) for each in clock.starts[1:][:: max(1, len(clock.starts) // 40)]]
+    turns = [int(start) for start in clock.starts[1:][:: max(1, len(clock.starts) // 40)]]
     later = [turn + 400 * cycle * 365_2425 * 86_400 // 10_000 for turn in turns for cycle in (1, 10)]
     return [turn + by for turn in [*turns, *later] for by in (-3600, -1, 0, 1, 1800, 5400) if turn < 2**36]
 

@@ -16,7 +16,7 @@ asked = events_pb2.QuarantineReplayRequested.FromString((home / "replay.pb").rea
 [verb] = asked.selection.reasons
 if verb == "hang":
     signal.pause()
-if verb == "crash" and len([each for each in home.parent.iterdir() if each.name.isdigit()]) == 1:
+if verb == "crash" and len([path for path in home.parent.iterdir() if path.name.isdigit()]) == 1:
     error = events_pb2.DaggerError(
         domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="LOST", detail="it is away", retryable=True
     )

@@ -46,7 +46,7 @@ async def test_a_driver_is_known_by_its_process_and_found_by_its_identity(tmp_pa
         assert os.getsid(handle.pid) == handle.pid
         await until(lambda: ours.find("d", 5) is not None, "its wrapper never said who it is")
         assert ours.find("d", 5) == handle
-        assert [(each.dagger, each.generation) for each in ours.living()] == [("d", 5)]
+        assert [(dagger.dagger, dagger.generation) for dagger in ours.living()] == [("d", 5)]
         assert ours.find("d", 6) is None
         assert drivers(tmp_path / "other").living() == []
     finally:
@@ -101,7 +101,7 @@ async def test_a_driver_of_an_older_version_is_found_by_the_next_scheduler_and_k
         assert found is not None
         assert (found.pid, found.run_dir) == (handle.pid, handle.run_dir)
         assert ours.presence(found) is ours.presence(handle) is Presence.ALIVE
-        assert [(each.dagger, each.generation) for each in before.living()] == [("d", 5)]
+        assert [(dagger.dagger, dagger.generation) for dagger in before.living()] == [("d", 5)]
     finally:
         await until(lambda: killed(ours, handle), "it lives on")
 
@@ -161,7 +161,7 @@ def test_only_what_belongs_to_the_deleted_and_the_long_past_is_removed(tmp_path:
     retention.remove([*found, tmp_path / "nothing"])
 
     assert sorted(found) == sorted(drop)
-    assert all(each.exists() for each in keep)
+    assert all(path.exists() for path in keep)
 
 
 def test_logs_outlive_their_dagger_by_a_day_also_where_its_name_was_given_again(tmp_path: Path) -> None:
@@ -229,5 +229,5 @@ def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_
 
     retention.remove(retention.leftovers(fleet, tmp_path, tmp_path / "checkpoints", LATER))
 
-    assert sorted(int(each.name) for each in (tmp_path / "d").iterdir()) == list(range(4, 14))
+    assert sorted(int(path.name) for path in (tmp_path / "d").iterdir()) == list(range(4, 14))
     assert list(tmp_path.glob("d/*/tmp")) == []

@@ -113,7 +113,7 @@ async def test_lines_since_an_instant_are_all_told_unless_a_number_is_asked_for(
 
     assert (len(whole), whole[0][:24]) == (400, "2026-01-01T12:01:40.000Z")
     assert last == whole[-3:]
-    assert [each.field for each in error.violations] == ["request.since"]
+    assert [violation.field for violation in error.violations] == ["request.since"]
 
 
 async def test_a_long_log_comes_in_steps_that_a_client_takes(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_rows_are_read_by_a_process_of_the_host(tmp_path: Path) -> None:
         steps = [step async for step in stub.ReadHostRows(rows_of(limit=1), timeout=DEADLINE_S)]
         none = [step async for step in stub.ReadHostRows(other(), timeout=DEADLINE_S)]
 
-    assert [[each.fields[0].integer for each in step.rows] for step in steps] == [[2]]
+    assert [[row.fields[0].integer for row in step.rows] for step in steps] == [[2]]
     assert none == []
 
 
@@ -195,7 +195,7 @@ async def test_the_reader_is_told_which_rows_are_wanted(tmp_path: Path) -> None:
         steps = [step async for step in stub.ReadHostRows(asked, timeout=DEADLINE_S)]
         error = await refused(stub.ReadHostRows(unknown, timeout=DEADLINE_S))
 
-    assert [[each.fields[0].integer for each in step.rows] for step in steps] == [[3, 5]]
+    assert [[row.fields[0].integer for row in step.rows] for step in steps] == [[3, 5]]
     assert (error.code, error.violations[0].field) == (grpc.StatusCode.INVALID_ARGUMENT, "request.order_by")
 
 
@@ -257,7 +257,7 @@ async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path
     ):
         async with host(tmp_path, reader) as stub:
             reasons.append((await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))).reason)
-    left = [each for each in psutil.Process().children() if is_reader(each)]
+    left = [child for child in psutil.Process().children() if is_reader(child)]
 
     assert reasons == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
     assert left == []
@@ -287,11 +287,11 @@ async def test_one_reader_serves_all_who_watch_the_same_rows(tmp_path: Path) -> 
         with log.open("a") as more:
             more.write('row {"n": 2}\n')
         news = [await numbers(call, 1) for call in calls]
-        reading = [each for each in psutil.Process().children() if is_reader(each)]
+        reading = [child for child in psutil.Process().children() if is_reader(child)]
         for call in calls:
             call.cancel()
         await asyncio.to_thread(psutil.wait_procs, reading, timeout=DEADLINE_S)
-        left = [each for each in reading if each.is_running()]
+        left = [reader for reader in reading if reader.is_running()]
 
     assert found == [[(True, 1)]] * 21
     assert news == [[(False, 2)]] * 21
@@ -327,7 +327,7 @@ async def test_another_host_is_meant_and_refused(tmp_path: Path) -> None:
         asked.host = "here"
         told = [step async for step in stub.ReadHostLog(asked, timeout=DEADLINE_S)]
 
-    assert [(each.code, each.reason, each.metadata) for each in errors] == [
+    assert [(error.code, error.reason, error.metadata) for error in errors] == [
         (grpc.StatusCode.FAILED_PRECONDITION, "WRONG_HOST", {"host": "here"})
     ] * 2
     assert told
@@ -352,7 +352,7 @@ async def test_a_drain_ends_what_is_followed_and_watched_within_its_deadline(tmp
         errors = await ends
         await channel.close()
 
-    assert [(each.code, each.reason) for each in errors] == [
+    assert [(error.code, error.reason) for error in errors] == [
         (grpc.StatusCode.UNAVAILABLE, "HOST_DRAINING")
     ] * 2
     assert took < DRAIN_S
@@ -380,7 +380,7 @@ async def test_a_log_goes_on_behind_a_position_and_into_the_launches_after_it(tm
 
     assert first.lines == ["one", "two"]
     assert (lines, paths) == (["three", "of 8", "of 9"], ["7", "8", "9"])
-    assert [each.reason for each in bad.violations] == ["INVALID_POSITION"]
+    assert [violation.reason for violation in bad.violations] == ["INVALID_POSITION"]
 
 
 async def test_a_launch_that_is_tidied_away_or_damaged_while_it_is_asked_for_is_told_with_its_reason(
@@ -477,4 +477,4 @@ async def test_an_earlier_launch_is_read_by_its_generation_or_as_the_one_before(
     assert none.message == (
         "there is no log of generation 5 of orders on its host here; generations with a log are 3, 7, 9"
     )
-    assert [each.field for each in bad.violations] == ["request.generation"]
+    assert [violation.field for violation in bad.violations] == ["request.generation"]

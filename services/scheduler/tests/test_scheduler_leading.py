@@ -45,7 +45,7 @@ async def test_a_scheduler_that_stands_by_says_where_its_host_is_read(world: Wor
                     break
 
     assert (fleet.leader and fleet.leader.scheduler_id) == "afar"
-    assert [each.address for each in fleet.hosts[HOST]] == ["here:50061"]
+    assert [host.address for host in fleet.hosts[HOST]] == ["here:50061"]
 
 
 async def test_a_living_driver_that_another_host_only_heard_of_is_adopted_by_its_own(world: World) -> None:

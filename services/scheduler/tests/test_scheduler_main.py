@@ -140,4 +140,4 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
         code = standby.wait(DEADLINE_S)
 
     assert '"event": "scheduler.standby"' in line
-    assert (code, [json.loads(each)["event"] for each in rest.splitlines()]) == (0, ["stopped"])
+    assert (code, [json.loads(line)["event"] for line in rest.splitlines()]) == (0, ["stopped"])

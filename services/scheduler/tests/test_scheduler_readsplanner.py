@@ -115,7 +115,7 @@ async def test_another_dagger_or_host_is_said_and_so_is_what_cannot_be_asked(tmp
         unresolved = await refused(stub, spec=other)
 
     assert (unknown.reason, earlier.reason, elsewhere.reason) == ("NOT_FOUND", "NOT_FOUND", "WRONG_HOST")
-    assert [each.field for each in wrong.violations] == ["name"]
+    assert [violation.field for violation in wrong.violations] == ["name"]
     assert (unresolved.code, unresolved.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "UNKNOWN_STREAM")
 
 

@@ -82,7 +82,7 @@ async def test_what_cannot_be_asked_is_refused_and_so_is_another_host(tmp_path: 
         wrong = await refused(stub, last_records=1_001, stream=spec_pb2.Stream(cluster="local"))
         other = await refused(stub, host="there")
 
-    assert [each.field for each in wrong.violations] == ["last_records", "stream.topics"]
+    assert [violation.field for violation in wrong.violations] == ["last_records", "stream.topics"]
     assert (other.reason, other.metadata) == ("WRONG_HOST", {"host": "here"})
 
 
@@ -114,7 +114,7 @@ async def test_topics_are_looked_into_with_the_secrets_of_the_cluster_and_by_the
 
     assert (secret.reason, CANARY in f"{secret!r}") == ("SECRET_MISSING", False)
     assert (elsewhere.reason, message.reason) == ("WRONG_HOST", "UNKNOWN_MESSAGE")
-    assert [each.field for each in many.violations] == ["request.topics"]
+    assert [violation.field for violation in many.violations] == ["request.topics"]
 
 
 async def test_a_reader_that_dies_or_hangs_harms_nobody(tmp_path: Path) -> None:

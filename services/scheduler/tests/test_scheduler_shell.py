@@ -39,7 +39,7 @@ async def test_a_driver_that_is_killed_is_relaunched_with_a_newer_generation(wor
 
     (exited,) = world.facts(events_pb2.Exited)
     assert (exited.code, exited.error.reason, exited.error.retryable) == (-9, "KILLED", True)
-    assert [each.attempt for each in world.facts(events_pb2.RelaunchScheduled)] == [1]
+    assert [fact.attempt for fact in world.facts(events_pb2.RelaunchScheduled)] == [1]
     assert second.generation > first.generation
 
 
@@ -72,7 +72,7 @@ async def test_after_enough_attempts_a_dagger_is_given_up(world: World) -> None:
         await world.ask("crash")
         failed = await world.until(lambda dagger: dagger.phase == gateway_pb2.FAILED)
 
-    assert [each.attempt for each in world.facts(events_pb2.RelaunchScheduled)] == [1, 2]
+    assert [fact.attempt for fact in world.facts(events_pb2.RelaunchScheduled)] == [1, 2]
     assert len(world.facts(events_pb2.LaunchIntended)) == 3
     assert failed.last_error.detail.startswith("given up after 2 relaunches: ")
 
@@ -207,7 +207,7 @@ async def test_a_log_that_is_not_the_one_read_before_is_refused_and_drivers_are_
     with pytest.raises(ExceptionGroup, match="unhandled") as raised:
         await foreign.scheduler().run()
 
-    (damage,) = {str(each) for each in raised.value.exceptions}
+    (damage,) = {str(error) for error in raised.value.exceptions}
     assert why in damage
     assert "When the log is damaged" in str(damage)
     assert world.drivers().presence(dagger.driver) is Presence.ALIVE

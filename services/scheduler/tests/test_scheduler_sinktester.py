@@ -95,7 +95,7 @@ async def test_a_registered_sink_is_tried_with_its_secret_which_nobody_is_told(t
         lost = await tried(stub, "lost")
         inward = await tried(stub, "own")
 
-    assert [(each.what, each.reason) for each in steps] == [
+    assert [(step.what, step.reason) for step in steps] == [
         ("secrets", ""),
         ("address", ""),
         ("connect", ""),

@@ -24,7 +24,7 @@ async def registered(world: World) -> None:
 
 def spares(world: World) -> list[DriverIdentity]:
     """The spares that live, and wait for a launch."""
-    return [each for each in world.drivers().living() if each.dagger == SPARE]
+    return [dagger for dagger in world.drivers().living() if dagger.dagger == SPARE]
 
 
 async def ready(world: World) -> DriverIdentity:
@@ -117,7 +117,7 @@ async def test_a_launch_whose_scheduler_ended_before_it_said_so_is_adopted_and_n
         dagger = await world.launched()
 
     assert (dagger.generation, handle(dagger).pid) == (inherited.generation, spare.pid)
-    assert [each.adopted for each in world.facts(events_pb2.Launched)] == [True]
+    assert [fact.adopted for fact in world.facts(events_pb2.Launched)] == [True]
 
 
 async def test_a_spare_that_was_killed_costs_a_launch_nothing(world: World) -> None:

@@ -32,7 +32,7 @@ class TeamRole(StrEnum):
 
 
 def _row(account: access_pb2.ServiceAccount) -> tuple[str, ...]:
-    ends = [iso(each.expire_time) if each.HasField("expire_time") else "never" for each in account.tokens]
+    ends = [iso(token.expire_time) if token.HasField("expire_time") else "never" for token in account.tokens]
     return account.name, account.team, ", ".join(ends) or "-", account.description or "-"
 
 

@@ -33,7 +33,7 @@ def list_alerts(
     """The alerts that are open, by dagger."""
     with session.connect(FLAGS) as gateway:
         shown = list(listed(gateway, name, resolved=resolved))
-    documents = [view(each) for each in shown]
+    documents = [view(alert) for alert in shown]
     session.out.show(documents, lambda _: table(session.out, shown, resolved=resolved))
 
 
@@ -56,14 +56,14 @@ def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -
     columns = ("DAGGER", "CONDITION", "SINCE", *(("UNTIL",) if resolved else ()), "WHAT", "TOLD")
     rows = [
         (
-            each.dagger,
-            condition(each),
-            _second(each.since),
-            *((_second(each.until) if each.HasField("until") else "open",) if resolved else ()),
-            what(each) + ("" if each.HasField("until") or not each.next else f"; next: {each.next}"),
-            told(each),
+            alert.dagger,
+            condition(alert),
+            _second(alert.since),
+            *((_second(alert.until) if alert.HasField("until") else "open",) if resolved else ()),
+            what(alert) + ("" if alert.HasField("until") or not alert.next else f"; next: {alert.next}"),
+            told(alert),
         )
-        for each in shown
+        for alert in shown
     ]
     out.table(columns, rows, empty="no alert has fired" if resolved else "no alert is open")
 

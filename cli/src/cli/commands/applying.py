@@ -103,14 +103,14 @@ def plan(
     except CliError as error:
         error.exit_code = 1 if detailed_exitcode else error.exit_code
         raise
-    documents = [planning.document(*each) for each in plans]
+    documents = [planning.document(*pair) for pair in plans]
 
     def show(out: Printer) -> None:
-        for each in plans:
-            out.lines(planning.lines(*each))
+        for pair in plans:
+            out.lines(planning.lines(*pair))
 
     session.out.show(documents[0] if len(documents) == 1 else documents, show)
-    if detailed_exitcode and any(each["action"] != "unchanged" for each in documents):
+    if detailed_exitcode and any(document["action"] != "unchanged" for document in documents):
         raise typer.Exit(CHANGES)
 
 
@@ -178,6 +178,6 @@ def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]
             refused.append(with_place(refusal, file, path))
     if not refused:
         return done
-    first, findings = refused[0], [finding for each in refused for finding in each.findings]
-    message = "; ".join(each.message for each in refused)
+    first, findings = refused[0], [finding for error in refused for finding in error.findings]
+    message = "; ".join(error.message for error in refused)
     raise RefusedError(message, reason=first.reason, findings=findings, detail=first.detail)

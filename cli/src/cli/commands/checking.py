@@ -44,9 +44,9 @@ def validate(session: Session, file: File = None, flag: FileFlag = None) -> None
 
     def text(_: object) -> None:
         session.out.findings(examined.findings)
-        for each in documents:
-            if each["columns"]:
-                _print_columns(session, f"{each['name']} gives", each["columns"])
+        for document in documents:
+            if document["columns"]:
+                _print_columns(session, f"{document['name']} gives", document["columns"])
 
     session.out.show(
         {"valid": valid, "file": str(path), "findings": examined.findings, "daggers": documents}, text
@@ -95,7 +95,7 @@ def check_sql(
 
 def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:
     session.out.line(f"{title}:")
-    rows = [(each["name"], each["role"], each["key"], each["type"]) for each in columns]
+    rows = [(column["name"], column["role"], column["key"], column["type"]) for column in columns]
     session.out.table(("COLUMN", "ROLE", "KEY", "TYPE"), rows, empty="")
 
 

@@ -41,12 +41,12 @@ def get(session: Session, name: Name) -> None:
     with session.connect() as gateway:
         dagger = gateway.get(name)
         fired = list(alerts.listed(gateway, name))
-    document = json_views.dagger(dagger) | {"alerts": [alert_view(each) for each in fired]}
+    document = json_views.dagger(dagger) | {"alerts": [alert_view(alert) for alert in fired]}
 
     def text(_: object) -> None:
-        told = {each.code for each in dagger.vitals.warnings}
+        told = {warning.code for warning in dagger.vitals.warnings}
         # a reason alone is said better by the warnings of its driver
-        noted = [each for each in document["warnings"] if " " in each or not told]
+        noted = [warning for warning in document["warnings"] if " " in warning or not told]
         facts = {key: document[key] for key in FACTS}
         facts |= {f"driver_{key}": value for key, value in (document["driver"] or {}).items()}
         facts |= {f"reference {table}": version for table, version in document["references"].items()}
@@ -56,8 +56,8 @@ def get(session: Session, name: Name) -> None:
             session.out.line(f"last error: {error_text.sentence(dagger.last_error)}")
         for warning in (*map(vitals.warning, dagger.vitals.warnings), *noted):
             session.out.line(f"warning: {warning}")
-        for each in fired:
-            session.out.line(f"alert: {alerts.sentence(each)}")
+        for alert in fired:
+            session.out.line(f"alert: {alerts.sentence(alert)}")
         session.out.line(to_yaml({"name": name, **document["spec"]}))
 
     session.out.show(document, text)
@@ -91,12 +91,12 @@ def list_(
 def _listed(gateway: Gateway, filter_: str) -> list[gateway_pb2.Dagger]:
     request = gateway_pb2.ListDaggersRequest(page_size=1000, filter=filter_)
     pages = gateway.pages(gateway.daggers.ListDaggers, request)
-    return [each for page in pages for each in page.daggers]
+    return [dagger for page in pages for dagger in page.daggers]
 
 
 def _rows(session: Session, daggers: Sequence[gateway_pb2.Dagger]) -> Sequence[Sequence[str]]:
     now, wide = datetime.now(UTC), session.out.wide
-    return [vitals.row(each, now, wide=wide) for each in daggers]
+    return [vitals.row(dagger, now, wide=wide) for dagger in daggers]
 
 
 def _table(session: Session, gateway: Gateway, filter_: str, rows: Sequence[Sequence[str]]) -> None:

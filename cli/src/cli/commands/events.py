@@ -82,12 +82,12 @@ def _events(
 
     if tail is not None or not follow:
         replayed: Iterator[gateway_pb2.Event] | deque[gateway_pb2.Event]
-        replayed = (each for each in _told(steps(since, until_end=True)) if wanted(each))
+        replayed = (event for event in _told(steps(since, until_end=True)) if wanted(event))
         if tail is not None:
             replayed = deque(replayed, maxlen=tail)
-        for each in replayed:
-            since = each.sequence
-            yield each
+        for event in replayed:
+            since = event.sequence
+            yield event
     if follow:
         yield from filter(wanted, _told(resumed(steps, since, by_sequence)))
 

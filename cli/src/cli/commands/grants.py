@@ -118,7 +118,7 @@ def sensitive(
 
 def _held(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
     """What was said of a stream so far."""
-    held = (each for each in gateway.grants() if each.stream == stream)
+    held = (grant for grant in gateway.grants() if grant.stream == stream)
     return next(held, access_pb2.StreamGrant(stream=stream))
 
 

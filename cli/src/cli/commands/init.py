@@ -68,7 +68,7 @@ def init(
 ) -> None:
     """Write a dagger file that counts the records of a stream per minute, or forwards each."""
     with session.connect() as gateway:
-        registered = {each.name: each for each in gateway.streams()}
+        registered = {stream.name: stream for stream in gateway.streams()}
         if stream not in registered:
             known = ", ".join(sorted(registered)) or "none yet"
             raise RefusedError(f"there is no stream {stream}; registered are: {known}", reason="NOT_FOUND")
@@ -104,7 +104,7 @@ def draft(
 
 def _forwards(fields: list[FieldType], name: str) -> str:
     return FORWARDS.format(
-        name=name, fields="".join(f"    {each.name}: '`{each.name}`'\n" for each in fields)
+        name=name, fields="".join(f"    {field_.name}: '`{field_.name}`'\n" for field_ in fields)
     )
 
 

@@ -82,7 +82,7 @@ def verify(
         address = _connection(session, kafka)
         wrong, report = _wait(_look(address, topic))
         what = f"topic {topic}"
-    findings = [{"code": "NOT_KEPT", "message": f"{what}: {each}"} for each in wrong]
+    findings = [{"code": "NOT_KEPT", "message": f"{what}: {detail}"} for detail in wrong]
     findings += _gaps(report)
     if findings:
         raise RefusedError(
@@ -231,11 +231,11 @@ def _warn(session: Session, report: Report) -> list[dict[str, Any]]:
     findings = _gaps(report) + [
         {
             "code": "UNREADABLE",
-            "message": f"the record at sequence {each.sequence} (type {each.type or 'unknown'!r}, about"
-            f" {each.subject or 'nobody'!r}) cannot be read by this version",
+            "message": f"the record at sequence {record.sequence} (type {record.type or 'unknown'!r}, about"
+            f" {record.subject or 'nobody'!r}) cannot be read by this version",
         }
-        for each in islice(report.unreadable, SHOWN)
+        for record in islice(report.unreadable, SHOWN)
     ]
-    warnings = [{**each, "severity": "warning"} for each in findings]
+    warnings = [{**finding, "severity": "warning"} for finding in findings]
     print_findings(session.out.messages, warnings)
     return warnings

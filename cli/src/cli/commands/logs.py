@@ -63,7 +63,7 @@ def logs(
             return
         last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
     newest = [line for step in last for line in step.lines]
-    warned = [warning(each) for each in last[0].warnings]
+    warned = [warning(said) for said in last[0].warnings]
     _explain(session, last[0])
     document = {"name": name, "log": last[0].path, "warnings": warned, "lines": newest}
     session.out.show(document, lambda out: out.lines(newest))
@@ -71,8 +71,8 @@ def logs(
 
 def _explain(session: Session, step: gateway_pb2.ReadLogResponse) -> None:
     """Say what is wrong with the dagger before what its driver says; what to do about it is to read this."""
-    for each in step.warnings:
-        session.out.note(complaint(each))
+    for said in step.warnings:
+        session.out.note(complaint(said))
 
 
 def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRequest) -> Iterator[str]:

@@ -130,8 +130,8 @@ def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec
     if not streams:
         raise MisusedError("--stream is missing: it says what the query reads")
     spec = spec_pb2.DaggerSpec(sql=sql, team=team or previewing.own_team(gateway))
-    for each in streams:
-        table, _, name = each.rpartition("=")
+    for stream in streams:
+        table, _, name = stream.rpartition("=")
         answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
         spec.streams.add(table=table or TABLE, stream=name)
         spec.cluster = spec.cluster or answer.stream.cluster

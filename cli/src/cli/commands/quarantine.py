@@ -71,7 +71,7 @@ def summary(
     ]
     columns = ("DAGGER", "STAGE", "REASON", "SINK", "OPEN", "OLDEST", "EXPIRE IN 48 H")
     session.out.show(
-        [views.group(each) for each in answer.groups],
+        [views.group(listed) for listed in answer.groups],
         lambda out: out.table(columns, cells, empty="nothing is open"),
     )
 

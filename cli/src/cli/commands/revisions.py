@@ -39,11 +39,17 @@ def history(
     with session.connect(NAMED) as gateway:
         shown = [each for _, each in zip(range(limit), gateway.revisions(name), strict=False)]
     rows = [
-        (each.version, iso(each.time), each.actor or "anonymous", _words(each), printable(each.message))
-        for each in shown
+        (
+            revision.version,
+            iso(revision.time),
+            revision.actor or "anonymous",
+            _words(revision),
+            printable(revision.message),
+        )
+        for revision in shown
     ]
     session.out.show(
-        [_document(each) for each in shown],
+        [_document(revision) for revision in shown],
         lambda out: out.table(("VERSION", "TIME", "WHO", "WHAT", "WHY"), rows, empty="no revisions"),
     )
 
@@ -63,7 +69,7 @@ def diff(
         "name": name,
         "before": old.version,
         "after": new.version,
-        "changes": [planning.change(each) for each in changed],
+        "changes": [planning.change(change) for change in changed],
     }
     labels = (f"version {old.version}", f"version {new.version}")
 
@@ -106,9 +112,9 @@ def rollback(
 
 def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Revision:
     """The revision that a dagger had at a version; the newest for None. Raises: RefusedError."""
-    for each in gateway.revisions(name):
-        if version is None or each.version <= version:
-            return each
+    for revision in gateway.revisions(name):
+        if version is None or revision.version <= version:
+            return revision
     raise RefusedError(f"version {version} of {name} is not remembered", reason="UNKNOWN_VERSION")
 
 
@@ -117,20 +123,21 @@ def _words(revision: gateway_pb2.Revision) -> str:
     if not revision.changes:
         return "created" if revision.version == 1 else "-"
     said = [
-        "sql" if each.field == changes.SQL else planning.difference(each, SHOWN) for each in revision.changes
+        "sql" if change.field == changes.SQL else planning.difference(change, SHOWN)
+        for change in revision.changes
     ]
     return "; ".join(said)
 
 
-def _document(each: gateway_pb2.Revision) -> dict[str, Any]:
+def _document(revision: gateway_pb2.Revision) -> dict[str, Any]:
     from daggerclient.daggerfile.show import to_document  # YAML: not for a table
 
     return {
-        "version": each.version,
-        "sequence": each.sequence,
-        "time": iso(each.time),
-        "actor": each.actor,
-        "message": each.message,
-        "changes": [planning.change(change) for change in each.changes],
-        "spec": to_document(each.spec),
+        "version": revision.version,
+        "sequence": revision.sequence,
+        "time": iso(revision.time),
+        "actor": revision.actor,
+        "message": revision.message,
+        "changes": [planning.change(change) for change in revision.changes],
+        "spec": to_document(revision.spec),
     }

@@ -191,7 +191,7 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
     """The kinds of sinks there are: what each promises, what it needs. Of one: its keys in a dagger file."""
     if kind is None:
         listed = [views.kind(name, each) for name, each in kinds().items()]
-        rows = [(each["kind"], each["guarantee"], *_does(each), each["about"]) for each in listed]
+        rows = [(kind["kind"], kind["guarantee"], *_does(kind), kind["about"]) for kind in listed]
         columns = ("KIND", "GUARANTEE", "EARLY", "AT ONCE", "NEEDS", "ABOUT")
         session.out.show(listed, lambda out: out.table(columns, rows, empty=""))
         return
@@ -199,7 +199,7 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
         others = hint(nearest(kind, names()), f": there are {', '.join(names())}")
         raise MisusedError(f"there is no kind {kind}{others}")
     told = views.kind(kind, load(kind))
-    keys = [(each["key"], each["needed"], each["about"]) for each in told["keys"]]
+    keys = [(key["key"], key["needed"], key["about"]) for key in told["keys"]]
     session.out.show(told, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
 
 
@@ -208,5 +208,5 @@ def _does(kind: dict[str, Any]) -> tuple[str, str, str]:
     rows, size = kind["max_rows"], kind["max_bytes"]
     most = [f"{rows:,} rows"] if rows else []
     most += [f"{size / 1024 / 1024:g} MiB"] if size else []
-    required = [each["key"] for each in kind["keys"] if each["needed"] == "yes"]
+    required = [key["key"] for key in kind["keys"] if key["needed"] == "yes"]
     return "yes" if kind["emit_early"] else "no", ", ".join(most) or "-", ", ".join(required) or "-"

@@ -73,7 +73,7 @@ def register_stream(
     outdated = list(answer.outdated_daggers)
     document = STREAMS.document(answer.stream, answer) | {
         "outdated_daggers": outdated,
-        "findings": [finding_view(each) for each in answer.findings],
+        "findings": [finding_view(finding) for finding in answer.findings],
         "topics_unchecked": answer.topics_unchecked or None,
     }
     for finding in answer.findings:
@@ -207,21 +207,21 @@ def _warn(
     session: Session, told: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse
 ) -> None:
     """Tell of topics that are not there, and of what was cut short."""
-    for each in told.missing_topics:
-        session.out.warn(f"there is no topic {each.topic}{hint(each.suggestion or None, '')}")
+    for topic in told.missing_topics:
+        session.out.warn(f"there is no topic {topic.topic}{hint(topic.suggestion or None, '')}")
     if told.cut:
         session.out.warn(told.cut)
 
 
 def _discovered(told: gateway_pb2.DiscoverTopicsResponse) -> Iterator[tuple[str, ...]]:
     """A line for each topic, and one more for each further message that it may have."""
-    for each in told.topics:
-        kept = duration(each.retention) if each.HasField("retention") else "-"
-        rate = f"{each.records_per_second:,.1f}"
-        having = " ".join(each.streams) or "-"
-        about = (each.topic, str(each.partitions), f"{each.offsets:,}", rate, kept, having)
-        fits = [(one.message, _fit(one)) for one in each.fits]
-        first, *further = fits or [("-", "none fits" if each.sampled else "no records")]
+    for topic in told.topics:
+        kept = duration(topic.retention) if topic.HasField("retention") else "-"
+        rate = f"{topic.records_per_second:,.1f}"
+        having = " ".join(topic.streams) or "-"
+        about = (topic.topic, str(topic.partitions), f"{topic.offsets:,}", rate, kept, having)
+        fits = [(one.message, _fit(one)) for one in topic.fits]
+        first, *further = fits or [("-", "none fits" if topic.sampled else "no records")]
         yield *about, *first
         yield from ((*("",) * len(about), *one) for one in further)
 
@@ -231,12 +231,12 @@ def _fit(fits: gateway_pb2.MessageFit) -> str:
 
 
 def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[tuple[str, ...]]:
-    for each in told.records:
+    for record in told.records:
         yield (
-            f"{each.topic}/{each.partition}@{each.offset}",
-            ago(each.time, now) if each.HasField("time") else "-",
-            printable(each.key.decode(errors="backslashreplace")) or "-",
-            printable(each.json or f"({each.problem}; {each.size:,} bytes)"),
+            f"{record.topic}/{record.partition}@{record.offset}",
+            ago(record.time, now) if record.HasField("time") else "-",
+            printable(record.key.decode(errors="backslashreplace")) or "-",
+            printable(record.json or f"({record.problem}; {record.size:,} bytes)"),
         )
 
 
@@ -246,13 +246,20 @@ def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
     out.line(f"event time: {stream.time_field}, the column rowtime")
     columns: tuple[str, ...] = ("COLUMN", "TYPE", "EXAMPLE", "ABOUT")
     rows: list[tuple[str, ...]] = [
-        (each.path, each.type, each.example, _about(each)) for each in answer.columns
+        (column.path, column.type, column.example, _about(column)) for column in answer.columns
     ]
     if out.wide:
         columns = ("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT")
         rows = [
-            (each.path, each.type, each.protobuf_type, each.example, _values(each), printable(each.comment))
-            for each in answer.columns
+            (
+                column.path,
+                column.type,
+                column.protobuf_type,
+                column.example,
+                _values(column),
+                printable(column.comment),
+            )
+            for column in answer.columns
         ]
     out.table(columns, rows, empty="no columns")
     if answer.truncated:

@@ -23,7 +23,7 @@ teams = group("Who owns daggers together, and who is in it.")
 
 
 def _row(team: access_pb2.Team) -> tuple[str, ...]:
-    members = ", ".join(f"{each.principal} ({role_name(each.role)})" for each in team.members)
+    members = ", ".join(f"{member.principal} ({role_name(member.role)})" for member in team.members)
     return team.name, team.contact or "-", members or "-"
 
 

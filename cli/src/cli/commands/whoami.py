@@ -37,7 +37,7 @@ def document(answer: gateway_pb2.WhoAmIResponse) -> dict[str, object]:
         "principal": answer.principal,
         "groups": list(answer.groups),
         "administrator": answer.administrator,
-        "roles": [{"team": each.team, "role": role_name(each.role)} for each in answer.roles],
+        "roles": [{"team": role.team, "role": role_name(role.role)} for role in answer.roles],
         "expire_time": ends,
     }
 
@@ -45,5 +45,5 @@ def document(answer: gateway_pb2.WhoAmIResponse) -> dict[str, object]:
 def sentence(answer: gateway_pb2.WhoAmIResponse) -> str:
     """Who somebody is, and as what."""
     said = ["administrator"] if answer.administrator else []
-    said += [f"{role_name(each.role)} of {each.team}" for each in answer.roles]
+    said += [f"{role_name(role.role)} of {role.team}" for role in answer.roles]
     return f"{answer.principal}: {', '.join(said) or 'no role'}"

@@ -10,7 +10,7 @@ from daggerclient.times import iso
 
 def team(what: access_pb2.Team) -> dict[str, Any]:
     """A team."""
-    members = [{"principal": each.principal, "role": role_name(each.role)} for each in what.members]
+    members = [{"principal": member.principal, "role": role_name(member.role)} for member in what.members]
     quotas = quotas_shown(what.quotas)
     return {
         "name": what.name,
@@ -34,32 +34,32 @@ def usage(name: str, what: gateway_pb2.GetTeamUsageResponse) -> dict[str, Any]:
             }
             for use in what.uses
         ],
-        "daggers": [{"name": each.dagger, **cost(each)} for each in what.daggers],
+        "daggers": [{"name": dagger.dagger, **cost(dagger)} for dagger in what.daggers],
         "sequence": what.sequence,
     }
 
 
-def cost(each: gateway_pb2.DaggerCost) -> dict[str, Any]:
+def cost(spent: gateway_pb2.DaggerCost) -> dict[str, Any]:
     """What a dagger costs."""
     return {
-        "age_s": each.age.ToTimedelta().total_seconds() if each.HasField("age") else None,
-        "launch_memory_mib": each.launch_memory_mib,
-        "cpu_seconds": each.cpu_seconds,
-        "cpu_seconds_per_day": each.cpu_seconds_per_day,
-        "memory_bytes": each.memory_bytes,
-        "records": each.records,
-        "records_per_day": each.records_per_day,
-        "state_bytes": each.state_bytes,
-        "records_per_second": each.records_per_second,
-        "rows_per_minute": each.rows_per_minute,
+        "age_s": spent.age.ToTimedelta().total_seconds() if spent.HasField("age") else None,
+        "launch_memory_mib": spent.launch_memory_mib,
+        "cpu_seconds": spent.cpu_seconds,
+        "cpu_seconds_per_day": spent.cpu_seconds_per_day,
+        "memory_bytes": spent.memory_bytes,
+        "records": spent.records,
+        "records_per_day": spent.records_per_day,
+        "state_bytes": spent.state_bytes,
+        "records_per_second": spent.records_per_second,
+        "rows_per_minute": spent.rows_per_minute,
     }
 
 
 def account(what: access_pb2.ServiceAccount) -> dict[str, Any]:
     """A service account, and the tokens it has."""
     tokens = [
-        {"id": each.id, "expire_time": iso(each.expire_time) if each.HasField("expire_time") else None}
-        for each in what.tokens
+        {"id": token.id, "expire_time": iso(token.expire_time) if token.HasField("expire_time") else None}
+        for token in what.tokens
     ]
     return {"name": what.name, "team": what.team, "description": what.description, "tokens": tokens}
 

@@ -27,7 +27,7 @@ def alert(what: gateway_pb2.Alert) -> dict[str, Any]:
         "unit": what.unit or None,
         "generation": what.generation,
         "team": what.team,
-        "deliveries": [_delivery(each) for each in what.deliveries],
+        "deliveries": [_delivery(delivery) for delivery in what.deliveries],
         "sequence": what.sequence,
     }
 

@@ -68,7 +68,7 @@ def vitals(what: vitals_pb2.Vitals) -> dict[str, Any]:
         "recent_quarantined": what.recent_quarantined,
         "state_rows": what.state_rows,
         "memory_bytes": what.memory_bytes or None,
-        "warnings": [warning(each) for each in what.warnings],
+        "warnings": [warning(said) for said in what.warnings],
     }
 
 

@@ -86,12 +86,12 @@ def replay_asked(what: gateway_pb2.ReplayQuarantinedResponse) -> dict[str, Any]:
         "records": what.records,
         "forecast": [
             {
-                "outcome": outcome.Name(each.outcome).removeprefix("QUARANTINE_OUTCOME_"),
-                "reason": each.reason,
-                "records": each.records,
-                "detail": each.detail,
+                "outcome": outcome.Name(forecast.outcome).removeprefix("QUARANTINE_OUTCOME_"),
+                "reason": forecast.reason,
+                "records": forecast.records,
+                "detail": forecast.detail,
             }
-            for each in what.forecast
+            for forecast in what.forecast
         ],
     }
 

@@ -47,14 +47,14 @@ def discovery(what: gateway_pb2.DiscoverTopicsResponse) -> dict[str, Any]:
     return {
         "topics": [
             {
-                "topic": each.topic,
-                "partitions": each.partitions,
-                "offsets": each.offsets,
-                "records_per_second": each.records_per_second,
-                "retention_s": each.retention.ToTimedelta().total_seconds()
-                if each.HasField("retention")
+                "topic": topic.topic,
+                "partitions": topic.partitions,
+                "offsets": topic.offsets,
+                "records_per_second": topic.records_per_second,
+                "retention_s": topic.retention.ToTimedelta().total_seconds()
+                if topic.HasField("retention")
                 else None,
-                "sampled": each.sampled,
+                "sampled": topic.sampled,
                 "fits": [
                     {
                         "message": one.message,
@@ -62,13 +62,13 @@ def discovery(what: gateway_pb2.DiscoverTopicsResponse) -> dict[str, Any]:
                         "example": loads(one.example) if one.example else None,
                         "problem": one.problem or None,
                     }
-                    for one in each.fits
+                    for one in topic.fits
                 ],
-                "streams": list(each.streams),
+                "streams": list(topic.streams),
             }
-            for each in what.topics
+            for topic in what.topics
         ],
-        "missing_topics": {each.topic: each.suggestion or None for each in what.missing_topics},
+        "missing_topics": {topic.topic: topic.suggestion or None for topic in what.missing_topics},
         "cut": what.cut or None,
     }
 
@@ -77,8 +77,8 @@ def sample(name: str, what: gateway_pb2.SampleStreamResponse) -> dict[str, Any]:
     """The newest records of a stream: `value` is null where there is a `problem`, keys are in base64."""
     return {
         "stream": name,
-        "records": [_sampled(each) for each in what.records],
-        "missing_topics": {each.topic: each.suggestion or None for each in what.missing_topics},
+        "records": [_sampled(record) for record in what.records],
+        "missing_topics": {topic.topic: topic.suggestion or None for topic in what.missing_topics},
         "cut": what.cut or None,
     }
 

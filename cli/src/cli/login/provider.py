@@ -113,7 +113,7 @@ def revoked(login: Login) -> bool:
 
 def _listed(supported: object) -> str:
     listed: Sequence[object] = supported if isinstance(supported, list) else ()
-    return " ".join(each for each in WANTED if each == "openid" or each in listed)
+    return " ".join(scope for scope in WANTED if scope == "openid" or scope in listed)
 
 
 def _safe(url: str) -> str:

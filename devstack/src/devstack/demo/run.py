@@ -194,7 +194,7 @@ class Demo:
         windows = rows = late = quarantined = 0
         mismatches = [] if incident.over else [f"{INCIDENT}: its alert did not fire and resolve"]
         for name, subject in SUBJECTS.items():
-            for sink in (observation.SINK, *(each.name for each in self._sinks(name))):
+            for sink in (observation.SINK, *(sink.name for sink in self._sinks(name))):
                 compared = self._compared(name, observation.rows(self._gateway, name, sink))
                 windows += compared.windows
                 rows += compared.rows

@@ -111,7 +111,7 @@ def may_send(
     if is_administrator(principal, fleet):
         return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
     living = fleet.living(name)
-    already = [] if living is None else [each[1:] for each in own_secrets(fleet, name, living.spec)]
+    already = [] if living is None else [secret[1:] for secret in own_secrets(fleet, name, living.spec)]
     for place, reference, to in own_secrets(fleet, name, spec):
         if (reference, to) in already or allowed(places, reference, spec.team, to):
             continue
@@ -135,14 +135,14 @@ def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:
     if is_administrator(principal, fleet):
         return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
     teams = [
-        each for each in sorted(fleet.catalogue.teams) if may(principal, Action.READ, each, fleet).allowed
+        team for team in sorted(fleet.catalogue.teams) if may(principal, Action.READ, team, fleet).allowed
     ]
-    decisions = [may_read(principal, each, stream, fleet) for each in teams]
+    decisions = [may_read(principal, team, stream, fleet) for team in teams]
     if not decisions:
         needs = f"a role in a team that may read it, which {administrators(fleet.catalogue)} can grant"
         text = f"{principal.name} may not see records of stream {stream}: that needs {needs}"
         return Decision(False, "ROLE_MISSING", text, {"principal": principal.name, "stream": stream})
-    return next((each for each in decisions if each.allowed), decisions[0])
+    return next((decision for decision in decisions if decision.allowed), decisions[0])
 
 
 def is_administrator(principal: Principal, fleet: Fleet) -> bool:
@@ -156,7 +156,7 @@ def role(principal: Principal, team: str, fleet: Fleet) -> access_pb2.Role.Value
     if entry is None:
         return _ANYBODY
     names = principal.names
-    return max((each.role for each in entry.value.members if each.principal in names), default=_ANYBODY)
+    return max((member.role for member in entry.value.members if member.principal in names), default=_ANYBODY)
 
 
 def word(role: int) -> str:
@@ -181,7 +181,9 @@ def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> D
     if team not in fleet.catalogue.teams:
         text = f"{principal.name} may not {action} of {where}, which is not registered: {who} can do that"
         return Decision(False, "TEAM_UNKNOWN", text, metadata)
-    owners = [each.principal for each in fleet.catalogue.teams[team].value.members if each.role == _OWNER]
+    owners = [
+        member.principal for member in fleet.catalogue.teams[team].value.members if member.role == _OWNER
+    ]
     who = f"an owner ({some(owners, SHOWN)})" if owners else who
     needs = f"the role {word(least)}, which {who} can grant"
     text = f"{principal.name} may not {action} of {where}: that needs {needs}"

@@ -58,7 +58,7 @@ def decide(
         if decision.allowed:
             decision = may(principal, rule.action, team, fleet)
     if rule.specifies:
-        for stream in dict.fromkeys(each.stream for each in request.spec.streams):
+        for stream in dict.fromkeys(stream.stream for stream in request.spec.streams):
             if decision.allowed:
                 decision = may_read(principal, request.spec.team, stream, fleet)
         if decision.allowed and rule.sends:

@@ -40,9 +40,9 @@ def sees(principal: Principal, stream: str, fleet: Fleet) -> bool:
 def unseen(principal: Principal, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, spec_pb2.Stream]:
     """By table: the streams of a specification whose sensitive fields a principal does not see."""
     return {
-        each.table: fleet.streams[each.stream].value
-        for each in spec.streams
-        if not sees(principal, each.stream, fleet)
+        stream.table: fleet.streams[stream.stream].value
+        for stream in spec.streams
+        if not sees(principal, stream.stream, fleet)
     }
 
 
@@ -52,7 +52,7 @@ def touched(origins: Origins, streams: dict[str, spec_pb2.Stream]) -> Iterator[t
         stream = streams.get(table)
         if stream is not None:
             read = stream.time_field if path == "rowtime" else path
-            yield from ((stream, each) for each in stream.sensitive if _within(each, read))
+            yield from ((stream, path) for path in stream.sensitive if _within(path, read))
 
 
 def may_write(principal: Principal, spec: spec_pb2.DaggerSpec, made: Made, fleet: Fleet) -> Decision:

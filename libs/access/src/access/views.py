@@ -63,8 +63,8 @@ def one_dagger(principal: Principal, answer: Any, fleet: Fleet) -> Any:
 
 def daggers(principal: Principal, answer: gateway_pb2.ListDaggersResponse, fleet: Fleet) -> Any:
     """A page of daggers."""
-    for each in answer.daggers:
-        each.CopyFrom(_dagger(principal, each, fleet))
+    for dagger in answer.daggers:
+        dagger.CopyFrom(_dagger(principal, dagger, fleet))
     return answer
 
 
@@ -74,13 +74,15 @@ def revisions(principal: Principal, answer: gateway_pb2.ListRevisionsResponse, f
     def reads(team: str) -> bool:
         return may(principal, Action.READ, team, fleet).allowed
 
-    for each in answer.revisions:
-        before = [change.before for change in each.changes if change.field == "team"]
-        if not all(map(reads, (each.spec.team, *before))):
-            del each.changes[:]
-        if not reads(each.spec.team):
-            each.ClearField("message")
-            each.spec.CopyFrom(spec_pb2.DaggerSpec(team=each.spec.team, cluster=each.spec.cluster))
+    for revision in answer.revisions:
+        before = [change.before for change in revision.changes if change.field == "team"]
+        if not all(map(reads, (revision.spec.team, *before))):
+            del revision.changes[:]
+        if not reads(revision.spec.team):
+            revision.ClearField("message")
+            revision.spec.CopyFrom(
+                spec_pb2.DaggerSpec(team=revision.spec.team, cluster=revision.spec.cluster)
+            )
     return answer
 
 
@@ -97,7 +99,7 @@ def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fl
 
 def vitals(principal: Principal, step: gateway_pb2.WatchVitalsResponse, fleet: Fleet) -> Any:
     """A step of WatchVitals."""
-    told = [each for each in step.vitals if _reads_dagger(principal, each.dagger, fleet)]
+    told = [vital for vital in step.vitals if _reads_dagger(principal, vital.dagger, fleet)]
     if len(told) != len(step.vitals):
         del step.vitals[:]
         step.vitals.extend(told)
@@ -106,7 +108,7 @@ def vitals(principal: Principal, step: gateway_pb2.WatchVitalsResponse, fleet: F
 
 def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: Fleet) -> Any:
     """A page of alerts, which may have fewer than were asked for."""
-    told = [each for each in answer.alerts if _reads_alert(principal, each, fleet)]
+    told = [incident for incident in answer.alerts if _reads_alert(principal, incident, fleet)]
     if len(told) != len(answer.alerts):
         del answer.alerts[:]
         answer.alerts.extend(told)
@@ -122,7 +124,7 @@ def quarantine_groups(
     principal: Principal, answer: gateway_pb2.SummarizeQuarantineResponse, fleet: Fleet
 ) -> Any:
     """What is open, of each dagger."""
-    told = [each for each in answer.groups if _reads_dagger(principal, each.dagger, fleet)]
+    told = [group for group in answer.groups if _reads_dagger(principal, group.dagger, fleet)]
     if len(told) != len(answer.groups):
         del answer.groups[:]
         answer.groups.extend(told)
@@ -144,7 +146,9 @@ def teams(principal: Principal, answer: gateway_pb2.ListTeamsResponse, fleet: Fl
 
 def accounts(principal: Principal, answer: gateway_pb2.ListServiceAccountsResponse, fleet: Fleet) -> Any:
     """A page of service accounts, which may have fewer than were asked for."""
-    told = [each for each in answer.accounts if may(principal, Action.READ, each.team, fleet).allowed]
+    told = [
+        account for account in answer.accounts if may(principal, Action.READ, account.team, fleet).allowed
+    ]
     if len(told) != len(answer.accounts):
         del answer.accounts[:]
         answer.accounts.extend(told)
@@ -236,5 +240,5 @@ def _strip(message: Message) -> None:
         elif kind is spec_pb2.SecretRef.DESCRIPTOR:
             message.ClearField(field.name)
         else:
-            for each in value if field.is_repeated else (value,):
-                _strip(each)
+            for item in value if field.is_repeated else (value,):
+                _strip(item)

@@ -72,7 +72,7 @@ def members(driver: Identified, sessions: Sessions | None = None) -> list[Proces
     if leader is not None and leader.start_ticks != driver.start_ticks:
         return []  # the pid was given to another process, which can only be when the session had ended
     alive = processes.session(driver.pid) if sessions is None else list(sessions.get(driver.pid, ()))
-    if leader is None and not any(_works_in(each, driver.run_dir) for each in alive):
+    if leader is None and not any(_works_in(process, driver.run_dir) for process in alive):
         return []  # that a later process with this pid has led, and left behind
     return alive
 
@@ -116,7 +116,7 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
 
 def _run_dirs(runs: Path) -> list[Path]:
     """Links are where a spare was before it got its launch: that directory is there, too."""
-    return sorted(each for each in runs.glob("*/*") if each.name.isdigit() and not each.is_symlink())
+    return sorted(path for path in runs.glob("*/*") if path.name.isdigit() and not path.is_symlink())
 
 
 def _sessions() -> Sessions:

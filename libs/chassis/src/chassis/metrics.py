@@ -168,4 +168,4 @@ class _Asked(Collector):
 def _code(call: Call) -> str:
     """The name of the status that a call was ended with."""
     code = call.context.code()
-    return next((each.name for each in grpc.StatusCode if code in (each, each.value[0])), "UNKNOWN")
+    return next((status.name for status in grpc.StatusCode if code in (status, status.value[0])), "UNKNOWN")

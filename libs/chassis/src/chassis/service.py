@@ -65,7 +65,7 @@ def run(
         asyncio.run(serving())
     except Exception as error:  # noqa: BLE001 - the last place before the process ends
         causes = list(_leaves(error))
-        if all(isinstance(each, (*away, Unavailable)) for each in causes):
+        if all(isinstance(cause, (*away, Unavailable)) for cause in causes):
             # Whoever waits for the same thing says the same.
             detail = "; ".join(dict.fromkeys(map(str, causes)))
             logging.logger().error("stopped", exit_code=UNAVAILABLE, detail=detail)
@@ -79,7 +79,7 @@ def run(
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     """The exceptions of a group and of the groups in it."""
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
+        for cause in error.exceptions:
+            yield from _leaves(cause)
     else:
         yield error

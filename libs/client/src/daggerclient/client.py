@@ -251,7 +251,7 @@ class Client:
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
         """Every registered cluster."""
         pages = self.pages(self.catalog.ListClusters, gateway_pb2.ListClustersRequest())
-        return [each for page in pages for each in page.clusters]
+        return [cluster for page in pages for cluster in page.clusters]
 
     def register_cluster(
         self, cluster: spec_pb2.Cluster, *, validate_only: bool = False
@@ -263,42 +263,42 @@ class Client:
     def streams(self, message: str = "") -> Sequence[spec_pb2.Stream]:
         """Every registered stream; those of one message if asked."""
         pages = self.pages(self.catalog.ListStreams, gateway_pb2.ListStreamsRequest(message=message))
-        return [each for page in pages for each in page.streams]
+        return [stream for page in pages for stream in page.streams]
 
     def references(self) -> Sequence[spec_pb2.ReferenceTable]:
         """Every registered reference table."""
         pages = self.pages(self.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
-        return [each for page in pages for each in page.references]
+        return [reference for page in pages for reference in page.references]
 
     def secrets(self) -> Sequence[spec_pb2.Secret]:
         """Every registered secret: where it is, never its value."""
         pages = self.pages(self.sinks.ListSecrets, gateway_pb2.ListSecretsRequest())
-        return [each for page in pages for each in page.secrets]
+        return [secret for page in pages for secret in page.secrets]
 
     def registered_sinks(self) -> Sequence[spec_pb2.RegisteredSink]:
         """Every registered sink."""
         pages = self.pages(self.sinks.ListSinks, gateway_pb2.ListSinksRequest())
-        return [each for page in pages for each in page.sinks]
+        return [sink for page in pages for sink in page.sinks]
 
     def teams(self) -> Sequence[access_pb2.Team]:
         """Every team."""
         pages = self.pages(self.access.ListTeams, gateway_pb2.ListTeamsRequest())
-        return [each for page in pages for each in page.teams]
+        return [team for page in pages for team in page.teams]
 
     def accounts(self, team: str = "") -> Sequence[access_pb2.ServiceAccount]:
         """Every service account that the caller may see; those of one team if asked."""
         pages = self.pages(self.access.ListServiceAccounts, gateway_pb2.ListServiceAccountsRequest(team=team))
-        return [each for page in pages for each in page.accounts]
+        return [account for page in pages for account in page.accounts]
 
     def grants(self) -> Sequence[access_pb2.StreamGrant]:
         """What was said of who may read a stream."""
         pages = self.pages(self.access.ListStreamGrants, gateway_pb2.ListStreamGrantsRequest())
-        return [each for page in pages for each in page.grants]
+        return [grant for page in pages for grant in page.grants]
 
     def messages(self) -> Sequence[str]:
         """The names of every registered message."""
         pages = self.pages(self.catalog.ListSchemas, gateway_pb2.ListSchemasRequest())
-        return [each for page in pages for each in page.messages]
+        return [message for page in pages for message in page.messages]
 
     def schema(self, message: str) -> spec_pb2.Schema:
         """The files of a registered message."""

@@ -113,7 +113,8 @@ def shown(team: access_pb2.Team) -> dict[str, Any]:
 def receivers_shown(told: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
     """Receivers as the file has them."""
     return [
-        {each.kind: {key: shown_secret(each.secrets[key]) for key in sorted(each.secrets)}} for each in told
+        {receiver.kind: {key: shown_secret(receiver.secrets[key]) for key in sorted(receiver.secrets)}}
+        for receiver in told
     ]
 
 
@@ -122,7 +123,9 @@ def quotas_shown(quotas: access_pb2.Quotas) -> dict[str, Any]:
     said = {}
     for key, (field, form) in QUOTAS.items():
         quota: access_pb2.Quota = getattr(quotas, field)
-        bounds = {each: form.show(getattr(quota, each)) for each in ("soft", "hard") if quota.HasField(each)}
+        bounds = {
+            bound: form.show(getattr(quota, bound)) for bound in ("soft", "hard") if quota.HasField(bound)
+        }
         if bounds:
             said[key] = bounds
     return said

@@ -32,5 +32,5 @@ def duration(value: Duration) -> str:
     span = value.ToTimedelta()
     if not span:
         return "0s"
-    unit = next((each for each in ("h", "m", "s") if not span % UNITS[each]), "ms")
+    unit = next((name for name in ("h", "m", "s") if not span % UNITS[name]), "ms")
     return f"{span // UNITS[unit]}{unit}"

@@ -47,5 +47,5 @@ class Environment:
             file: FileDescriptor = pending.pop()
             if file.name not in seen:
                 seen.add(file.name)
-                yield from (each.full_name for each in file.message_types_by_name.values())
+                yield from (message_type.full_name for message_type in file.message_types_by_name.values())
                 pending += file.dependencies

@@ -149,12 +149,12 @@ class Report:
 
     def together(self, words: str, *rewrites: Rewrite) -> Rewrite:
         """Several changes of the text as one, of all that lies between the first and the last."""
-        ordered = sorted(rewrites, key=lambda each: each.span)
+        ordered = sorted(rewrites, key=lambda rewrite: rewrite.span)
         start, end = ordered[0].span[0], ordered[-1].span[1]
         parts, offset = [], start
-        for each in ordered:
-            parts += [self.text[offset : each.span[0]], each.text]
-            offset = each.span[1]
+        for rewrite in ordered:
+            parts += [self.text[offset : rewrite.span[0]], rewrite.text]
+            offset = rewrite.span[1]
         return Rewrite((start, end), "".join(parts), words)
 
     @property
@@ -167,7 +167,7 @@ class Report:
         return tuple(
             finding
             for kind in (self._errors, self._warnings)
-            for finding in sorted(dict.fromkeys(kind), key=lambda each: (each.line, each.column))
+            for finding in sorted(dict.fromkeys(kind), key=lambda finding: (finding.line, finding.column))
         )[:MAX_FINDINGS]
 
     def _add(self, severity: Severity, code: str, span: Span, message: str, suggestion: Suggestion) -> None:

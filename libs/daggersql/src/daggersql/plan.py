@@ -131,14 +131,14 @@ class PartialAggregation:
     @property
     def computed(self) -> tuple[str, ...]:
         """Names of our own functions that whoever reads computes, each once."""
-        values = [*self.keys, *(each.value for each in self.partials)]
+        values = [*self.keys, *(partial.value for partial in self.partials)]
         return tuple(sorted({name for value in values for name in _called(value)}))
 
 
 def _called(value: Value) -> list[str]:
     match value:
         case Call(function=function, arguments=arguments):
-            return [function, *(name for each in arguments for name in _called(each))]
+            return [function, *(name for argument in arguments for name in _called(argument))]
         case Part(of=of):
             return _called(of)
     return []

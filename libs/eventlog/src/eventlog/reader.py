@@ -95,7 +95,10 @@ async def offsets_since(
     ends: dict[TopicPartition, int] = await consumer.end_offsets(partitions)
     instant_ms = int(instant.timestamp() * 1000)
     first = await consumer.offsets_for_times(dict.fromkeys(partitions, instant_ms))
-    return {each: start.offset if (start := first[each]) else ends[each] for each in partitions}, ends
+    return {
+        partition: start.offset if (start := first[partition]) else ends[partition]
+        for partition in partitions
+    }, ends
 
 
 class Reader:

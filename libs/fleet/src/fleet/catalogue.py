@@ -167,7 +167,7 @@ class Catalogue:
     def _leave(self, principal: str, sequence: int) -> None:
         """Somebody is in no team any more, and sees nothing that is sensitive."""
         for name, entry in list(self.teams.items()):
-            stay = [each for each in entry.value.members if each.principal != principal]
+            stay = [member for member in entry.value.members if member.principal != principal]
             if len(stay) != len(entry.value.members):
                 team = access_pb2.Team()
                 team.CopyFrom(entry.value)
@@ -250,7 +250,7 @@ def defining_file(files: FileDescriptorSet, message: str) -> str | None:
         types = file.message_type
         definition = None
         for part in message[len(prefix) :].split("."):
-            definition = next((each for each in types if each.name == part), None)
+            definition = next((type_ for type_ in types if type_.name == part), None)
             if definition is None:
                 break
             types = definition.nested_type

@@ -64,28 +64,28 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
         known["replay"] = state_pb2.ReplayState(
             **{name: value for name in _REPLAY if (value := getattr(dagger.replay, name)) is not None}
         )
-    known["revisions"] = [state_pb2.RevisionState(**each._asdict()) for each in dagger.revisions]
+    known["revisions"] = [state_pb2.RevisionState(**revision._asdict()) for revision in dagger.revisions]
     return state_pb2.DaggerState(**known)
 
 
 def _read_dagger(fleet: Fleet, data: bytes) -> None:
     state = state_pb2.DaggerState.FromString(data)
     values: dict[str, Any] = {}
-    for each in fields(Dagger):
-        value = getattr(state, each.name)
-        if each.name == "references":
+    for field_ in fields(Dagger):
+        value = getattr(state, field_.name)
+        if field_.name == "references":
             value = tuple((one.table, one.version) for one in value)
-        elif each.name == "revisions":
+        elif field_.name == "revisions":
             value = tuple(Revision(one.version, one.sequence) for one in value)
-        elif each.name == "replay":
+        elif field_.name == "replay":
             value = _read_replay(value) if state.HasField("replay") else None
-        elif each.name in _REPEATED:
+        elif field_.name in _REPEATED:
             value = tuple(value)
-        elif each.name in _OPTIONAL and not state.HasField(each.name):  # type: ignore[arg-type] # one of its fields
+        elif field_.name in _OPTIONAL and not state.HasField(field_.name):  # type: ignore[arg-type] # one of its fields
             value = None
         elif isinstance(value, Timestamp):
             value = value.ToDatetime(tzinfo=UTC)
-        values[each.name] = value
+        values[field_.name] = value
     dagger = Dagger(**values)
     fleet.daggers[dagger.name] = dagger
     if dagger.occupied:
@@ -104,8 +104,8 @@ def _read_replay(state: state_pb2.ReplayState) -> Replay:
     )
 
 
-_FIELDS: Final = tuple(each.name for each in fields(Dagger))
-_REPLAY: Final = tuple(each.name for each in fields(Replay))
+_FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
+_REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
 _OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"})
 
@@ -131,7 +131,7 @@ def _read_entry(fleet: Fleet, data: bytes) -> None:
     )
     if kind == "stream":
         fleet.catalogue.joined[value.name] = {
-            each.topic: each.time.ToDatetime(tzinfo=UTC) for each in state.joined
+            topic.topic: topic.time.ToDatetime(tzinfo=UTC) for topic in state.joined
         }
 
 
@@ -148,8 +148,8 @@ def schemas(fleet: Fleet) -> Entries:
 
 def _read_schema(fleet: Fleet, data: bytes) -> None:
     state = state_pb2.SchemaState.FromString(data)
-    for each in state.messages:
-        fleet.catalogue.messages[each.name] = Entry(state.schema, each.version, state.sequence)
+    for message in state.messages:
+        fleet.catalogue.messages[message.name] = Entry(state.schema, message.version, state.sequence)
 
 
 def removed(fleet: Fleet) -> Entries:
@@ -162,10 +162,10 @@ def removed(fleet: Fleet) -> Entries:
 
 
 def _read_removed(fleet: Fleet, data: bytes) -> None:
-    for each in state_pb2.RemovedNames.FromString(data).names:
-        if each.kind not in fleet.catalogue.removed:
+    for name in state_pb2.RemovedNames.FromString(data).names:
+        if name.kind not in fleet.catalogue.removed:
             raise ValueError("it is of no kind")
-        fleet.catalogue.removed[each.kind][each.name] = each.version
+        fleet.catalogue.removed[name.kind][name.name] = name.version
 
 
 def claims(fleet: Fleet) -> state_pb2.Claims:
@@ -177,8 +177,8 @@ def claims(fleet: Fleet) -> state_pb2.Claims:
 
 
 def _read_claims(fleet: Fleet, data: bytes) -> None:
-    for each in state_pb2.Claims.FromString(data).claims:
-        fleet.claims[each.epoch] = Leader(each.epoch, each.scheduler_id, each.host)
+    for claim in state_pb2.Claims.FromString(data).claims:
+        fleet.claims[claim.epoch] = Leader(claim.epoch, claim.scheduler_id, claim.host)
 
 
 def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
@@ -186,15 +186,15 @@ def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
     state = state_pb2.HostEndpoints()
     for host, endpoints in sorted(fleet.hosts.items()):
         held = state.hosts.add(host=host).endpoints
-        for each in endpoints:
-            held.add(scheduler_id=each.scheduler_id, address=each.address, tls=each.tls)
+        for endpoint in endpoints:
+            held.add(scheduler_id=endpoint.scheduler_id, address=endpoint.address, tls=endpoint.tls)
     return state
 
 
 def _read_hosts(fleet: Fleet, data: bytes) -> None:
-    for each in state_pb2.HostEndpoints.FromString(data).hosts:
-        fleet.hosts[each.host] = tuple(
-            Endpoint(one.address, one.tls, one.scheduler_id) for one in each.endpoints
+    for host in state_pb2.HostEndpoints.FromString(data).hosts:
+        fleet.hosts[host.host] = tuple(
+            Endpoint(one.address, one.tls, one.scheduler_id) for one in host.endpoints
         )
 
 
@@ -214,28 +214,28 @@ def answer_state(id_: str, answer: Answer) -> state_pb2.AnswerState:
 
 
 def _read_answers(fleet: Fleet, data: bytes) -> None:
-    for each in state_pb2.Answers.FromString(data).answers:
+    for answer in state_pb2.Answers.FromString(data).answers:
         refusal = None
-        if each.HasField("refusal"):
-            held = each.refusal
+        if answer.HasField("refusal"):
+            held = answer.refusal
             refusal = Refusal(Code(held.code), held.reason, held.detail, dict(held.metadata))
-        fleet.answers[each.id] = Answer(each.sequence, each.digest, each.version, refusal)
+        fleet.answers[answer.id] = Answer(answer.sequence, answer.digest, answer.version, refusal)
 
 
 def _read_facts(fleet: Fleet, data: bytes) -> None:
     fleet.facts.update((id_, sequence) for sequence, id_ in read_texts(data))
 
 
-def unreadable_state(each: Unreadable) -> state_pb2.UnreadableRecord:
+def unreadable_state(record: Unreadable) -> state_pb2.UnreadableRecord:
     """A record that could not be read."""
     return state_pb2.UnreadableRecord(
-        sequence=each.sequence, subject=each.subject, type=each.type, digest=each.digest
+        sequence=record.sequence, subject=record.subject, type=record.type, digest=record.digest
     )
 
 
 def _read_unreadable(fleet: Fleet, data: bytes) -> None:
-    for each in state_pb2.UnreadableRecords.FromString(data).records:
-        fleet.unreadable.append(Unreadable(each.sequence, each.subject, each.type, each.digest))
+    for record in state_pb2.UnreadableRecords.FromString(data).records:
+        fleet.unreadable.append(Unreadable(record.sequence, record.subject, record.type, record.digest))
 
 
 READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {

@@ -84,7 +84,7 @@ class Row:
     """The rest of what it says, in words."""
 
 
-_ANY_PHASE: Final = {each: each for each in gateway_pb2.Phase.values() if each not in (0, DELETED)}
+_ANY_PHASE: Final = {type_: type_ for type_ in gateway_pb2.Phase.values() if type_ not in (0, DELETED)}
 
 # ---- The rows ----------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         detail=lambda fact: f"version {fact.version} is being launched",
     ),
     events_pb2.Launched: Row(
-        phases={each: each for each in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
+        phases={type_: type_ for type_ in (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)},
         changes=lambda _, fact, __: {
             "driver": fact.driver,
             "host": fact.driver.host,

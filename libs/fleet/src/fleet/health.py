@@ -216,7 +216,7 @@ def degradation_reasons(
     if evidence.progress_age is not None and stalled(dagger, evidence.progress_age, limits):
         reasons.append(Reason.BATCH_STUCK if stuck(dagger, evidence, limits) else Reason.NO_PROGRESS)
     if heartbeat.retrying:
-        own = {each.reason for each in heartbeat.retrying if each.reason}
+        own = {retry.reason for retry in heartbeat.retrying if retry.reason}
         reasons += [Reason.SINK_RETRYING, *sorted(own)]
     warned = driver_warnings(heartbeat)
     reasons += [reason for reason in TOLD_BY_DRIVER if reason in warned]

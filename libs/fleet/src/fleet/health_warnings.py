@@ -76,7 +76,7 @@ def warnings(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
             *_of_its_work(dagger, watch, _evidence(watch, now, hearing), judged_at),
             *_of_its_last_end(dagger, now),
         ]
-    return [each.to_proto(dagger.name) for each in told]
+    return [warning.to_proto(dagger.name) for warning in told]
 
 
 def standstill(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> list[Told]:
@@ -159,7 +159,7 @@ def _of_its_work(dagger: Dagger, watch: Watch, evidence: Evidence, now: datetime
     heartbeat = evidence.heartbeat or Heartbeat()
     told, of_query = driver_warnings(heartbeat), findings(heartbeat)
     reasons = [reason for reason in _reasons(dagger, evidence, now) if reason in told]
-    for code in (*reasons, *(each for each in told if each not in reasons)):
+    for code in (*reasons, *(code for code in told if code not in reasons)):
         if not (code == LATE_RECORDS and Reason.LATE_ROWS in told):
             known = ADVICE.get(code, OF_THE_QUERY if code in of_query else UNKNOWN_CODE)
             yield Told(code, told[code], watch.warned.get(code, now), known)

@@ -27,5 +27,5 @@ Hosts = dict[str, tuple[Endpoint, ...]]
 
 def serving(hosts: Hosts, said: events_pb2.HostServing) -> None:
     """A scheduler says where it serves; an address is its newest owner's."""
-    others = [each for each in hosts.get(said.host, ()) if each.address != said.address]
+    others = [host for host in hosts.get(said.host, ()) if host.address != said.address]
     hosts[said.host] = (Endpoint(said.address, said.tls, said.scheduler_id), *others)[:KEPT]

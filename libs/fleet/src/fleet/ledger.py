@@ -97,8 +97,8 @@ class Ledger:
             return None
         due = (next_notification(alert, receiver, now=now) for alert in self.alerts.values())
         return min(
-            (each for each in due if each is not None),
-            key=lambda each: (each.attempt > 1, each.alert.noticed_at, each.alert.dagger),
+            (notification for notification in due if notification is not None),
+            key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
             default=None,
         )
 

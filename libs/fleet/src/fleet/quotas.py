@@ -112,7 +112,7 @@ def full(
     need = need_mib(dagger.spec, room.driver_memory_mib)
     if (why := host_full(running, need, room)) is not None:
         return why
-    team, own = dagger.spec.team, [each for each in running if each.spec.team == dagger.spec.team]
+    team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
     for name, has, more in (("drivers", len(own), 1), ("memory_mib", _memory(own, room), need)):
         quota = of(catalogue, team, name)
         if quota.HasField("hard") and has + more > quota.hard:
@@ -144,7 +144,7 @@ def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
 
 
 def _memory(daggers: Iterable[Dagger], room: Room) -> int:
-    return sum(need_mib(each.spec, room.driver_memory_mib) for each in daggers)
+    return sum(need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
 
 
 # ---- What is used, and warned of ---------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def uses(
 ) -> dict[str, float]:
     """What a team uses now of each of WORDS. `rates`: records a second and rows a minute of a dagger."""
     own = list(living(daggers, team))
-    occupied, flows = [each for each in own if each.occupied], [rates(each) for each in own]
+    occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
     return {
         "daggers": len(own),
         "drivers": len(occupied),

@@ -46,7 +46,7 @@ def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) 
         if refusal is not None:
             return refusal
     using = {user: sorted(_using(catalogue, daggers, user, kind, name)) for user in _USERS if user != kind}
-    users = [f"{user} {each}" for user, names in using.items() for each in names]
+    users = [f"{user} {name}" for user, names in using.items() for name in names]
     if not users:
         return None
     return Refusal(
@@ -67,7 +67,7 @@ def _using(
 ) -> Iterator[str]:
     """The names of a kind of users that use what is to go."""
     if user == "dagger":
-        living = (each for each in daggers.items() if each[1].phase != DELETED)
+        living = (item for item in daggers.items() if item[1].phase != DELETED)
         yield from (each for each, dagger in living if _uses(dagger, kind, name))
         return
     entries = catalogue.entries(user).items()
@@ -81,10 +81,10 @@ def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Ref
     """
     if not event.all_registered:
         return None
-    gone = [each for each in _named(event.spec, _NAMED) if not catalogue.version(*each)]
+    gone = [name for name in _named(event.spec, _NAMED) if not catalogue.version(*name)]
     if not gone:
         return None
-    kind, name = min(gone, key=lambda each: _NAMED.index(each[0]))
+    kind, name = min(gone, key=lambda reference: _NAMED.index(reference[0]))
     text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
     return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
 
@@ -101,11 +101,11 @@ def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]
         kind = leading.get(field.number)
         if kind is not None:
             held = value.values() if _is_map(field) else value if field.is_repeated else (value,)
-            for each in held:
+            for entry in held:
                 if kind:
-                    yield kind, each
+                    yield kind, entry
                 else:
-                    yield from _named(each, kinds)
+                    yield from _named(entry, kinds)
 
 
 @cache  # the fold asks at every request
@@ -126,7 +126,7 @@ def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descript
         return field.type == FieldDescriptor.TYPE_STRING and _kind(field) in kinds
     if held in above:
         return False
-    return any(_leads(each, kinds, (*above, held)) for each in held.fields)
+    return any(_leads(field_, kinds, (*above, held)) for field_ in held.fields)
 
 
 _is_map: Final = cache(is_map)  # options are read from bytes each time

@@ -81,7 +81,7 @@ def job(
     for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
         raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
     asked = sinks.Asked(dagger.name, spec, catalogue)
-    resolved = [sinks.resolve("", each, asked)[0] for each in spec.sinks]
+    resolved = [sinks.resolve("", sink_, asked)[0] for sink_ in spec.sinks]
     for held in resolved:
         if held.HasField("egress"):
             held.egress.CopyFrom(egress or spec_pb2.Egress())
@@ -89,9 +89,9 @@ def job(
         registered = catalogue.sink(held.sink.registered)
         if registered is not None and registered.limit.ListFields():
             held.share.CopyFrom(_share(registered, fleet))
-    streams = [_resolved_stream(fleet, each) for each in spec.streams]
-    wanted = [each.stream.message for each in streams]
-    wanted += [name for each in spec.sinks for name in sinks.messages(each).values()]
+    streams = [_resolved_stream(fleet, stream) for stream in spec.streams]
+    wanted = [stream.stream.message for stream in streams]
+    wanted += [name for sink_ in spec.sinks for name in sinks.messages(sink_).values()]
     prepared = spec_pb2.JobSpec(
         dagger=dagger.name,
         version=dagger.version,
@@ -108,15 +108,15 @@ def job(
         registered_sinks=catalogue.sinks.values(),
         secrets=catalogue.secrets.values(),
     )
-    for each in (*prepared.streams, *prepared.sinks):
-        place_secrets(each, fleet)
+    for message in (*prepared.streams, *prepared.sinks):
+        place_secrets(message, fleet)
     return prepared
 
 
 def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLimit:
     """What a launch may use of what a registered sink allows: as much as each other that is to run."""
-    daggers = (each for each in fleet.daggers.values() if each.desired == gateway_pb2.DESIRED_RUNNING)
-    writers = sum(sink.registered == registered.name for each in daggers for sink in each.spec.sinks) or 1
+    daggers = (dagger for dagger in fleet.daggers.values() if dagger.desired == gateway_pb2.DESIRED_RUNNING)
+    writers = sum(sink.registered == registered.name for dagger in daggers for sink in dagger.spec.sinks) or 1
     limit = registered.limit
     return spec_pb2.RateLimit(
         rows_per_second=limit.rows_per_second / writers,

@@ -144,7 +144,9 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     answers = (
         (each.sequence, encoding.answer_state(id_, each)) for id_, each in reversed(fleet.answers.items())
     )
-    unreadable = ((each.sequence, encoding.unreadable_state(each)) for each in reversed(fleet.unreadable))
+    unreadable = (
+        (record.sequence, encoding.unreadable_state(record)) for record in reversed(fleet.unreadable)
+    )
     facts = ((sequence, (sequence, id_)) for id_, sequence in reversed(fleet.facts.items()))
     entries |= blocks(fleet, since, "answers", answers, lambda some: state_pb2.Answers(answers=some))
     entries |= blocks(fleet, since, "facts", facts, encoding.texts)
@@ -170,7 +172,7 @@ def restored(position: LogPosition, entries: Mapping[str, bytes], horizon: Horiz
                 raise Unusable(f"its entry {key} cannot be read") from error
     fleet.leader = fleet.claims[max(fleet.claims)] if fleet.claims else None
     fleet.unreadable_daggers = {
-        each.subject for each in fleet.unreadable if each.subject and is_of_dagger(each.type)
+        record.subject for record in fleet.unreadable if record.subject and is_of_dagger(record.type)
     }
     return fleet
 
@@ -188,10 +190,10 @@ def blocks(
     """The entries of the blocks that changed behind the sequence `since`, of what has these sequences."""
     block_of = fleet.horizon.block_of
     first = block_of(since + 1)
-    newest = list(takewhile(lambda each: each[0] >= first, newest_first))[::-1]
+    newest = list(takewhile(lambda record: record[0] >= first, newest_first))[::-1]
     return {
         encoding.block_key(kind, start): encoding.to_bytes(message([each for _, each in some]))
-        for start, some in groupby(newest, lambda each: block_of(each[0]))
+        for start, some in groupby(newest, lambda record: block_of(record[0]))
     }
 
 

@@ -90,7 +90,7 @@ def _registered(catalogue: Catalogue, team: access_pb2.Team) -> list[Changed] | 
     if team.name == PLATFORM:
         return missing("team", team.name)
     # The last word on each of them.
-    members = {each.principal: each for each in team.members}.values()
+    members = {member.principal: member for member in team.members}.values()
     for member in members:
         refusal = _unfit(catalogue, team.name, member.principal, member.role)
         if refusal is not None:
@@ -125,11 +125,11 @@ def _revoked(catalogue: Catalogue, team: str, principal: str) -> list[Changed] |
     held = _team(catalogue, team)
     if held is None:
         return missing("team", team)
-    if principal not in (each.principal for each in held.members):
+    if principal not in (member.principal for member in held.members):
         where = f"team {team}" if team else "the platform"
         metadata = {**about("team", team), "principal": principal}
         return Refusal(Code.NOT_FOUND, "NO_ROLE", f"{principal} has no role in {where}", metadata)
-    return [("team", team, _of(held, (each for each in held.members if each.principal != principal)))]
+    return [("team", team, _of(held, (member for member in held.members if member.principal != principal)))]
 
 
 def _created(catalogue: Catalogue, event: events_pb2.ServiceAccountCreated) -> list[Changed] | Refusal:
@@ -190,12 +190,12 @@ def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Change
 def administrators(catalogue: Catalogue) -> str:
     """Whom a sentence sends people to."""
     entry = catalogue.teams.get(PLATFORM)
-    names = [each.principal for each in entry.value.members] if entry else []
+    names = [member.principal for member in entry.value.members] if entry else []
     return f"an administrator ({some(names, SHOWN)})" if names else "an administrator"
 
 
 def _with(team: access_pb2.Team, principal: str, role: access_pb2.Role.ValueType) -> access_pb2.Team:
-    others = [each for each in team.members if each.principal != principal]
+    others = [member for member in team.members if member.principal != principal]
     return _of(team, [*others, access_pb2.Member(principal=principal, role=role)])
 
 
@@ -204,7 +204,7 @@ def _of(team: access_pb2.Team, members: Iterable[access_pb2.Member]) -> access_p
     made = access_pb2.Team()
     made.CopyFrom(team)
     del made.members[:]
-    made.members.extend(sorted(members, key=lambda each: each.principal))
+    made.members.extend(sorted(members, key=lambda member: member.principal))
     return made
 
 

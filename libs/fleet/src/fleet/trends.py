@@ -122,12 +122,12 @@ def growth(backlogs: Sequence[Backlog], limits: Limits) -> Growth | None:
     begin = backlogs[-1].time - limits.lag_window
     least: list[int | None] = [None] * _THIRDS
     first = backlogs[0]
-    for each in backlogs:
-        if each.time <= begin:
-            first = each
-        third = min(max(int((each.time - begin) / limits.lag_window * _THIRDS), 0), _THIRDS - 1)
+    for backlog in backlogs:
+        if backlog.time <= begin:
+            first = backlog
+        third = min(max(int((backlog.time - begin) / limits.lag_window * _THIRDS), 0), _THIRDS - 1)
         before = least[third]
-        least[third] = each.lag if before is None else min(before, each.lag)
+        least[third] = backlog.lag if before is None else min(before, backlog.lag)
     lows = [low for low in least if low is not None]
     grows = len(lows) == _THIRDS and all(one < other for one, other in pairwise(lows))
     return Growth(first, backlogs[-1], grows)

@@ -47,7 +47,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,
-        sinks=[sink(fleet, dagger.name, dagger.spec, each) for each in dagger.spec.sinks],
+        sinks=[sink(fleet, dagger.name, dagger.spec, sink_) for sink_ in dagger.spec.sinks],
         create_sequence=dagger.create_sequence,
         reference_versions=dict(dagger.references),
         restarts=dagger.restarts,
@@ -70,7 +70,7 @@ def _changed(fleet: Fleet, dagger: Dagger) -> list[str]:
     """The streams that its driver was not launched with as they are."""
     if dagger.driver is None:
         return []
-    names = sorted({each.stream for each in dagger.spec.streams})
+    names = sorted({stream.stream for stream in dagger.spec.streams})
     return [
         name
         for name in names

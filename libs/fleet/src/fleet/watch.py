@@ -175,7 +175,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
         growth=growth(backlogs, limits),
         flow=flows(watch.flow, now, limits) if came else watch.flow,
         warned={code: watch.warned.get(code, now) for code in driver_warnings(heartbeat)},
-        retrying={each.reason: watch.retrying.get(each.reason, now) for each in heartbeat.retrying},
+        retrying={retry.reason: watch.retrying.get(retry.reason, now) for retry in heartbeat.retrying},
         answers=None,
     )
 
@@ -199,7 +199,7 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
     first, last = samples[0], samples[-1]
     quarantined = Counter(last.quarantined) - Counter(first.quarantined)
     begun = sum(first.quarantined.values())
-    clean = [each.time for each in samples if sum(each.quarantined.values()) <= begun]
+    clean = [sample.time for sample in samples if sum(sample.quarantined.values()) <= begun]
     return Recent(
         span=last.time - first.time,
         rows_in=last.rows_in - first.rows_in,

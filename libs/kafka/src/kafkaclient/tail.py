@@ -49,9 +49,9 @@ def backwards(consumer: Consumer, topic: str, since: datetime | None) -> Iterato
     starts = dict.fromkeys(partitions, 0)
     if since is not None:
         milliseconds = math.ceil(since.timestamp() * 1000)
-        asked = [TopicPartition(topic, each, max(milliseconds, 0)) for each in partitions]
+        asked = [TopicPartition(topic, partition, max(milliseconds, 0)) for partition in partitions]
         answered = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
-        starts = {each.partition: each.offset for each in answered}
+        starts = {partition.partition: partition.offset for partition in answered}
     for partition in partitions:
         low, high = bounds(consumer, TopicPartition(topic, partition))
         start = starts[partition] if starts[partition] >= 0 else high  # else there is nothing as late
@@ -70,10 +70,10 @@ def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Me
             if time.monotonic() > deadline:
                 raise _late(end.topic)
             messages = _taken(consumer, high - following)
-            block += [each for each in messages if not is_end(each)]
+            block += [message for message in messages if not is_end(message)]
             if any(map(is_end, messages)):
                 break  # the last offsets hold no records
-        yield from (each for each in reversed(block) if (each.offset() or 0) < high)
+        yield from (message for message in reversed(block) if (message.offset() or 0) < high)
         high, size = start, min(2 * size, _LAST_BLOCK)
 
 

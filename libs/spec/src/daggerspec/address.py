@@ -46,9 +46,9 @@ def base(text: str) -> Address | None:
 
 def covers(allowed: Iterable[str], to: str) -> bool:
     """Whether all servers of `to` (a URL, or host:port,host:port …) are among those that are allowed."""
-    known = [each for each in map(parse, allowed) if each is not None]
-    servers = [parse(each.strip()) for each in to.split(",")]
-    return all(each is not None and any(_is(one, each) for one in known) for each in servers)
+    known = [address for address in map(parse, allowed) if address is not None]
+    servers = [parse(part.strip()) for part in to.split(",")]
+    return all(server is not None and any(_is(one, server) for one in known) for server in servers)
 
 
 def _is(allowed: Address, to: Address) -> bool:

@@ -42,7 +42,7 @@ def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
         elif field.is_repeated:
             yield from _of_list(inner, list(old), list(new))
         elif field.has_presence and before.HasField(field.name) != after.HasField(field.name):
-            yield _change(inner, *(_said(field, each) for each in (before, after)))
+            yield _change(inner, *(_said(field, side) for side in (before, after)))
         elif isinstance(old, Message) and _is_ours(old):
             yield from _of_message(inner, old, new)
         elif old != new:
@@ -51,8 +51,8 @@ def _of_message(path: str, before: Message, after: Message) -> Iterator[Change]:
 
 def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator[Change]:
     """Elements that are equal stand where they stood; of the others the first is compared with the first."""
-    matcher = difflib.SequenceMatcher(None, [_text(each) for each in before], [_text(each) for each in after])
-    for _, old, old_end, new, new_end in (each for each in matcher.get_opcodes() if each[0] != "equal"):
+    matcher = difflib.SequenceMatcher(None, [_text(line) for line in before], [_text(line) for line in after])
+    for _, old, old_end, new, new_end in (opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"):
         both = min(old_end - old, new_end - new)
         for number in range(both):
             one, other, inner = before[old + number], after[new + number], f"{path}[{new + number}]"
@@ -70,7 +70,7 @@ def _of_list(path: str, before: Sequence[Any], after: Sequence[Any]) -> Iterator
 
 def _of_map(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     for key in sorted(before.keys() | after.keys()):
-        old, new = (_text(each[key]) if key in each else "" for each in (before, after))
+        old, new = (_text(side[key]) if key in side else "" for side in (before, after))
         if old != new:
             yield _change(f"{path}[{key}]", old, new)
 

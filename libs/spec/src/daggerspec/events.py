@@ -26,7 +26,7 @@ def properties(event: str, identity: str, rows: Output) -> Sequence[Column]:
     """The columns that are properties: all but the identity, the time, and the event's name."""
     told = {identity, *TIMES}
     if event.startswith("${") and len(template.parts(event)) == 1:
-        told |= {each.column for each in template.references(event)}
+        told |= {reference.column for reference in template.references(event)}
     return [column for column in rows.columns if column.name not in told]
 
 
@@ -38,12 +38,12 @@ def violations(path: str, event: str, identity: str, rows: Output | None, most: 
         yield Violation(f"{path}.identity", "is required", "REQUIRED")
     if rows is None:
         return
-    known = [each.name for each in rows.columns]
+    known = [column.name for column in rows.columns]
     if identity and identity not in known:
         others = hint(nearest(identity, known), f": it has {', '.join(known)}")
         yield Violation(f"{path}.identity", f"the query has no column {identity}{others}", "UNKNOWN_COLUMN")
-    names = [named(each.name) for each in properties(event, identity, rows)]
-    for name in sorted({each for each in names if names.count(each) > 1}):
+    names = [named(property_.name) for property_ in properties(event, identity, rows)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
         yield Violation(path, f"cannot have two columns as the property {name}", "DUPLICATE_COLUMN")
     if len(names) > most:
         what = f"takes {most} properties of an event, and the query has {len(names)}"

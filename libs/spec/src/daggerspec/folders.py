@@ -16,17 +16,17 @@ _TEAM: Final = "{team}"
 def parse(text: str) -> tuple[str, ...]:
     """The folders of a setting. Raises: ValueError."""
     folders = tuple(part.strip() for part in text.split(",") if part.strip())
-    for each in folders:
-        if not is_plain(each) or each == "/":
-            raise ValueError(f"{each} must be an absolute folder without .., and not /")
-        if any(_TEAM in part and part != _TEAM for part in each.split("/")):
-            raise ValueError(f"{each} must have {_TEAM} as a whole part")
+    for folder in folders:
+        if not is_plain(folder) or folder == "/":
+            raise ValueError(f"{folder} must be an absolute folder without .., and not /")
+        if any(_TEAM in part and part != _TEAM for part in folder.split("/")):
+            raise ValueError(f"{folder} must have {_TEAM} as a whole part")
     return folders
 
 
 def of(team: str, folders: Iterable[str]) -> tuple[str, ...]:
     """Those of a team; who has none gets those for everybody."""
-    return tuple(each.replace(_TEAM, team) for each in folders if team or _TEAM not in each)
+    return tuple(folder.replace(_TEAM, team) for folder in folders if team or _TEAM not in folder)
 
 
 def is_plain(path: str) -> bool:
@@ -37,4 +37,4 @@ def is_plain(path: str) -> bool:
 
 def holding(folders: Iterable[str], path: str) -> str | None:
     """The folder that a plain path is in, or is itself; None where it is in none."""
-    return next((each for each in folders if path == each or path.startswith(f"{each}/")), None)
+    return next((folder for folder in folders if path == folder or path.startswith(f"{folder}/")), None)

@@ -78,7 +78,7 @@ def is_secret(key: str) -> bool:
 
 def is_same(one: spec_pb2.KafkaAddress, other: spec_pb2.KafkaAddress) -> bool:
     """Whether two addresses are certainly of one Kafka: they name a server in common."""
-    servers = ({each.strip().lower() for each in its.bootstrap_servers.split(",")} for its in (one, other))
+    servers = ({part.strip().lower() for part in its.bootstrap_servers.split(",")} for its in (one, other))
     return bool(set.intersection(*servers) - {""})
 
 
@@ -86,12 +86,12 @@ def registered(path: str, value: spec_pb2.KafkaAddress, before: spec_pb2.KafkaAd
     """The same when a cluster is registered: it sets what is listed, and what it set `before`."""
     wrong = list(address(path, value))
     yield from wrong
-    said = {each.field for each in wrong}
+    said = {violation.field for violation in wrong}
     kept = {*before.properties, *before.secret_properties}
     for kind, keys in (("properties", value.properties), ("secret_properties", value.secret_properties)):
         for key in sorted(set(keys) - LISTED - kept):
             field, near = f'{path}.{kind}["{key}"]', nearest(key, LISTED, cutoff=0.8)
-            if not any(each.startswith(field) for each in said):
+            if not any(path.startswith(field) for path in said):
                 text = f"is not among the client properties that may be set{hint(near, '')}"
                 yield Violation(field, text, "FORBIDDEN_PROPERTY", suggestion=near or "")
 

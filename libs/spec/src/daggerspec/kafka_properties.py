@@ -60,4 +60,6 @@ _ADMINISTRATORS: Final = """
 
 ADMINISTRATORS: Final = frozenset(_ADMINISTRATORS.split())
 """Those that read files, call other addresses, or say in a log what is secret."""
-LISTED: Final = ADMINISTRATORS.union(*(each.split() for each in (_CONNECTING, _TRUSTING, _READING, _WRITING)))
+LISTED: Final = ADMINISTRATORS.union(
+    *(names.split() for names in (_CONNECTING, _TRUSTING, _READING, _WRITING))
+)

@@ -88,8 +88,8 @@ def flat(keys: Sequence[Key]) -> Iterator[Key]:
     for key in keys:
         if not key.keys:
             yield key
-        for each in flat(key.keys):
-            yield replace(each, name=f"{key.name}.{each.name}", path=f"{key.field}.{each.field}")
+        for inner in flat(key.keys):
+            yield replace(inner, name=f"{key.name}.{inner.name}", path=f"{key.field}.{inner.field}")
 
 
 def every(keys: Sequence[Key], prefix: str = "") -> Iterator[tuple[str, Key]]:

@@ -13,10 +13,10 @@ class LaunchCatalogue:
     """Clusters, streams and messages as they were when the launch was prepared."""
 
     def __init__(self, job: spec_pb2.JobSpec) -> None:
-        self._clusters = {each.name: each for each in job.clusters}
-        self._streams = {each.stream.name: each.stream for each in job.streams}
-        self._sinks = {each.name: each for each in job.registered_sinks}
-        self._secrets = {each.name: each for each in job.secrets}
+        self._clusters = {cluster.name: cluster for cluster in job.clusters}
+        self._streams = {stream.stream.name: stream.stream for stream in job.streams}
+        self._sinks = {sink.name: sink for sink in job.registered_sinks}
+        self._secrets = {secret.name: secret for secret in job.secrets}
         self._pool = DescriptorPool()
         for file in job.descriptors.file:
             self._pool.AddSerializedFile(file.SerializeToString())

@@ -57,12 +57,12 @@ def parse(text: str) -> tuple[Place, ...]:
 
 def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, to: str) -> bool:
     """Whether a secret may be where it is, be a team's, and be sent there."""
-    return bool(team and to) and any(each.has(reference) and each.allows(team, to) for each in places)
+    return bool(team and to) and any(place.has(reference) and place.allows(team, to) for place in places)
 
 
 def told(places: Sequence[Place], team: str) -> str:
     """The places of a team, for a sentence."""
-    return "; ".join(str(each) for each in places if each.team in (_ANY, team)) or "none"
+    return "; ".join(str(place) for place in places if place.team in (_ANY, team)) or "none"
 
 
 def _place(words: list[str]) -> Place:
@@ -73,7 +73,7 @@ def _place(words: list[str]) -> Place:
     name = where.removeprefix(_ENV).removesuffix(_ANY)
     if not folder and not (where.startswith(_ENV) and name.isidentifier()):
         raise ValueError(f"{where} must be an absolute folder without .., env:NAME or env:PREFIX*")
-    for each in addresses:
-        if each != _ANY and address.base(each) is None:
-            raise ValueError(f"{each} must be host:port, a URL without a path, or *")
+    for to in addresses:
+        if to != _ANY and address.base(to) is None:
+            raise ValueError(f"{to} must be host:port, a URL without a path, or *")
     return Place(where, team, tuple(addresses))

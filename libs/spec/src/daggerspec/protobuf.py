@@ -42,7 +42,7 @@ def children(message: Message) -> Iterator[Message]:
     for field, value in message.ListFields():
         if field.message_type is not None:
             held = value.values() if is_map(field) else value if field.is_repeated else (value,)
-            yield from (each for each in held if isinstance(each, Message))
+            yield from (message for message in held if isinstance(message, Message))
 
 
 def is_instant(time: Timestamp) -> bool:

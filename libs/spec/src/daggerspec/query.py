@@ -45,7 +45,7 @@ class Query:
     @property
     def expressions(self) -> tuple[tuple[int, int], ...]:
         """The spans that must be one expression each: whatever is written there, no more comes of it."""
-        return tuple(each.span for each in self.parts if each.field != _SQL)
+        return tuple(part.span for part in self.parts if part.field != _SQL)
 
     def located(self, path: str, violation: Violation) -> Violation:
         """What is wrong at a place of the text, as a violation of the field that has it, below `path`.

@@ -56,7 +56,7 @@ def _section(title: str, kind: Kind) -> str:
     rows = [f"| `{name}` | {needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
-    kept = ", ".join(f"`{each}`" for each in kind.CAPABILITIES.limits)
+    kept = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
     lines = [
         f"## {title}",
         "",

@@ -136,7 +136,7 @@ def address(path: str, kind: str, sink: Any, keys: Sequence[Key]) -> Iterator[Vi
         yield Violation(f"{path}.{known[0].field}", text, "REQUIRED")
     for key in flat(keys):
         if not key.address and key.said(sink):
-            text = f"is said by daggers; here stand {', '.join(each.name for each in known)}"
+            text = f"is said by daggers; here stand {', '.join(key.name for key in known)}"
             yield Violation(f"{path}.{key.field}", text, "UNEXPECTED")
         if key.sent_to and key.said(sink) and not key.value(sink).name:
             text = "must be the name of a registered secret"

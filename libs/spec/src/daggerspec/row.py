@@ -44,7 +44,9 @@ class Row:
 def from_proto(row: gateway_pb2.Row) -> Row:
     """The row behind an answer."""
     time = row.time.ToDatetime(tzinfo=UTC) if row.HasField("time") else None
-    return Row(time, dict(sorted(row.tags.items())), {each.name: _get(each) for each in row.fields}, row.key)
+    return Row(
+        time, dict(sorted(row.tags.items())), {field_.name: _get(field_) for field_ in row.fields}, row.key
+    )
 
 
 def _set(field: gateway_pb2.RowField, value: Any) -> None:

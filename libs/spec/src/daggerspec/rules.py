@@ -47,10 +47,10 @@ def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[
     """The tables of which nothing is known, as no stream stands behind them; what else is wrong with the
     query can be said. None: without a query, or names for its tables, nothing can.
     """
-    named = spec.streams and not any(any(_table("", each, spec)) for each in spec.streams)
+    named = spec.streams and not any(any(_table("", stream, spec)) for stream in spec.streams)
     if not named or any(_query("", spec)):
         return None
-    return tuple(each.table for each in spec.streams if catalogue.stream(each.stream) is None)
+    return tuple(stream.table for stream in spec.streams if catalogue.stream(stream.stream) is None)
 
 
 def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:

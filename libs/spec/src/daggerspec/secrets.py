@@ -92,4 +92,4 @@ def references(message: Message) -> Iterator[spec_pb2.SecretRef]:
     if isinstance(message, spec_pb2.SecretRef):
         yield message
         return
-    yield from (reference for each in children(message) for reference in references(each))
+    yield from (reference for child in children(message) for reference in references(child))

@@ -75,7 +75,7 @@ class Selection:
 
     def wants(self, row: Row) -> bool:
         """Whether a row meets the conditions."""
-        return all(each.holds(row) for each in self.where)
+        return all(condition.holds(row) for condition in self.where)
 
     def first(self, rows: Iterable[Row]) -> list[Row]:
         """The rows to answer, of wanted ones that stand newest first."""
@@ -86,8 +86,10 @@ def asked(request: gateway_pb2.ReadRowsRequest, columns: Sequence[Column]) -> Se
     """What a request without violations asks for."""
     known = _names(columns)
     where = [
-        Condition(known[each.column], each.comparison, _constant(known[each.column], each.value))
-        for each in request.where
+        Condition(
+            known[condition.column], condition.comparison, _constant(known[condition.column], condition.value)
+        )
+        for condition in request.where
     ]
     since = request.since.ToDatetime(tzinfo=UTC) if request.HasField("since") else None
     name, _, direction = request.order_by.partition(" ")
@@ -131,7 +133,7 @@ def value(row: Row, column: Column) -> Any:
 
 def _names(columns: Sequence[Column]) -> Mapping[str, Column]:
     """The columns by the names that people know: those of the query, and those that rows are shown with."""
-    return {each.key: each for each in columns} | {each.name: each for each in columns}
+    return {column.key: column for column in columns} | {column.name: column for column in columns}
 
 
 def _compared(path: str, name: str, known: Mapping[str, Column]) -> Iterator[Violation]:

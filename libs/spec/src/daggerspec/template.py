@@ -57,9 +57,9 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        yield from (text for each in value.values() for text in strings(each))
+        yield from (text for inner in value.values() for text in strings(inner))
     elif isinstance(value, list):
-        yield from (text for each in value for text in strings(each))
+        yield from (text for inner in value for text in strings(inner))
 
 
 def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]:
@@ -69,13 +69,13 @@ def violations(path: str, text: str, rows: Output | None) -> Iterator[Violation]
     if rows is None:
         return
     types = {column.name: column.type for column in rows.columns}
-    for each in references(text):
-        if each.column not in types:
-            others = hint(nearest(each.column, list(types)), f": it has {', '.join(types)}")
-            what = f"the query has no column {each.column}{others}"
+    for reference in references(text):
+        if reference.column not in types:
+            others = hint(nearest(reference.column, list(types)), f": it has {', '.join(types)}")
+            what = f"the query has no column {reference.column}{others}"
             yield Violation(path, what, "SINK_TEMPLATE")
-        elif each.format and types[each.column] != "timestamp":
-            what = f"{each.column} is no time, and takes no format"
+        elif reference.format and types[reference.column] != "timestamp":
+            what = f"{reference.column} is no time, and takes no format"
             yield Violation(path, what, "SINK_TEMPLATE")
 
 
@@ -86,8 +86,8 @@ def json_violations(path: str, text: str, rows: Output | None) -> Iterator[Viola
     except ValueError:
         yield Violation(path, "must be JSON", "SINK_TEMPLATE")
         return
-    for each in strings(value):
-        yield from violations(path, each, rows)
+    for string in strings(value):
+        yield from violations(path, string, rows)
 
 
 def wrap_violations(path: str, text: str) -> Iterator[Violation]:

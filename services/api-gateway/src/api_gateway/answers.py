@@ -21,9 +21,11 @@ _SEVERITIES: Final = {
 
 def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.ValidateResponse:
     """All of it: `more`, what is wrong beside the query, and what was found about the query."""
-    findings = [_finding(each) for each in (*more, *judged.others)]
-    findings += [_finding(judged.located(each), _SEVERITIES[each.severity]) for each in judged.query.findings]
-    findings += [_finding(each, gateway_pb2.SEVERITY_WARNING) for each in judged.observed]
+    findings = [_finding(violation) for violation in (*more, *judged.others)]
+    findings += [
+        _finding(judged.located(finding), _SEVERITIES[finding.severity]) for finding in judged.query.findings
+    ]
+    findings += [_finding(violation, gateway_pb2.SEVERITY_WARNING) for violation in judged.observed]
     columns = judged.query.plan.columns if judged.query.plan else ()
     return gateway_pb2.ValidateResponse(findings=findings, columns=map(to_proto, columns))
 

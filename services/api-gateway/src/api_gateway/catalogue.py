@@ -69,8 +69,8 @@ class CatalogService(CatalogReads):
 
     def _secrets(self, path: str, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
         """What is wrong with the registered secrets that a cluster names."""
-        for each in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
-            yield meant(each, self._fleet)
+        for violation in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
+            yield meant(violation, self._fleet)
 
     async def RegisterSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RegisterSchemaRequest, context: Context

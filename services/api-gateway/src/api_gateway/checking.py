@@ -60,7 +60,10 @@ def answer(question: Question) -> Checked:
     """What is found about a query."""
     return check(
         question.sql,
-        [Table(each.table, _message(each.files, each.message), each.time_field) for each in question.streams],
+        [
+            Table(stream.table, _message(stream.files, stream.message), stream.time_field)
+            for stream in question.streams
+        ],
         question.references,
         expressions=question.expressions,
         early=question.early,

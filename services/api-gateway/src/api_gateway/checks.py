@@ -51,8 +51,8 @@ class Checks:
     ) -> Question:
         """Raises: Unresolved."""
         text = query.of(spec)
-        known = (each for each in spec.streams if each.table not in unknown)
-        streams = ((each.table, fleet.streams[each.stream].value) for each in known)
+        known = (stream for stream in spec.streams if stream.table not in unknown)
+        streams = ((stream.table, fleet.streams[stream.stream].value) for stream in known)
         return Question(
             text.sql,
             tuple(
@@ -83,11 +83,11 @@ class Checks:
 def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> Hashable:
     """All that a check depends on: query, emission and store, what its tables are made of, the references."""
     tables: list[Hashable] = [*unknown]
-    for each in spec.streams:
-        if each.table in unknown:
+    for input_ in spec.streams:
+        if input_.table in unknown:
             continue
-        stream = fleet.streams[each.stream].value
+        stream = fleet.streams[input_.stream].value
         message = fleet.messages.get(stream.message)
-        tables.append((each.table, stream.message, message and message.sequence, stream.time_field))
+        tables.append((input_.table, stream.message, message and message.sequence, stream.time_field))
     points = sinks.is_time_series(spec)
     return query.of(spec), spec.emit, tuple(tables), tuple(fleet.references), points

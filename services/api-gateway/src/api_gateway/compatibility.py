@@ -24,7 +24,7 @@ def breaks(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
     old_messages: dict[str, dp.DescriptorProto] = {}
     old_enums: dict[str, dp.EnumDescriptorProto] = {}
     entries = {name: fleet.messages[name] for name in schema.messages if name in fleet.messages}
-    for sequence, registered in sorted({each.sequence: each.value for each in entries.values()}.items()):
+    for sequence, registered in sorted({entry.sequence: entry.value for entry in entries.values()}.items()):
         messages = _messages(registered)
         old_messages |= {name: messages[name] for name in entries if entries[name].sequence == sequence}
         old_enums |= _enums(registered)
@@ -55,7 +55,7 @@ def _message(name: str, old: dp.DescriptorProto, new: dp.DescriptorProto) -> Ite
             yield _broken(place, f"uses number {number}, which is reserved", "REUSED")
         elif field.label == dp.FieldDescriptorProto.LABEL_REQUIRED:
             yield _broken(place, "is new and required: older records lack it", "NEW_REQUIRED")
-        if field.name in old.reserved_name or field.name in {each.name for each in was.values()}:
+        if field.name in old.reserved_name or field.name in {field_.name for field_ in was.values()}:
             yield _broken(place, f"uses the name {field.name} of another field", "REUSED")
     for span in _reserved(old):
         if not _covered(span, kept):

@@ -322,7 +322,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         mask = await self._masking.of(dagger)
         if mask is not None:
             mask.check(request)
-        shown = [to_proto(each) for each in columns]
+        shown = [to_proto(column) for column in columns]
         asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
             lambda host: host.ReadHostRows,
             lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),

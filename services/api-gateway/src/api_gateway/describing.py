@@ -26,15 +26,15 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
     described, truncated = columns(table)
     said = comments.by_field(fleet.messages[of.message].value.files.file)
     answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
-    for each in described:
+    for field_ in described:
         column = answer.columns.add(
-            path=each.path,
-            type=each.type,
-            protobuf_type=each.protobuf_type,
-            is_repeated=each.repeated,
-            example=each.example,
-            comment=said.get(each.field, ""),
+            path=field_.path,
+            type=field_.type,
+            protobuf_type=field_.protobuf_type,
+            is_repeated=field_.repeated,
+            example=field_.example,
+            comment=said.get(field_.field, ""),
         )
-        for name, number in each.enum_values:
+        for name, number in field_.enum_values:
             column.enum_values.add(name=name, number=number)
     return answer

@@ -83,7 +83,7 @@ class Fold:
         """What a keeper of this fold's entries has to do, so that they are those of its state now."""
         fleet, since = self.fleet, -1 if changes.everything else changes.since
         changed = snapshot.changed(fleet, changes)
-        refused = ((each[0], each) for each in reversed(self._refused.items()))
+        refused = ((item[0], item) for item in reversed(self._refused.items()))
         return Changed(
             changed.everything,
             (*changed.gone, *snapshot.forgotten(fleet, since, _KIND)),

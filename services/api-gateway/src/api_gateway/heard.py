@@ -75,7 +75,9 @@ class Heard:
         """What a dagger does now."""
         now = self._now()
         told = vitals.to_proto(dagger, self.watch_of(dagger), now=now, hearing=self._hearing.begin(now))
-        told.warnings.extend(each.to_proto(dagger.name) for each in self._of_its_team(dagger.spec.team, now))
+        told.warnings.extend(
+            warning.to_proto(dagger.name) for warning in self._of_its_team(dagger.spec.team, now)
+        )
         return told
 
     def cost(self, dagger: Dagger) -> gateway_pb2.DaggerCost:
@@ -88,8 +90,8 @@ class Heard:
         now = self._now()
         hearing = self._hearing.begin(now)
         return [
-            vitals.cost(each, self.watch_of(each), now=now, hearing=hearing)
-            for each in quotas.living(self._fold.fleet.daggers, team)
+            vitals.cost(dagger, self.watch_of(dagger), now=now, hearing=hearing)
+            for dagger in quotas.living(self._fold.fleet.daggers, team)
         ]
 
     def uses(self, team: str) -> dict[str, float]:
@@ -112,7 +114,7 @@ class Heard:
         until, before = self._quotas.get(team, (now, ()))
         if now < until:
             return before
-        since = {each.text: each.since for each in before}
+        since = {warning.text: warning.since for warning in before}
         told = [
             Told(quotas.TEAM_QUOTA, text, since.get(text, now), advice.of_team(team))
             for text in quotas.warned(catalogue, team, self.uses(team))

@@ -39,8 +39,8 @@ def _cluster(sink: spec_pb2.Sink, fleet: Fleet) -> str:
 
 def read(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> set[Place]:
     """The topics of its streams."""
-    streams = [entry.value for each in spec.streams if (entry := fleet.streams.get(each.stream))]
-    return {(each.cluster, topic) for each in streams for topic in each.topics}
+    streams = [entry.value for stream in spec.streams if (entry := fleet.streams.get(stream.stream))]
+    return {(stream.cluster, topic) for stream in streams for topic in stream.topics}
 
 
 def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
@@ -76,7 +76,7 @@ class Kafkas:
         ids = self._ids.get(one, ""), self._ids.get(other, "")
         if one == other or all(ids):
             return one == other or ids[0] == ids[1]
-        servers = [entry.value.kafka for each in (one, other) if (entry := self._fleet.clusters.get(each))]
+        servers = [entry.value.kafka for name in (one, other) if (entry := self._fleet.clusters.get(name))]
         return True if len(servers) == 2 and is_same(*servers) else None
 
     def come_back(self, path: str, new: Mapping[str, Place], inputs: set[Place]) -> Iterator[Violation]:

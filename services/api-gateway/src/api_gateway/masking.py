@@ -56,7 +56,7 @@ class Mask:
 
     def check(self, request: gateway_pb2.ReadRowsRequest) -> None:
         """Raises: ApiError when rows are chosen by what is not shown."""
-        names = [each.column for each in request.where]
+        names = [condition.column for condition in request.where]
         names += [request.order_by.partition(" ")[0]] if request.order_by else []
         for name in names:
             if name not in self.shown and not (self.time and name in TIMES):
@@ -125,7 +125,7 @@ class Masking:
     def check_edits(self, dagger: Dagger) -> None:
         """Raises: ApiError for who does not see what records hold, and cannot say what they are to hold."""
         if streams := sensitive.unseen(principal(), dagger.spec, self._fleet):
-            names = ", ".join(sorted({each.name for each in streams.values()}))
+            names = ", ".join(sorted({stream.name for stream in streams.values()}))
             text = f"records of dagger {dagger.name} have sensitive fields of {names}: they cannot be edited"
             metadata = {"dagger": dagger.name, "principal": principal().name}
             raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
@@ -153,7 +153,7 @@ def _masked(value: Any, paths: Iterable[str]) -> Any:
         first, _, rest = path.partition(".")
         by_field.setdefault(first, []).append(rest)
     if isinstance(value, list):
-        return [_masked(each, paths) for each in value]
+        return [_masked(item, paths) for item in value]
     if not isinstance(value, Mapping):
         return value
     return {name: _below(each, by_field.get(name, [])) for name, each in value.items()}

@@ -20,7 +20,7 @@ _NAMED: Final = frozenset({"cluster", "stream", "message", "sink", "secret"})
 
 def no_dagger(name: str, fleet: Fleet) -> ApiError:
     """NOT_FOUND; `suggestion` in its metadata is the name that looks most like it, where one does."""
-    living = [each for each in fleet.daggers if fleet.living(each) is not None]
+    living = [dagger for dagger in fleet.daggers if fleet.living(dagger) is not None]
     return _not_found("dagger", name, f"there is no dagger {name}", living)
 
 

@@ -128,8 +128,8 @@ class Verifier:
             raise Refused("its email is not verified")
         groups = claims.get(self.provider.groups_claim, ())
         listed = groups if isinstance(groups, Sequence) and not isinstance(groups, str) else (groups,)
-        named = (each for each in listed if isinstance(each, str) and _NAME.fullmatch(each))
-        groups_held = frozenset(GROUP + each for each in named)
+        named = (group for group in listed if isinstance(group, str) and _NAME.fullmatch(group))
+        groups_held = frozenset(GROUP + name for name in named)
         return Principal(USER + name, groups_held, ends=_instant(claims["exp"]))
 
 
@@ -181,11 +181,11 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
     """The keys that tokens may be signed with. Raises: ValueError."""
     keys: dict[str, PyJWK] = {}
     listed = document.get("keys")
-    for each in listed if isinstance(listed, list) else ():
-        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+    for entry in listed if isinstance(listed, list) else ():
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
         try:
-            key = PyJWK(each)
+            key = PyJWK(entry)
         except jwt.PyJWTError:
             continue  # of a kind that is not known here
         if key.algorithm_name in ALGORITHMS:

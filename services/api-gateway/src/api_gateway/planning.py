@@ -109,14 +109,16 @@ def _never_ran(dagger: Dagger | None) -> bool:
 
 
 def _without_effect(changed: Sequence[Change]) -> list[str]:
-    begun = dict.fromkeys(each.field.partition(".start")[0] for each in changed if ".start." in each.field)
+    begun = dict.fromkeys(
+        change.field.partition(".start")[0] for change in changed if ".start." in change.field
+    )
     return [_START.format(f"{field}.start") for field in begun if field.startswith("streams[")]
 
 
 def _columns(before: Plan | None, after: Plan | None) -> Iterator[tuple[Column | None, Column | None]]:
     """Columns that are others: those that went, then those that came or are of another kind."""
-    old = {each.name: each for each in before.columns} if before else {}
-    new = {each.name: each for each in after.columns} if after else {}
+    old = {column.name: column for column in before.columns} if before else {}
+    new = {column.name: column for column in after.columns} if after else {}
     yield from ((each, None) for name, each in old.items() if name not in new)
     yield from ((old.get(name), each) for name, each in new.items() if old.get(name) != each)
 
@@ -132,7 +134,9 @@ def _sinks(
 
 
 def _points(columns: Sequence[tuple[Column | None, Column | None]]) -> Iterator[str]:
-    tags = [each.key for pair in columns for each in pair if each is not None and each.role is Role.TAG]
+    tags = [
+        column.key for pair in columns for column in pair if column is not None and column.role is Role.TAG
+    ]
     if tags:
         names = ", ".join(dict.fromkeys(tags))
         yield f"the tags are others ({names}): rows are points of new series, and those of the old ones stay"

@@ -22,8 +22,8 @@ class PreviewSeconds:
     def add(self, team: str, seconds: float, now: float) -> None:
         """A preview of a team has ended that ran so long."""
         self._ended.setdefault(team, deque()).append((now, seconds))
-        for each in [*self._ended]:
-            self.used(each, now)
+        for known in [*self._ended]:
+            self.used(known, now)
 
     def used(self, team: str, now: float) -> float:
         """Seconds of those that ended in the last hour."""

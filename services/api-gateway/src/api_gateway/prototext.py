@@ -25,17 +25,17 @@ _FIELD: Final = dp.FieldDescriptorProto
 def message(files: dp.FileDescriptorSet, name: str) -> str:
     """The message and all that its fields refer to, by file. A nested one is shown in the one around it."""
     outermost = {f".{full}": key for file in files.file for full, key in _inside(file)}
-    own = {key: (file, each) for file in files.file for key, each in _top(file)}
+    own = {key: (file, declared) for file in files.file for key, declared in _top(file)}
     wanted, pending = set[str](), [outermost[f".{name}"]]
     while pending:
         key = pending.pop()
-        file, each = own[key]
+        file, declared = own[key]
         if key in wanted or schemas.is_well_known(file.name):
             continue
         wanted.add(key)
-        if isinstance(each, dp.DescriptorProto):
-            pending += [outermost[type_name] for type_name in _referred(each)]
-    shown = [(file, [each for key, each in _top(file) if key in wanted]) for file in files.file]
+        if isinstance(declared, dp.DescriptorProto):
+            pending += [outermost[type_name] for type_name in _referred(declared)]
+    shown = [(file, [declared for key, declared in _top(file) if key in wanted]) for file in files.file]
     return "\n".join("\n".join(_file(file, types, files)) for file, types in shown if types)
 
 
@@ -49,9 +49,9 @@ def _top(file: dp.FileDescriptorProto) -> Iterator[tuple[str, _Type]]:
 
 def _inside(file: dp.FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of everything that a file defines, and of what stands in no other around it."""
-    for key, each in _top(file):
+    for key, declared in _top(file):
         yield key, key
-        pending = [(key, each)] if isinstance(each, dp.DescriptorProto) else []
+        pending = [(key, declared)] if isinstance(declared, dp.DescriptorProto) else []
         while pending:
             scope, around = pending.pop()
             for enum in around.enum_type:
@@ -80,13 +80,13 @@ def _file(file: dp.FileDescriptorProto, types: Sequence[_Type], files: dp.FileDe
         yield ""
         yield from imports
     said = dict(comments.of_fields(file))
-    numbers = {id(each): number for number, each in enumerate(file.message_type)}
-    for each in types:
+    numbers = {id(declared): number for number, declared in enumerate(file.message_type)}
+    for declared in types:
         yield ""
-        if isinstance(each, dp.EnumDescriptorProto):
-            yield from _enum(each, "")
+        if isinstance(declared, dp.EnumDescriptorProto):
+            yield from _enum(declared, "")
         else:
-            yield from _message(each, "", file, said, (comments.MESSAGES, numbers[id(each)]))
+            yield from _message(declared, "", file, said, (comments.MESSAGES, numbers[id(declared)]))
     yield ""
 
 
@@ -94,8 +94,8 @@ def _imports(
     file: dp.FileDescriptorProto, types: Sequence[_Type], files: dp.FileDescriptorSet
 ) -> Sequence[str]:
     """The imports of a file that these types of it need."""
-    known = {each.name: each for each in files.file}
-    needed = {name for each in types if isinstance(each, dp.DescriptorProto) for name in _referred(each)}
+    known = {file.name: file for file in files.file}
+    needed = {name for type_ in types if isinstance(type_, dp.DescriptorProto) for name in _referred(type_)}
 
     def gives(name: str) -> Iterator[str]:
         imported = known.get(name, dp.FileDescriptorProto())

@@ -93,14 +93,14 @@ class Reach:
             if each.HasField("egress")
         }
         had = self._held(name, before) if ruled else ()
-        refused = [each async for each in self._addresses(ruled, had)]
+        refused = [address async for address in self._addresses(ruled, had)]
         if spec.consumer_group != before.consumer_group and not is_administrator(who, self._fleet):
             refused += foreign_group(f"{path}.consumer_group", name, spec, self._bounds.groups)
         outside = list(self._folders(ruled, had, spec.team))
         loops, others = await self._topics(path, name, spec, before, who, context)
-        unknown = [each for each in (*loops, *others) if each.reason == UNKNOWN]
-        wrong = [*outside, *(each for each in loops if each.reason != UNKNOWN)]
-        refused += [each for each in others if each.reason != UNKNOWN]
+        unknown = [violation for violation in (*loops, *others) if violation.reason == UNKNOWN]
+        wrong = [*outside, *(loop for loop in loops if loop.reason != UNKNOWN)]
+        refused += [violation for violation in others if violation.reason != UNKNOWN]
         if self._enforce:
             return Found((*wrong, *refused), unknown)
         return Found(wrong, (*refused, *unknown))
@@ -109,17 +109,17 @@ class Reach:
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink]
     ) -> AsyncIterator[Violation]:
         """Addresses that no administrator registered, and that lead where nobody may go."""
-        known = {sinks.reached_at(each) for each in had}
+        known = {sinks.reached_at(sink) for sink in had}
         for path, sink in ruled.items():
             if sinks.reached_at(sink) not in known:
-                for each in await self._refused(path, sink):
-                    yield each
+                for violation in await self._refused(path, sink):
+                    yield violation
 
     def _folders(
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink], team: str
     ) -> Iterator[Violation]:
         """Files that would be written where no administrator allows it: never only observed."""
-        known = {sinks.written_below(each) for each in had}
+        known = {sinks.written_below(sink) for sink in had}
         for path, sink in ruled.items():
             if sinks.written_below(sink) not in known:
                 yield from self._outside(path, sink, team)
@@ -138,7 +138,7 @@ class Reach:
         """What may not be reached of a sink that is to be registered; administrators register any."""
         if sink.exempt:
             return Found()
-        outside = [each for team in sink.teams for each in self._outside(path, sink.sink, team)][:1]
+        outside = [violation for team in sink.teams for violation in self._outside(path, sink.sink, team)][:1]
         refused = await self._refused(path, sink.sink)
         return Found([*outside, *refused]) if self._enforce else Found(outside, refused)
 
@@ -191,7 +191,7 @@ class Reach:
 
     async def _ids(self, clusters: set[str], context: Context) -> Mapping[str, str]:
         """What the Kafkas of clusters say that they are."""
-        said = await asyncio.gather(*(self._samples.kafka_id(each, context) for each in clusters))
+        said = await asyncio.gather(*(self._samples.kafka_id(cluster, context) for cluster in clusters))
         return dict(zip(clusters, said, strict=True))
 
 
@@ -200,7 +200,7 @@ def foreign_group(
 ) -> Iterator[Violation]:
     """A group that may be somebody else's: committing in it moves where they read on."""
     asked, own = spec.consumer_group, defaults.consumer_group(name)
-    allowed = [each.replace(_TEAM, spec.team) for each in prefixes if spec.team or _TEAM not in each]
+    allowed = [prefix.replace(_TEAM, spec.team) for prefix in prefixes if spec.team or _TEAM not in prefix]
     if asked == own or (not topics.is_platform(asked) and any(map(asked.startswith, allowed))):
         return
     begins = f", or begin with {' or '.join(allowed)}" if allowed else ""

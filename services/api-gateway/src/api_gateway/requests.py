@@ -151,7 +151,7 @@ class Requests:
         judged = await self._judged(name, spec)
         reached = await self._reach.found("spec", name, spec, judged.sinks, principal(), context)
         if reached.observed:
-            note(observed=sorted({each.reason for each in reached.observed}))
+            note(observed=sorted({violation.reason for violation in reached.observed}))
         others = (*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong)
         return replace(judged, others=others, observed=tuple(reached.observed))
 

@@ -83,7 +83,7 @@ def lost_windows(plan: Plan, reads: gateway_pb2.PlannedReads) -> gateway_pb2.Pla
     window = _sized(plan)
     if window is None or not (reads.HasField("closed") and reads.HasField("whole_from")):
         return None
-    closed, whole_from = (_instant(each) - _EPOCH for each in (reads.closed, reads.whole_from))
+    closed, whole_from = (_instant(limit) - _EPOCH for limit in (reads.closed, reads.whole_from))
     # The first window that ends behind what was closed; the first that needs nothing of before `whole_from`.
     first = (closed - window.size) // window.slide + 1
     whole = -((-(whole_from + plan.lookback)) // window.slide)

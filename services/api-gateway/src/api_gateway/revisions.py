@@ -45,15 +45,17 @@ async def page(
     fleet = await reader.state(context, request.min_sequence)
     sequence = fleet.sequence
     known = living(fleet, request.name).revisions
-    older = [each for each in reversed(known) if not asked.after or each.version < int(asked.after)]
+    older = [
+        revision for revision in reversed(known) if not asked.after or revision.version < int(asked.after)
+    ]
     wanted = older[: asked.size + 1]  # with the one before the last: it says what that changed
     try:
-        records = await log.read([each.sequence for each in wanted])
+        records = await log.read([event.sequence for event in wanted])
     except LogUnavailable as error:
         raise unavailable(error, sequence) from error
     except LogDamaged as error:
         raise damaged(str(error), sequence) from error
-    listed, more = asked.cut(_shown(wanted, records), lambda each: str(each.version))
+    listed, more = asked.cut(_shown(wanted, records), lambda revision: str(revision.version))
     return gateway_pb2.ListRevisionsResponse(revisions=listed, next_page_token=more, sequence=sequence)
 
 

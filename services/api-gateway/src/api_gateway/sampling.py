@@ -83,11 +83,11 @@ class Samples:
     def _tell_streams(self, cluster: str, topic: gateway_pb2.DiscoveredTopic) -> None:
         """Which streams have the topic. What has sensitive fields in one of them has no example."""
         entries = (entry.value for _, entry in sorted(self._fleet.streams.items()))
-        having = [each for each in entries if each.cluster == cluster and topic.topic in each.topics]
-        topic.streams.extend(each.name for each in having)
-        if any(each.sensitive for each in having):
-            for each in topic.fits:
-                each.ClearField("example")
+        having = [entry for entry in entries if entry.cluster == cluster and topic.topic in entry.topics]
+        topic.streams.extend(stream.name for stream in having)
+        if any(stream.sensitive for stream in having):
+            for fit in topic.fits:
+                fit.ClearField("example")
 
     async def topics(self, stream: spec_pb2.Stream, context: Context, *, fresh: bool = True) -> Topics:
         """What is known of the topics of a stream. Not `fresh`: an answer of a moment ago will do."""
@@ -125,7 +125,7 @@ class Samples:
             for number, each in enumerate(spec.streams)
             if (entry := self._fleet.streams.get(each.stream)) is not None
         }
-        known = await asyncio.gather(*(self.topics(each, context, fresh=False) for each in read.values()))
+        known = await asyncio.gather(*(self.topics(stream, context, fresh=False) for stream in read.values()))
         for (path, stream), topics in zip(read.items(), known, strict=True):
             answer.findings.extend(warnings(stream, topics, path))
             answer.topics_unchecked = answer.topics_unchecked or topics.unchecked
@@ -145,15 +145,15 @@ class Samples:
             why = f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
         except ApiError as error:
             why = error.message
-        missing = {each.topic: each.suggestion for each in told.missing_topics}
+        missing = {topic.topic: topic.suggestion for topic in told.missing_topics}
         return Topics(missing, "" if looked else why, told.kafka_id, _others(told.records))
 
 
 def _others(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, int]:
     """The topics of which every record with a value is another message, and how many those are."""
-    with_value = [each for each in records if each.size]
-    fit = {each.topic for each in with_value if not each.mismatch}
-    return Counter(each.topic for each in with_value if each.topic not in fit)
+    with_value = [record for record in records if record.size]
+    fit = {record.topic for record in with_value if not record.mismatch}
+    return Counter(record.topic for record in with_value if record.topic not in fit)
 
 
 def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterator[gateway_pb2.Finding]:

@@ -167,7 +167,7 @@ def time_field(path: str, value: str, message: Descriptor) -> Iterator[Violation
     for number, part in enumerate([*parents, leaf]):
         field = owner.fields_by_name.get(part)
         if field is None:
-            near = nearest(part, [each.name for each in owner.fields if _may_lead_on(each)])
+            near = nearest(part, [field_.name for field_ in owner.fields if _may_lead_on(field_)])
             what = f"is not there: {owner.full_name} has no field {part}{hint(near, '')}"
             meant = ".".join([*parents[:number], near, *[*parents, leaf][number + 1 :]]) if near else None
             yield Violation(path, what, "UNKNOWN_FIELD", suggestion=meant)
@@ -187,7 +187,7 @@ def field(path: str, value: str, message: Descriptor) -> Iterator[Violation]:
     for number, part in enumerate(parts):
         step = owner.fields_by_name.get(part) if owner is not None else None
         if step is None or owner is None:
-            names = [each.name for each in owner.fields] if owner is not None else []
+            names = [field_.name for field_ in owner.fields] if owner is not None else []
             near = nearest(part, names)
             where = owner.full_name if owner is not None else ".".join(parts[:number])
             meant = ".".join([*parts[:number], near, *parts[number + 1 :]]) if near else None

@@ -90,7 +90,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         event = events_pb2.SinkRegistered(meta=meta_of(request), sink=sink)
         reached = await self._reach.registered("sink.sink", sink)
         if reached.observed:
-            note(observed=[each.reason for each in reached.observed])
+            note(observed=[violation.reason for violation in reached.observed])
         version, sequence = await put(
             self._writer, request, event, "sink", sink.name, self._fleet.catalogue.sinks,
             lambda: (*self._wrong("sink", sink), *reached.wrong),
@@ -134,7 +134,7 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         if is_administrator(principal(), self._fleet):
             return
         known = places.told(self._places, secret.team)
-        if not any(each.has(secret.place) for each in self._places):
+        if not any(place.has(secret.place) for place in self._places):
             text = f"is in no place that the administrator allows; allowed to team {secret.team}: {known}"
             yield Violation(f"{path}.place", text, "FORBIDDEN_PLACE")
             return
@@ -144,8 +144,8 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
                 yield Violation(f"{path}.addresses[{number}]", text, "FORBIDDEN_ADDRESS")
 
     def _wrong(self, path: str, sink: spec_pb2.RegisteredSink) -> Iterator[Violation]:
-        for each in sinks.registration(path, sink, Registered(self._fleet)):
-            yield meant(each, self._fleet)
+        for violation in sinks.registration(path, sink, Registered(self._fleet)):
+            yield meant(violation, self._fleet)
         held = self._fleet.catalogue.sinks.get(sink.name)
         was, kind = held and held.value.sink.WhichOneof("kind"), sink.sink.WhichOneof("kind")
         if was is not None and kind is not None and was != kind:

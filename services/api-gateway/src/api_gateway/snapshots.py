@@ -73,12 +73,12 @@ def read(session: Session, row: ProjectionRow) -> Snapshot:
 
 def write_anchors(anchors: Iterable[LogPosition]) -> str:
     """Positions as text."""
-    return " ".join(f"{each.sequence}:{each.history.hex()}" for each in anchors)
+    return " ".join(f"{anchor.sequence}:{anchor.history.hex()}" for anchor in anchors)
 
 
 def read_anchors(text: str) -> tuple[LogPosition, ...]:
     """What `write_anchors` wrote."""
-    parts = (each.partition(":") for each in text.split())
+    parts = (part.partition(":") for part in text.split())
     return tuple(LogPosition(int(sequence), bytes.fromhex(history)) for sequence, _, history in parts)
 
 

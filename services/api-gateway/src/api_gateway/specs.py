@@ -48,8 +48,11 @@ class Judged:
     def warnings(self) -> tuple[str, ...]:
         """What people should know of a spec that can run."""
         warnings = self.query.plan.warnings if self.query.plan else ()
-        told = [self._told(self.located(each)) for each in warnings]
-        return (*told, *(f"{each.reason}: {each.field} {each.message}" for each in self.observed))
+        told = [self._told(self.located(warning)) for warning in warnings]
+        return (
+            *told,
+            *(f"{violation.reason}: {violation.field} {violation.message}" for violation in self.observed),
+        )
 
     def located(self, finding: Finding) -> Violation:
         """What was found about the query, as a violation of the field that it is in."""
@@ -77,7 +80,7 @@ async def judge(
     asked = sinks.Asked(name, spec, catalogue, checked.plan)
     held = sinks.all_resolved(path, asked)
     others += rules.violations(path, asked, held)
-    wrong = tuple(meant(each, fleet) for each in others)
+    wrong = tuple(meant(violation, fleet) for violation in others)
     return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(each for each, _ in held))
 
 
@@ -85,7 +88,7 @@ def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
     """What was found about a query; of a table that the dagger does not have, which stream it may be."""
     if not checked.findings:
         return checked
-    return replace(checked, findings=tuple(_with_stream(each, spec, fleet) for each in checked.findings))
+    return replace(checked, findings=tuple(_with_stream(found, spec, fleet) for found in checked.findings))
 
 
 def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Finding:
@@ -98,7 +101,7 @@ def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> F
     near = name if name in fleet.streams else nearest(name, fleet.streams)
     if near is None:
         return finding
-    table = next((each.table for each in spec.streams if each.stream == near), None)
+    table = next((stream.table for stream in spec.streams if stream.stream == near), None)
     if table is None:
         text = f"{finding.message} The stream {near} is registered: name it among the streams of the dagger."
         return replace(finding, message=text, suggestion=near)

@@ -191,9 +191,9 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         """Accounts by name."""
         listed, more, sequence = await registered.page(
             self._reader, request, context, "account", of=request.team,
-            wanted=lambda each: request.team in ("", each.team),
+            wanted=lambda account: request.team in ("", account.team),
         )  # fmt: skip
-        accounts = [_public(each) for each in listed]
+        accounts = [_public(account) for account in listed]
         return pb.ListServiceAccountsResponse(accounts=accounts, next_page_token=more, sequence=sequence)
 
     # ---- Grants of streams ---------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.ListStreamGrantsResponse:
         """What was said of streams, by stream."""
         listed, more, sequence = await registered.page(
-            self._reader, request, context, "grant", key=lambda each: each.stream
+            self._reader, request, context, "grant", key=lambda grant: grant.stream
         )
         return pb.ListStreamGrantsResponse(grants=listed, next_page_token=more, sequence=sequence)
 

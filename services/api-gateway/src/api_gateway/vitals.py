@@ -79,18 +79,18 @@ def _step(
     now = asyncio.get_running_loop().time()
     fleet = fold.fleet
     names = [name] if name else sorted(fleet.daggers)
-    living = {each: dagger for each in names if (dagger := fleet.living(each)) is not None}
+    living = {name: dagger for name in names if (dagger := fleet.living(name)) is not None}
     gone = sorted(looks.keys() - living.keys())
-    for each in gone:
-        del looks[each]
+    for removed in gone:
+        del looks[removed]
     changed = []
-    for each, dagger in living.items():
-        before, watched = looks.get(each), heard.watch_of(dagger)
+    for removed, dagger in living.items():
+        before, watched = looks.get(removed), heard.watch_of(dagger)
         same = before is not None and before.dagger is dagger and before.watch is watched
         if before is not None and same and now - before.time < LOOK_S:
             continue
         told = heard.vitals(dagger)
-        looks[each] = _Look(dagger, watched, now, told)
+        looks[removed] = _Look(dagger, watched, now, told)
         if before is None or before.told != told:
             changed.append(told)
     return changed, gone

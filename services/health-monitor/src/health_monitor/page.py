@@ -76,7 +76,7 @@ class Page:
     def _measured(self) -> str:
         if not self.fired.HasField("value"):
             return ""
-        value, limit = (measured(each, self.fired.unit) for each in (self.fired.value, self.fired.limit))
+        value, limit = (measured(number, self.fired.unit) for number in (self.fired.value, self.fired.limit))
         return f"{value}, limit {limit}"
 
     def _change(self) -> str:

@@ -42,7 +42,7 @@ def judged(
         flows = vitals.rates(dagger, watches[dagger.name], now=now, hearing=hearing)
         return (flows[0], flows[1] * 60) if flows else (0.0, 0.0)
 
-    if hearing is None or any(each.name not in watches for each in quotas.living(fleet.daggers, team)):
+    if hearing is None or any(dagger.name not in watches for dagger in quotas.living(fleet.daggers, team)):
         return None
     used = quotas.uses(fleet.daggers, team, rates)
     more = list(quotas.exceeded(catalogue, team, used))

@@ -28,7 +28,7 @@ from health_monitor.webhook import Channel
 def of_team(fleet: Fleet, team: str) -> list[str]:
     """Who is told of a team and its daggers because the team says so, by name."""
     entry = fleet.catalogue.teams.get(team) if team else None
-    return [name(entry.value.name, each.kind) for each in entry.value.receivers] if entry else []
+    return [name(entry.value.name, receiver.kind) for receiver in entry.value.receivers] if entry else []
 
 
 class TeamDeliveries:
@@ -63,7 +63,11 @@ async def reached(fleet: Fleet, told: str) -> Channel | Temporary | Permanent:
     """A team's receiver as it is now, its secrets read; or why it cannot be told."""
     team, _, kind = told.rpartition("/")
     entry = fleet.catalogue.teams.get(team)
-    said = next((each for each in entry.value.receivers if each.kind == kind), None) if entry else None
+    said = (
+        next((receiver for receiver in entry.value.receivers if receiver.kind == kind), None)
+        if entry
+        else None
+    )
     if said is None:
         return Permanent("NOT_A_RECEIVER", f"team {team} has no receiver of the kind {kind} any more")
     if kind not in receivers.names():

@@ -143,8 +143,8 @@ class Bridge:
         await send({"type": "http.response.start", "status": 200, "headers": head})
         why: list[dict[str, Any]] = []  # why we ended it, when we did
         watches = [
-            asyncio.ensure_future(each)
-            for each in (self._until_left(call, request), self._until_over(call, request, why))
+            asyncio.ensure_future(watch)
+            for watch in (self._until_left(call, request), self._until_over(call, request, why))
         ]
         try:
             end = await _forwarded(call, send, why)
@@ -198,7 +198,8 @@ def connect_error(error: grpc.aio.AioRpcError) -> dict[str, Any]:
         if key == "grpc-status-details-bin" and isinstance(value, bytes):
             details = status_pb2.Status.FromString(value).details
             told["details"] = [
-                {"type": each.type_url.rpartition("/")[2], "value": _unpadded(each.value)} for each in details
+                {"type": detail.type_url.rpartition("/")[2], "value": _unpadded(detail.value)}
+                for detail in details
             ]
     return told
 

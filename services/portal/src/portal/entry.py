@@ -212,7 +212,7 @@ class Entry(Caller):
 
     def _of_login(self, state: str) -> str:
         # One for each login: several tabs may be at it. A made-up state gives no more than a name may have.
-        part = "".join(each for each in state[:8] if each.isascii() and each.isalnum())
+        part = "".join(letter for letter in state[:8] if letter.isascii() and letter.isalnum())
         return f"{self._ways.cookie}-login-{part}"
 
 

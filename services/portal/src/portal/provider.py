@@ -139,7 +139,7 @@ class Provider:
         listed = document.get("scopes_supported")
         wanted = self._client.scope.split()
         if isinstance(listed, list):
-            wanted = [each for each in wanted if each == "openid" or each in listed]
+            wanted = [name for name in wanted if name == "openid" or name in listed]
         return " ".join(wanted)
 
     async def _asked(self, document: dict[str, Any], how: str, **fields: str) -> dict[str, Any]:

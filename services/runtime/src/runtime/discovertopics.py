@@ -64,13 +64,13 @@ def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]
         [name]
         if name
         else [
-            before + each.name
+            before + message_type.name
             for before, file in prefixed
             if not before.startswith("google.protobuf.")
-            for each in file.message_type
+            for message_type in file.message_type
         ]
     )
-    return [message_factory.GetMessageClass(find_message(pool, each)) for each in names]
+    return [message_factory.GetMessageClass(find_message(pool, name)) for name in names]
 
 
 def discover(
@@ -97,7 +97,7 @@ def discover(
                 yield _Step(cut=left, topics_read=number, topics_total=len(names))
                 return
             topic, values = _looked_into(consumer, name, sorted(there[name].partitions), now())
-            topic.fits.extend(_shown(each, values) for each in (judge(values) if values else ()))
+            topic.fits.extend(_shown(candidate, values) for candidate in (judge(values) if values else ()))
             if name in kept:
                 topic.retention.FromMilliseconds(kept[name])
             yield _Step(topics=[topic], topics_read=number + 1, topics_total=len(names))
@@ -113,19 +113,21 @@ def _looked_into(
 ) -> tuple[gateway_pb2.DiscoveredTopic, list[bytes]]:
     """What is known of a topic, and the values of its newest records, the newest first."""
     begun = time.monotonic()
-    held = {(name, each): bounds(consumer, TopicPartition(name, each)) for each in partitions}
-    since = [TopicPartition(name, each, int((now - _RATE_S) * 1000)) for each in partitions]
+    held = {(name, partition): bounds(consumer, TopicPartition(name, partition)) for partition in partitions}
+    since = [TopicPartition(name, partition, int((now - _RATE_S) * 1000)) for partition in partitions]
     recent = consumer.offsets_for_times(since, timeout=_METADATA_S)
     newest = Newest(_SAMPLED)
     for _ in newest_of(consumer, held, newest, begun):
         pass
-    values = [value for each in newest.records() if (value := each.value())]
+    values = [value for record in newest.records() if (value := record.value())]
     told = gateway_pb2.DiscoveredTopic(
         topic=name,
         partitions=len(partitions),
         offsets=sum(high - low for low, high in held.values()),
         records_per_second=sum(
-            held[name, each.partition][1] - each.offset for each in recent if each.offset >= 0
+            held[name, partition.partition][1] - partition.offset
+            for partition in recent
+            if partition.offset >= 0
         )
         / _RATE_S,
         sampled=len(values),

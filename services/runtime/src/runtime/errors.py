@@ -74,7 +74,9 @@ def user(reason: str, detail: str) -> JobError:
 
 def refused(violations: Sequence[Violation]) -> JobError:
     """What the rule book says against what is asked for; the first gives the reason."""
-    said = ((each.field, each.description.partition("\n")[0].rstrip(".")) for each in violations)
+    said = (
+        (violation.field, violation.description.partition("\n")[0].rstrip(".")) for violation in violations
+    )
     detail = " ".join(f"{field} {what}." for field, what in said)
     return user(violations[0].reason, detail)
 

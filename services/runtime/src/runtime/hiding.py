@@ -25,6 +25,6 @@ def hide(value: str) -> None:
 
 def hidden(text: str) -> str:
     """The text without what is to be hidden, the longest first."""
-    for value in sorted((each for each in list(_values) if each in text), key=len, reverse=True):
+    for value in sorted((value for value in list(_values) if value in text), key=len, reverse=True):
         text = text.replace(value, _PLACE)
     return text

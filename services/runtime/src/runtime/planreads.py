@@ -60,21 +60,21 @@ def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
         answer.closed.FromDatetime(stand.watermark)
     if before is not None and before.since is not None:
         answer.since.FromDatetime(before.since)
-    wanted = {each.table for each in plan.reads}
+    wanted = {read.table for read in plan.reads}
     whole_from, ranges = 0, []
-    for stream in (each for each in job.streams if each.input.table in wanted):
+    for stream in (stream for stream in job.streams if stream.input.table in wanted):
         begin, of_stream = _of_stream(stream, job, before)
         whole_from = max(whole_from, begin.complete_from)
         ranges += of_stream
     if whole_from:
         answer.whole_from.FromDatetime(_EPOCH + timedelta(microseconds=whole_from))
-    answer.missing = sum(max(0, each.first - each.begin) for each in ranges)
-    for each in ranges:
-        each.begin = max(each.begin, each.first)
-    held = [each for each in ranges if each.end > each.begin]
-    answer.records = sum(each.end - each.begin for each in held)
-    most = sorted(held, key=lambda each: each.begin - each.end)[:MAX_RANGES]
-    answer.ranges.extend(sorted(most, key=lambda each: (each.topic, each.partition)))
+    answer.missing = sum(max(0, range_.first - range_.begin) for range_ in ranges)
+    for range_ in ranges:
+        range_.begin = max(range_.begin, range_.first)
+    held = [range_ for range_ in ranges if range_.end > range_.begin]
+    answer.records = sum(range_.end - range_.begin for range_ in held)
+    most = sorted(held, key=lambda range_: range_.begin - range_.end)[:MAX_RANGES]
+    answer.ranges.extend(sorted(most, key=lambda record: (record.topic, record.partition)))
     return answer
 
 

@@ -59,7 +59,7 @@ class Reader:
     def __init__(self, run_dir: Path, wanted: str) -> None:
         """`wanted` names a sink, or its kind; empty: the one that keeps rows best. Raises: JobError."""
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
-        has = dict(zip(called([each.sink for each in job.sinks]), job.sinks, strict=True))
+        has = dict(zip(called([sink.sink for sink in job.sinks]), job.sinks, strict=True))
         kinds = {name: str(each.sink.WhichOneof("kind")) for name, each in has.items()}
         listed = ", ".join(sorted(has)) or "none"
         meant = [wanted] if wanted in has else [name for name in has if wanted in ("", kinds[name])]
@@ -69,7 +69,7 @@ class Reader:
         readable = [name for name, module in modules.items() if hasattr(module, "read")]
         if not readable:
             raise user("SINK_NOT_READABLE", f"Rows cannot be read back from {wanted or listed}.")
-        best = min(readable, key=lambda each: (modules[each].READ_RANK, kinds[each], each))
+        best = min(readable, key=lambda number: (modules[number].READ_RANK, kinds[number], number))
         self._sink = modules[best]
         self._source = Source(job.dagger, has[best], job.descriptors, run_dir)
 
@@ -135,7 +135,7 @@ def _answer(out: BinaryIO, run_dir: Path, sink: str, *, watched: bool) -> None:
         _watch(out, Reader(run_dir, sink))
         return
     request = host_pb2.ReadHostRowsRequest.FromString(sys.stdin.buffer.read())
-    wanted = asked(request.request, [from_proto(each) for each in request.columns])
+    wanted = asked(request.request, [from_proto(column) for column in request.columns])
     selected = partial(gateway_pb2.ReadRowsResponse, selected=True)
     for step in steps(Reader(run_dir, sink).read(wanted), selected):
         frame(out, ROWS, step.SerializeToString())

@@ -77,7 +77,9 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
         kafka_has = consumer.list_topics(timeout=_METADATA_S)
         there = kafka_has.topics
         topics = dict.fromkeys(stream.stream.topics)
-        partitions = [(name, each) for name in topics if name in there for each in there[name].partitions]
+        partitions = [
+            (name, partition) for name in topics if name in there for partition in there[name].partitions
+        ]
         yield _Step(
             missing_topics=missing(list(topics), there),
             partitions=len(partitions) if count else 0,
@@ -87,11 +89,11 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
             return
         newest = Newest(count)
         since = time.monotonic()
-        held = {each: bounds(consumer, TopicPartition(*each)) for each in partitions}
+        held = {partition: bounds(consumer, TopicPartition(*partition)) for partition in partitions}
         for read in newest_of(consumer, held, newest, since):
             yield _Step(partitions_read=read, partitions=len(partitions))
     kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
-    yield from steps((record(each, kind) for each in newest.records()), newest.cut)
+    yield from steps((record(row, kind) for row in newest.records()), newest.cut)
 
 
 def missing(topics: Sequence[str], there: Iterable[str]) -> list[gateway_pb2.MissingTopic]:
@@ -128,7 +130,7 @@ class Newest:
 
     def records(self) -> list[Message]:
         """The newest first."""
-        return [each for _, _, each in sorted(self._heap, key=lambda held: held[0], reverse=True)]
+        return [row for _, _, row in sorted(self._heap, key=lambda held: held[0], reverse=True)]
 
 
 def _age(read: Message) -> tuple[int, str, int, int]:
@@ -144,19 +146,19 @@ def newest_of(
     offsets hold no records (a compacted topic, transactions), it goes further back.
     """
     deadline = since + PATIENCE_S
-    lows = {each: low for each, (low, high) in held.items() if low < high}
-    ends = {each: held[each][1] for each in lows}
+    lows = {row: low for row, (low, high) in held.items() if low < high}
+    ends = {partition: held[partition][1] for partition in lows}
     counts, reach = dict.fromkeys(ends, 0), newest.count
     while ends and time.monotonic() < deadline:
-        starts = {each: max(lows[each], end - reach) for each, end in ends.items()}
+        starts = {row: max(lows[row], end - reach) for row, end in ends.items()}
         for read in _between(consumer, starts, ends, deadline):
             if isinstance(read, int):
                 yield len(held) - len(ends) + read
             else:
                 counts[_place(read)] += 1
                 newest.take(read)
-        short = [each for each, start in starts.items() if counts[each] < newest.count and start > lows[each]]
-        ends, reach = {each: starts[each] for each in short}, reach * _FURTHER
+        short = [row for row, start in starts.items() if counts[row] < newest.count and start > lows[row]]
+        ends, reach = {partition: starts[partition] for partition in short}, reach * _FURTHER
     if time.monotonic() >= deadline:
         newest.cut = f"not everything could be read in {PATIENCE_S:.0f} s: there may be newer records"
     yield len(held) - len(ends)
@@ -166,18 +168,18 @@ def _between(
     consumer: Consumer, starts: Mapping[Partition, int], ends: Mapping[Partition, int], deadline: float
 ) -> Iterator[Message | int]:
     """The records of partitions from their starts to before their ends; between them how many are done."""
-    consumer.assign([TopicPartition(*each, start) for each, start in starts.items()])
+    consumer.assign([TopicPartition(*row, start) for row, start in starts.items()])
     unread, told = set(starts), time.monotonic()
     while unread and time.monotonic() < deadline:
         for read in consumer.consume(_AT_ONCE, timeout=0.1):
-            each, offset = _place(read), read.offset() or 0
+            row, offset = _place(read), read.offset() or 0
             if is_end(read):
-                unread.discard(each)
+                unread.discard(row)
                 continue
-            if offset < ends[each]:
+            if offset < ends[row]:
                 yield read
-            if offset >= ends[each] - 1:
-                unread.discard(each)
+            if offset >= ends[row] - 1:
+                unread.discard(row)
         if time.monotonic() - told > _SAID_S:
             told = time.monotonic()
             yield len(starts) - len(unread)
@@ -239,12 +241,12 @@ def content(value: bytes | None, kind: type[message.Message]) -> tuple[str, str]
 def steps(records: Iterable[gateway_pb2.SampledRecord], cut: str) -> Iterator[_Step]:
     """The records in messages that a client takes; the first one says what was cut."""
     step, size = _Step(cut=cut), 0
-    for each in records:
-        if step.records and size + each.ByteSize() > STEP_BYTES:
+    for row in records:
+        if step.records and size + row.ByteSize() > STEP_BYTES:
             yield step
             step, size = _Step(), 0
-        step.records.append(each)
-        size += each.ByteSize()
+        step.records.append(row)
+        size += row.ByteSize()
     yield step
 
 

@@ -110,9 +110,9 @@ class _Trial:
 
     def secrets(self) -> str:
         """Read each."""
-        named = [each for each in secrets.references(self._sink) if secrets.is_place(each)]
-        for each in named:
-            resolve(each, self._to)
+        named = [reference for reference in secrets.references(self._sink) if secrets.is_place(reference)]
+        for name in named:
+            resolve(name, self._to)
         return f"{len(named)} of {len(named)} are there." if named else ""
 
     def addresses(self) -> str:
@@ -136,15 +136,15 @@ class _Trial:
         """Connect to one server."""
         problems = []
         for server, hosts in self._reached:
-            for each in hosts:
+            for host in hosts:
                 began = time.monotonic()
                 try:
-                    socket.create_connection((each, server.port), CONNECT_S).close()
+                    socket.create_connection((host, server.port), CONNECT_S).close()
                 except OSError as error:
-                    problems.append(f"{each} port {server.port}: {error.strerror or type(error).__name__}")
+                    problems.append(f"{host} port {server.port}: {error.strerror or type(error).__name__}")
                 else:
                     took_ms = (time.monotonic() - began) * 1000
-                    return f"A server listens at {each}, port {server.port} ({took_ms:.0f} ms)."
+                    return f"A server listens at {host}, port {server.port} ({took_ms:.0f} ms)."
         if problems:
             raise TemporaryError("SINK_UNAVAILABLE", f"Nobody listens: {'; '.join(problems)}.")
         return ""
@@ -175,9 +175,9 @@ class _Trial:
         sinks.check(self.target)
         writer = sinks.open_writer(replace(self.target, part=Part(batch, 0)))
         outcomes = [writer.write(row, batch.batch_id), writer.finish()]
-        for refused in (refusal for each in outcomes for refusal in each.refused):
+        for refused in (refusal for outcome in outcomes for refusal in outcome.refused):
             raise external(refused.reason, refused.detail)
-        sinks.commit(self.target, batch, [each.receipt for each in outcomes if each.receipt])
+        sinks.commit(self.target, batch, [outcome.receipt for outcome in outcomes if outcome.receipt])
         return "It took a row that is made up."
 
 

@@ -28,7 +28,7 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     made = sink(fake.server.url, request.getfixturevalue("tmp_path"))
 
     def read() -> Counts:
-        times = [datetime.fromtimestamp(each["ts"], UTC) for each in fake.processed]
+        times = [datetime.fromtimestamp(event["ts"], UTC) for event in fake.processed]
         rows = zip(times, fake.processed, strict=True)
         return {(f"{time:%Y-%m-%dT%H:%M:%SZ}", each["identity"]): each["evtData"]["n"] for time, each in rows}
 

@@ -28,7 +28,7 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     made = sink(fake.server.url, request.getfixturevalue("tmp_path"))
 
     def read() -> Counts:
-        said = [each["properties"] for each in fake.imported.values()]
+        said = [event["properties"] for event in fake.imported.values()]
         times = [datetime.fromtimestamp(each["time"] / 1000, UTC) for each in said]
         rows = zip(times, said, strict=True)
         return {(f"{time:%Y-%m-%dT%H:%M:%SZ}", each["distinct_id"]): each["n"] for time, each in rows}

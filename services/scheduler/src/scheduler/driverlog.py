@@ -57,14 +57,16 @@ def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
     """The logs, or other files, of the launches behind a sequence, the oldest first."""
     run_dirs: list[Path] = []
     with suppress(FileNotFoundError, NotADirectoryError):
-        run_dirs = [each for each in (runs / name).iterdir() if each.name.isdigit()]
-    behind = sorted((each for each in run_dirs if int(each.name) > after), key=lambda each: int(each.name))
-    return [each / file for each in behind if (each / file).is_file()]
+        run_dirs = [path for path in (runs / name).iterdir() if path.name.isdigit()]
+    behind = sorted(
+        (run_dir for run_dir in run_dirs if int(run_dir.name) > after), key=lambda run_dir: int(run_dir.name)
+    )
+    return [path / file for path in behind if (path / file).is_file()]
 
 
 def chosen(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | None:
     """The log of a launch among logs, oldest first: the newest one for 0; or the one before it."""
-    generations = [int(each.parent.name) for each in logs]
+    generations = [int(log.parent.name) for log in logs]
     wanted = generation or (generations[-1] if generations else 0)
     if previous:
         return next((log for log in reversed(logs) if int(log.parent.name) < wanted), None)

@@ -234,7 +234,7 @@ class Drivers:
         Called when such a version may have acted: when a scheduler starts, and when it begins to lead. No
         older version has spares, and the place of one may be a link to its launch's by the time of writing.
         """
-        launches = (each for each in drivers.unwritten(self.runs) if each.dagger != rundir.SPARE)
+        launches = (driver for driver in drivers.unwritten(self.runs) if driver.dagger != rundir.SPARE)
         for identity in launches:
             with suppress(FileNotFoundError):  # its directory was deleted
                 drivers.write(identity)
@@ -298,7 +298,7 @@ class Drivers:
         The leader comes last: while it lives, what was just being forked is known as the driver's.
         """
         members = self._members(driver)
-        for process in [each for each in members if each.pid != driver.pid] or members:
+        for process in [member for member in members if member.pid != driver.pid] or members:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         self.reap()

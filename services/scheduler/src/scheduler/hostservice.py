@@ -141,7 +141,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                 return Position(int(log.parent.name), cursor, inside=False)
         which = f"generation {asked.generation} of {asked.name}" if asked.generation else asked.name
         what = f"before that of {which}" if asked.previous else f"of {which}"
-        there = ", ".join(each.parent.name for each in logs)
+        there = ", ".join(log.parent.name for log in logs)
         known = f"; generations with a log are {there}" if there else ""
         text = f"there is no log {what} on its host {self._host}{known}"
         metadata = {"host": self._host, **about("dagger", asked.name)}
@@ -203,7 +203,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         self, request: host_pb2.ReadHostRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
         """Rows of the newest launch; none when there is none. Raises: ApiError."""
-        asked, columns = request.request, [from_proto(each) for each in request.columns]
+        asked, columns = request.request, [from_proto(column) for column in request.columns]
         wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
         if not 0 <= asked.limit <= MAX_READ_ROWS:
             wrong.append(Violation("request.limit", f"must be 0 to {MAX_READ_ROWS}", "OUT_OF_RANGE"))

@@ -22,10 +22,10 @@ class PreviewFolders:
     def __init__(self, root: Path, whose: str) -> None:
         """`root` is of all schedulers; what one has left that is gone is removed, and its processes ended."""
         self._root, self._own = root, root / whose.replace(":", "-")
-        for each in self._all():
-            if each == self._own or not _has_owner(each):
-                _end_all(each)
-                shutil.rmtree(each, ignore_errors=True)
+        for path in self._all():
+            if path == self._own or not _has_owner(path):
+                _end_all(path)
+                shutil.rmtree(path, ignore_errors=True)
 
     def make(self, name: str) -> Path:
         """A folder with a temporary one. Raises: OSError."""
@@ -42,15 +42,15 @@ class PreviewFolders:
     def others(self) -> int:
         """How many processes other living schedulers of this host have."""
         count = 0
-        for each in self._all():
-            if each != self._own and _has_owner(each):
+        for path in self._all():
+            if path != self._own and _has_owner(path):
                 with suppress(OSError):
-                    count += len(os.listdir(each))  # noqa: PTH208 - names are enough
+                    count += len(os.listdir(path))  # noqa: PTH208 - names are enough
         return count
 
     def _all(self) -> list[Path]:
         try:
-            return sorted(each for each in self._root.iterdir() if each.is_dir())
+            return sorted(path for path in self._root.iterdir() if path.is_dir())
         except FileNotFoundError:
             return []
 

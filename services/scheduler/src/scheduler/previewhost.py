@@ -179,9 +179,9 @@ class PreviewHost:
             self._ended(why)
         self._killed = True
         members = processes.session(self.pid)
-        for each in sorted(members, key=lambda each: each.pid == self.pid):
+        for member in sorted(members, key=lambda member: member.pid == self.pid):
             with suppress(ProcessLookupError):
-                os.kill(each.pid, signal.SIGKILL)
+                os.kill(member.pid, signal.SIGKILL)
 
     def _died(self) -> ApiError:
         self.kill("died")

@@ -206,7 +206,7 @@ class Previews:
         clock = asyncio.get_running_loop().time
         while self.processes:
             await asyncio.sleep(_LOOK_S)
-            for lane in sorted(self._lanes.values(), key=lambda each: bool(each.queue)):
+            for lane in sorted(self._lanes.values(), key=lambda queued: bool(queued.queue)):
                 host = lane.host
                 if host is None:
                     continue

@@ -34,7 +34,7 @@ _LONGEST_FRAME: Final = 4 * 1024 * 1024
 
 def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
     """What a process is given that reads with the secrets that these messages name."""
-    named = [value for each in of for value in secrets(each, inherited).items()]
+    named = [value for message in of for value in secrets(message, inherited).items()]
     passed = {name: inherited[name] for name in _PASSED if name in inherited}
     return {**passed, **dict(named), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONSAFEPATH": "1"}
 

@@ -52,9 +52,9 @@ class Replays:
 
     def end_orphans(self) -> None:
         """As a standby: end what the log does not want on this host any more."""
-        for each in self._drivers.attempts():
-            if not is_wanted(self._fleet.daggers.get(each.dagger), each.replay_id, self._drivers.host):
-                self._drivers.kill(each.process)
+        for attempt in self._drivers.attempts():
+            if not is_wanted(self._fleet.daggers.get(attempt.dagger), attempt.replay_id, self._drivers.host):
+                self._drivers.kill(attempt.process)
 
     async def _attend(
         self, name: str, alive: dict[str, list[Attempt]], write: Write, still: Callable[[], None], epoch: int
@@ -111,8 +111,8 @@ class Replays:
         if own:
             id_ = replay.id if replay is not None else ""
             return Seen(
-                alive=tuple(each.process for each in own if each.replay_id == id_),
-                strays=tuple(each.process for each in own if each.replay_id != id_),
+                alive=tuple(attempt.process for attempt in own if attempt.replay_id == id_),
+                strays=tuple(attempt.process for attempt in own if attempt.replay_id != id_),
             )
         if replay is None:
             return Seen()
@@ -135,8 +135,8 @@ class Replays:
     def _alive(self) -> dict[str, list[Attempt]]:
         """The attempts that live, the newest of each dagger last."""
         alive: dict[str, list[Attempt]] = defaultdict(list)
-        for each in self._drivers.attempts():
-            alive[each.dagger].append(each)
+        for attempt in self._drivers.attempts():
+            alive[attempt.dagger].append(attempt)
         return dict(alive)
 
 

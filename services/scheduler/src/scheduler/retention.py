@@ -56,10 +56,10 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime)
         dagger = fleet.daggers.get(directory.name)
         if dagger is None:
             continue
-        launches = sorted(int(each.name) for each in _directories(directory) if each.name.isdigit())
+        launches = sorted(int(path.name) for path in _directories(directory) if path.name.isdigit())
         ended = dagger.phase_time if dagger.phase == DELETED else dagger.create_time  # or before that
         recent = now - ended < DELETED_KEPT
-        over = {each for each in launches if _over(dagger, each) and not recent}
+        over = {launch for launch in launches if _over(dagger, launch) and not recent}
         old = over | set(launches[:-KEPT])
         if dagger.phase == DELETED and not recent and len(old) == len(launches):
             removable.append(directory)
@@ -85,4 +85,4 @@ def _over(dagger: Dagger, sequence: int) -> bool:
 
 
 def _directories(parent: Path | None) -> list[Path]:
-    return [each for each in parent.iterdir() if each.is_dir()] if parent and parent.is_dir() else []
+    return [path for path in parent.iterdir() if path.is_dir()] if parent and parent.is_dir() else []

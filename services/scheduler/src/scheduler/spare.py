@@ -99,7 +99,7 @@ def next_step(
     running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
     master = wanted_master(fleet)
     wanted = bool(master) and quotas.host_full(running, usual_mib(room), room) is None
-    starting = any(each.phase == STARTING for each in running)
+    starting = any(dagger.phase == STARTING for dagger in running)
     if spare is None:
         return Start(master) if wanted and not starting and failures.over(now) else None
     if not spare.alive or not (spare.ready or now - spare.since < READY_WITHIN):

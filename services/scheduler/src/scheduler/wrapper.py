@@ -58,11 +58,11 @@ def main(argv: list[str]) -> int:
 def _end_session() -> None:
     """Let what the driver left behind end, then kill it."""
     me, end = os.getpid(), time.monotonic() + LINGER_S
-    while others := [each for each in processes.session(os.getsid(0)) if each.pid != me]:
+    while others := [process for process in processes.session(os.getsid(0)) if process.pid != me]:
         if time.monotonic() >= end:
-            for each in others:
+            for process in others:
                 try:
-                    os.kill(each.pid, signal.SIGKILL)
+                    os.kill(process.pid, signal.SIGKILL)
                 except ProcessLookupError:
                     continue
         time.sleep(0.05)  # nothing tells the end of a process that is not our child

@@ -113,10 +113,10 @@ def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], all
     """
     if allowed.has(host, port):
         return None
-    inside = bool(addresses) and all(within(each, allowed) for each in addresses)
+    inside = bool(addresses) and all(within(address, allowed) for address in addresses)
     if scheme != "https" and not allowed.plain and not inside:
         return f"it is not https, and its host {_VOUCHED}"
-    if not all(public(each) or within(each, allowed) for each in addresses):
+    if not all(public(address) or within(address, allowed) for address in addresses):
         return f"its host has a private, loopback or reserved address, and {_VOUCHED}"
     return None
 
@@ -135,7 +135,7 @@ def public(address: Address) -> bool:
 def within(address: Address, allowed: Allowed) -> bool:
     """Whether an address is in a network that is vouched for, seen through the same forms."""
     if embedded := _embedded(address):
-        return all(within(each, allowed) for each in embedded)
+        return all(within(address, allowed) for address in embedded)
     return address not in METADATA and any(address in network for network in allowed.networks)
 
 

@@ -36,7 +36,7 @@ class CheckedResolver(AbstractResolver):
         except UnicodeError as error:
             raise OSError("the host has no address") from error
         self.check(host, port, addresses)
-        return [_result(host, each, port) for each in addresses]
+        return [_result(host, address, port) for address in addresses]
 
     def check(self, host: str, port: int, addresses: list[Address]) -> None:
         """Raises: AddressRefused where nothing may be sent to these addresses."""

@@ -25,5 +25,5 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Forward:
 
 def show(forward: spec_pb2.Forward) -> dict[str, Any]:
     """The value of the key."""
-    fields = {each.name: each.expression for each in forward.fields}
+    fields = {field_.name: field_.expression for field_ in forward.fields}
     return {key: value for key, value in zip(KEYS, (forward.filter, fields), strict=True) if value}

@@ -42,7 +42,7 @@ def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Ex
     arguments = (
         [constant("1", 1, INT, span_of(first))]
         if isinstance(first, tree.Star) and name == "COUNT" and len(node.expressions) == 1
-        else [checks.check(each) for each in node.expressions]
+        else [checks.check(expression) for expression in node.expressions]
     )
     if name in BY_TIME and checks.window is not None and len(arguments) == 1:
         return _by_time(BY_TIME[name], arguments[0], span, checks, where)
@@ -73,7 +73,7 @@ def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> E
     if (rule := _BY_NAME.get(name)) is not None:
         return rule(node, checks)
     if name == "MOD" and len(node.expressions) == 2:
-        left, right = (checks.check(each) for each in node.expressions)
+        left, right = (checks.check(expression) for expression in node.expressions)
         return arithmetic.arithmetic("%", left, right, span, checks.report)
     if name == "IF" and len(node.expressions) == 3:
         branch = tree.If(this=node.expressions[0], true=node.expressions[1])
@@ -88,7 +88,7 @@ def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> E
 def check_rows(node: tree.Node, checks: Checks) -> Expr:
     """A call that gives rows, which stands in FROM."""
     function = find_function(node.name, span_of(node), checks.report)
-    arguments = [checks.check(each) for each in node.expressions]
+    arguments = [checks.check(expression) for expression in node.expressions]
     if function is None:
         return wrong(span_of(node))
     return call_function(function, arguments, span_of(node), checks.report)
@@ -106,7 +106,7 @@ def _by_time(op: Op, value: Expr, span: Span, checks: Checks, where: Expr | None
 
 
 def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, where: Expr | None) -> Expr:
-    values = [checks.check(each) for each in distinct.expressions]
+    values = [checks.check(expression) for expression in distinct.expressions]
     name = node.name.upper()
     function = COUNT_DISTINCT if name == "COUNT" and len(values) == 1 else once.FORMS.get(name)
     if (
@@ -131,7 +131,7 @@ def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, whe
 
 def _has_aggregate(values: Sequence[Expr], report: Report) -> bool:
     """Whether something to be aggregated is made of an aggregate. Says so."""
-    inner = next((each for each in values if each.has_aggregate), None)
+    inner = next((value for value in values if value.has_aggregate), None)
     if inner is not None:
         report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
     return inner is not None

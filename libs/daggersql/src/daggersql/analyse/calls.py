@@ -33,7 +33,7 @@ def find_function(name: str, span: Span, report: Report) -> Function | None:
         )
     elif upper in names.UNSUPPORTED:
         report.error("UNSUPPORTED_FUNCTION", span, names.UNSUPPORTED[upper])
-    elif upper in {each.upper() for each in NOT_YET}:
+    elif upper in {word.upper() for word in NOT_YET}:
         report.error("UNSUPPORTED_FUNCTION", span, f"The function {name} is not supported yet.")
     else:
         suggestion = names.SYNONYMS.get(upper) or report.nearest(name, registry.known_names())
@@ -47,7 +47,7 @@ def call_function(
     function: Function, arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None = None
 ) -> Expr:
     """The call, checked; `where` is the condition of a FILTER."""
-    signatures = [each for each in function.signatures if _takes(each, len(arguments))]
+    signatures = [signature for signature in function.signatures if _takes(signature, len(arguments))]
     if not signatures:
         report.error(
             "WRONG_ARGUMENT_COUNT", span, f"{function.name} takes {_counts(function)}, not {len(arguments)}."
@@ -75,8 +75,8 @@ def _takes(signature: Signature, count: int) -> bool:
 
 
 def _counts(function: Function) -> str:
-    counts = sorted({len(each.parameters) for each in function.signatures})
-    more = " or more" if any(each.variadic for each in function.signatures) else ""
+    counts = sorted({len(signature.parameters) for signature in function.signatures})
+    more = " or more" if any(signature.variadic for signature in function.signatures) else ""
     plural = "" if counts == [1] and not more else "s"
     return f"{' or '.join(map(str, counts))}{more} argument{plural}"
 
@@ -96,9 +96,9 @@ def _say_mismatch(
     function: Function, signatures: Sequence[Signature], arguments: Sequence[Expr], report: Report
 ) -> None:
     for span, argument in enumerate(arguments):
-        wanted = list(dict.fromkeys(_wanted(each, span) for each in signatures))
-        if not any(fits(argument.type, each) for each in wanted):
-            words = " or ".join(dict.fromkeys(WORDS[each] for each in wanted))
+        wanted = list(dict.fromkeys(_wanted(signature, span) for signature in signatures))
+        if not any(fits(argument.type, family) for family in wanted):
+            words = " or ".join(dict.fromkeys(WORDS[family] for family in wanted))
             report.error(
                 "TYPE_MISMATCH",
                 argument.span,
@@ -124,10 +124,13 @@ def _build(
             return wrong(span)
         result, args = chosen
     # A NULL without a type would leave Spark without one too.
-    args = tuple(cast(each, STRING) if each.type == NULL and not signature.same else each for each in args)
+    args = tuple(
+        cast(argument, STRING) if argument.type == NULL and not signature.same else argument
+        for argument in args
+    )
     kind = args[result].type if isinstance(result, int) else result
     if where is not None:
-        args = tuple(replace_where(each, where) for each in args)
+        args = tuple(replace_where(argument, where) for argument in args)
     return Expr(
         signature.form,
         kind,

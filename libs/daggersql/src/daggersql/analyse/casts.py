@@ -86,5 +86,5 @@ def _target(to: tree.DataType, report: Report) -> Type | None:
 
 def _numbers(to: tree.DataType) -> tuple[int, ...]:
     """The numbers in brackets behind a type's name."""
-    texts = (each.name for each in to.expressions)
+    texts = (expression.name for expression in to.expressions)
     return tuple(int(text) for text in texts if text.isdigit() and len(text) < 10)

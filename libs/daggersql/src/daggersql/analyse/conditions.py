@@ -21,7 +21,7 @@ def conjuncts(node: tree.Node) -> Iterator[tree.Node]:
 def most(around: tree.Select, name: str) -> int | None:
     """The greatest number that WHERE around a numbering lets through; None when it sets no bound."""
     where = around.args.get("where")
-    bounds = (_bound(each, name) for each in conjuncts(where.this)) if where else ()
+    bounds = (_bound(conjunct, name) for conjunct in conjuncts(where.this)) if where else ()
     return min((bound for bound in bounds if bound is not None), default=None)
 
 

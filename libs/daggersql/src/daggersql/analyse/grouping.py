@@ -39,7 +39,7 @@ def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | Non
 
 def _bound(select: tree.Select) -> tree.Node | None:
     """The first bound of a window that the SELECT names."""
-    nodes = (node for each in select.expressions for node in _all(each))
+    nodes = (node for expression in select.expressions for node in _all(expression))
     return next((node for node in nodes if windows.is_bound(node)), None)
 
 
@@ -55,11 +55,13 @@ def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite |
 
 def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
     """GROUP BY a window and whatever the SELECT names outside of aggregates, for one that has no GROUP BY."""
-    if window is None or any(_is_star(each) for each in select.expressions):
+    if window is None or any(_is_star(expression) for expression in select.expressions):
         return f"GROUP BY {tumble()}"
     text, lacks = window
     selected = [*select.expressions, *([select.args["having"].this] if select.args.get("having") else [])]
-    keys = dict.fromkeys(report.text[slice(*span_of(key))] for each in selected for key in _outside(each))
+    keys = dict.fromkeys(
+        report.text[slice(*span_of(key))] for expression in selected for key in _outside(expression)
+    )
     last = select.args.get("where") or (select.args.get("joins") or [select.args["from_"]])[-1]
     group = behind(last, f"GROUP BY {', '.join([text, *keys])}")
     return report.together(f"GROUP BY {text}", *([lacks] if lacks else []), group)
@@ -79,10 +81,10 @@ def without_distinct(select: tree.Select, window: Lacking, report: Report) -> Re
 
 def meant(key: tree.Node, select: tree.Select, checks: Checks) -> tree.Node:
     """A key of GROUP BY: the column that a name in SELECT stands for, where what is read has none of it."""
-    if not isinstance(key, tree.Column) or any(key.name in each.columns for each in checks.scope.sources):
+    if not isinstance(key, tree.Column) or any(key.name in source.columns for source in checks.scope.sources):
         return key
-    named = (each for each in select.expressions if isinstance(each, tree.Alias))
-    return next((each.this for each in named if each.args["alias"].name == key.name), key)
+    named = (expression for expression in select.expressions if isinstance(expression, tree.Alias))
+    return next((name.this for name in named if name.args["alias"].name == key.name), key)
 
 
 def given(
@@ -92,17 +94,20 @@ def given(
 
     What reads only columns of FROM can be written in place of its name: that is no step in a circle.
     """
-    known = {name for each in sources for name in (each.alias, *each.columns)}
+    known = {name for source in sources for name in (source.alias, *source.columns)}
     names: dict[str, Given] = {}
-    for each in select.expressions:
-        if not isinstance(each, tree.Alias):
+    for expression in select.expressions:
+        if not isinstance(expression, tree.Alias):
             continue
-        name, read = each.args["alias"].name, {node.name for node in _all(each.this) if _is_name(node)}
+        name, read = (
+            expression.args["alias"].name,
+            {node.name for node in _all(expression.this) if _is_name(node)},
+        )
         why = f"SELECT gives the name {name}, which GROUP BY alone reads"
-        if single and _has_aggregate(each.this):
+        if single and _has_aggregate(expression.this):
             names[name] = Given(f"{why}; an aggregate is asked for in HAVING.")
         elif read <= known:
-            text = _operand(each.this, report)
+            text = _operand(expression.this, report)
             names[name] = Given(f"{why}: write {text if len(text) <= _SHOWN else 'what it is'}.", text)
         elif name not in read:
             names[name] = Given(f"{why}.")
@@ -113,7 +118,7 @@ def is_key(column: tree.Alias, select: tree.Select, checks: Checks) -> bool:
     """Whether a key of GROUP BY is the name of this column."""
     group = select.args.get("group")
     keys = group.expressions if group is not None else ()
-    return any(each is not column.this and meant(each, select, checks) is column.this for each in keys)
+    return any(key is not column.this and meant(key, select, checks) is column.this for key in keys)
 
 
 def is_bound(key: tree.Node, select: tree.Select, checks: Checks) -> bool:
@@ -126,7 +131,7 @@ def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     window = of_bound(meant(key, select, checks), checks.report)
     group = select.args["group"]
     index, span = group.expressions.index(key), span_of(key)
-    if any(each.name.upper() in KINDS for each in group.expressions):
+    if any(expression.name.upper() in KINDS for expression in group.expressions):
         start = span_of(group.expressions[index - 1])[1] if index else span[0]
         end = span[1] if index else span_of(group.expressions[1])[0]
         change = Rewrite((start, end), "", "leave it out")

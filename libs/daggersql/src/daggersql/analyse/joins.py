@@ -108,7 +108,7 @@ class JoinChecker:
                 f"JOIN … ON … {bound}",
             )
             return
-        timed = all("rowtime" in each.columns for each in (self._scope.sources[0], self._right))
+        timed = all("rowtime" in source.columns for source in (self._scope.sources[0], self._right))
         whole = on is not None and timed and not isinstance(on, tree.Or)
         self._report.error(
             "UNBOUNDED_STATE",
@@ -131,9 +131,9 @@ class JoinChecker:
     def _relations(self, node: tree.Node) -> set[str]:
         """The relations whose columns an expression names."""
         return {
-            each.ref.relation
-            for each in self._analyser.check(node).nodes()
-            if each.ref and each.kind is Kind.COLUMN
+            expression.ref.relation
+            for expression in self._analyser.check(node).nodes()
+            if expression.ref and expression.kind is Kind.COLUMN
         }
 
     def _bounds(self, conditions: list[tree.Node]) -> tuple[timedelta | None, timedelta | None]:

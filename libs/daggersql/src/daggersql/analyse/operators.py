@@ -86,8 +86,8 @@ def _in(node: tree.Node, checks: Checks) -> Expr:
     if node.args.get("query") is not None:
         return checks.check(node.args["query"])
     choices = []
-    for each in node.expressions:
-        choice = _beside(value, each, checks)
+    for expression in node.expressions:
+        choice = _beside(value, expression, checks)
         sides = (
             None
             if value.wrong or choice.wrong

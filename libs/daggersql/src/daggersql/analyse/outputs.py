@@ -114,8 +114,8 @@ def _check_apart(
     column: Column, before: Sequence[Column], output: Output, names: Taken, report: Report
 ) -> None:
     """Names are compared in lower case, as Spark does."""
-    for each in before:
-        if each.name.lower() == column.name.lower():
+    for earlier in before:
+        if earlier.name.lower() == column.name.lower():
             report.error(
                 "DUPLICATE_COLUMN",
                 output.span,
@@ -123,11 +123,11 @@ def _check_apart(
                 renamed(output, names.free(column.name)),
             )
             return
-        if each.role is column.role is Role.TAG and each.key == column.key:
+        if earlier.role is column.role is Role.TAG and earlier.key == column.key:
             report.error(
                 "DUPLICATE_COLUMN",
                 output.span,
-                f"{each.name} and {column.name} would both be the tag {column.key}.",
+                f"{earlier.name} and {column.name} would both be the tag {column.key}.",
                 renamed(output, names.free(column.name.replace("label_tag_", "label_"))),
             )
             return

@@ -62,9 +62,9 @@ class QueryChecker:
         checked = (
             self._set(node, named) if isinstance(node, tree.SetOperation) else self._one(node, named, around)
         )
-        for each in own.values():
-            if not each.used:
-                name = each.node.args["alias"].this
+        for query in own.values():
+            if not query.used:
+                name = query.node.args["alias"].this
                 self._report.warn("UNUSED_TABLE", span_of(name), f"Nothing reads {name.name}.")
         return checked
 
@@ -109,8 +109,8 @@ class QueryChecker:
             self._refuse_set_operation(operator)
         branches: list[Select] = []
         fine = True
-        for each in nodes:
-            branch = self.check(each, named)
+        for operand in nodes:
+            branch = self.check(operand, named)
             if isinstance(branch, Union):
                 branches += branch.branches
             elif branch is None:
@@ -118,7 +118,9 @@ class QueryChecker:
             else:
                 branches.append(branch)
         fine = fine and not any(map(self._is_open, branches))
-        if not fine or any(not isinstance(each, tree.Union) or each.args["distinct"] for each in operators):
+        if not fine or any(
+            not isinstance(operator, tree.Union) or operator.args["distinct"] for operator in operators
+        ):
             return None
         return unite(branches, self._names.fresh("q"), self._report)
 
@@ -141,8 +143,8 @@ class QueryChecker:
     def _with(self, node: tree.Node, outer: Mapping[str, _Named]) -> dict[str, _Named]:
         clause = node.args.get("with_")
         named: dict[str, _Named] = {}
-        for each in clause.expressions if clause is not None else ():
-            alias = each.args["alias"]
+        for expression in clause.expressions if clause is not None else ():
+            alias = expression.args["alias"]
             if alias.name in named:
                 self._report.error(
                     "DUPLICATE_TABLE",
@@ -151,11 +153,11 @@ class QueryChecker:
                 )
                 continue
             scope = {**outer, **named}
-            if topn.numbering(each.this) is not None:
-                named[alias.name] = _Named(each, None, scope=scope)
+            if topn.numbering(expression.this) is not None:
+                named[alias.name] = _Named(expression, None, scope=scope)
                 continue
-            select = self.check(each.this, scope)
-            named[alias.name] = _Named(each, self._as_source(alias.name, select, alias))
+            select = self.check(expression.this, scope)
+            named[alias.name] = _Named(expression, self._as_source(alias.name, select, alias))
         return named
 
     # --- sub-queries ----------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class QueryChecker:
     def _is_open(self, query: Select) -> bool:
         """Whether it gives all columns of a stream of which nothing is known."""
         unknown = self._report.environment.unknown
-        stars = (each.value for each in query.outputs if each.star)
+        stars = (output.value for output in query.outputs if output.star)
         return any(value.read is not None and value.read[0] in unknown for value in stars)
 
     def _as_table(self, alias: str, query: Select | Union) -> Source:
@@ -237,7 +239,7 @@ class QueryChecker:
         relation = Query(
             name,
             query,
-            tuple(each for select in selects for each in all_expressions(select)),
+            tuple(expression for select in selects for expression in all_expressions(select)),
             tuple(select.relation for select in selects),
             own if isinstance(query, Union) else carried(own, name),
             max(map(whole.size, selects)),

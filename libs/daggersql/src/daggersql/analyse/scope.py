@@ -134,8 +134,8 @@ class Scope:
         column = owners[0][1]
         self.budget.spend(column.size, span)
         value = replace(column, span=(span[0], span_of(name)[1]))
-        for each in fields:
-            value = self.field(value, each)
+        for field_ in fields:
+            value = self.field(value, field_)
         return value
 
     def has(self, name: tree.Identifier) -> bool:
@@ -189,7 +189,7 @@ class Scope:
 
     def stars(self, alias: tree.Identifier | None, span: Span) -> list[tuple[str, Expr]]:
         """The columns that * stands for, with their names: never the metadata."""
-        sources = [each for each in self.sources if alias is None or each.alias == alias.name]
+        sources = [source for source in self.sources if alias is None or source.alias == alias.name]
         if alias is not None and not sources:
             self._unknown_table(alias)
         return [
@@ -205,7 +205,7 @@ class Scope:
             times = [name for name, value in source.columns.items() if value.is_event_time]
             if times:
                 name = "rowtime" if "rowtime" in times else times[0]
-                alone = sum(name in each.columns for each in self.sources) == 1
+                alone = sum(name in source.columns for source in self.sources) == 1
                 return written(name) if alone else f"{source.alias}.{written(name)}"
         return None
 

@@ -86,23 +86,23 @@ class SelectChecker:
         read: list[GroupWindow] = []
         keys: list[Expr] = []
         seen_window = False
-        for each in clause.expressions if clause is not None else ():
-            if isinstance(each, tree.Anonymous) and each.name.upper() in windows.KINDS:
+        for expression in clause.expressions if clause is not None else ():
+            if isinstance(expression, tree.Anonymous) and expression.name.upper() in windows.KINDS:
                 if seen_window:
                     self._report.error(
                         "MULTIPLE_WINDOWS",
-                        span_of(each),
+                        span_of(expression),
                         "A query groups by one window: group once more around it.",
                     )
                     continue
                 seen_window = True
-                window = windows.read_window(each, rows)
+                window = windows.read_window(expression, rows)
                 read += [window] if window else []
                 continue
-            if grouping.is_bound(each, node, rows):
-                grouping.refuse_bound(each, node, rows)
+            if grouping.is_bound(expression, node, rows):
+                grouping.refuse_bound(expression, node, rows)
                 continue
-            key = rows.check(grouping.meant(each, node, rows))
+            key = rows.check(grouping.meant(expression, node, rows))
             if key.kind is Kind.WINDOW and table_window is not None:
                 read = [table_window]
                 seen_window = True
@@ -117,7 +117,7 @@ class SelectChecker:
         return (read[0] if read else None), keys
 
     def _key(self, key: Expr, before: Sequence[Expr]) -> list[Expr]:
-        if key.wrong or any(self._spelling(key) == self._spelling(each) for each in before):
+        if key.wrong or any(self._spelling(key) == self._spelling(expression) for expression in before):
             return []
         if inner := _first_aggregate(key):
             self._report.error("AGGREGATE_NOT_ALLOWED", inner.span, "One cannot group by an aggregate.")
@@ -135,16 +135,16 @@ class SelectChecker:
 
     def _outputs(self, node: tree.Select, analyser: Analyser) -> list[Output]:
         outputs: list[Output] = []
-        for each in node.expressions:
-            star = each.expression if isinstance(each, tree.Dot) else each
+        for expression in node.expressions:
+            star = expression.expression if isinstance(expression, tree.Dot) else expression
             if isinstance(star, tree.Star):
-                outputs += self._star(node, each, analyser)
+                outputs += self._star(node, expression, analyser)
                 continue
-            alias = each.args["alias"] if isinstance(each, tree.Alias) else None
-            value = analyser.check(each.this if alias else each)
+            alias = expression.args["alias"] if isinstance(expression, tree.Alias) else None
+            value = analyser.check(expression.this if alias else expression)
             span = span_of(alias) if alias else value.span
-            is_key = alias is not None and grouping.is_key(each, node, analyser)
-            name = alias.name if alias else _own_name(each)
+            is_key = alias is not None and grouping.is_key(expression, node, analyser)
+            name = alias.name if alias else _own_name(expression)
             outputs.append(Output(name, value, span, is_key=is_key))
         return outputs
 
@@ -163,7 +163,7 @@ class SelectChecker:
 
     def _aggregate(self, node: tree.Select, select: Select, group_by: Callable[[], Rewrite | str]) -> None:
         """Turns outputs and HAVING into expressions over groups, if the query groups."""
-        inner = next((a for each in select.outputs if (a := _first_aggregate(each.value))), None)
+        inner = next((a for output in select.outputs if (a := _first_aggregate(output.value))), None)
         if node.args.get("group") is None:
             if inner or select.having is not None:
                 span: Span = inner.span if inner else span_of(node.args["having"])
@@ -174,7 +174,9 @@ class SelectChecker:
                 )
             return
         groups = _Groups(select, span_of(node.args["group"])[1], self._report, self._spelling)
-        select.outputs = [replace(each, value=groups.over(each.value, "SELECT")) for each in select.outputs]
+        select.outputs = [
+            replace(output, value=groups.over(output.value, "SELECT")) for output in select.outputs
+        ]
         if select.having is not None:
             select.having = groups.over(select.having, "HAVING")
 
@@ -188,7 +190,7 @@ class _Groups:
         self._report = report
         self._spelling = spelling
         self._keys = {spelling(key): number for number, key in enumerate(select.keys)}
-        tops = [each.value for each in select.outputs] + ([select.having] if select.having else [])
+        tops = [output.value for output in select.outputs] + ([select.having] if select.having else [])
         # In the order of their spelling: moving an output column about must not change the state.
         by_spelling = {spelling(node): node for top in tops for node in _aggregates(top)}
         select.aggregates = [by_spelling[spelt] for spelt in sorted(by_spelling)]
@@ -235,7 +237,7 @@ class _Groups:
 def refuse_bounds_of_rows(select: Select, report: Report) -> None:
     """Say of a SELECT without groups, which nothing around it groups, that it has no bounds of windows."""
     if select.window is None:
-        windows.refuse_bounds([each.value for each in select.outputs], report)
+        windows.refuse_bounds([output.value for output in select.outputs], report)
 
 
 def _own_name(node: tree.Node) -> str | None:
@@ -251,7 +253,7 @@ def _own_name(node: tree.Node) -> str | None:
 
 
 def _aggregates(value: Expr) -> list[Expr]:
-    return [each for each in value.nodes() if each.kind is Kind.AGGREGATE] if value.has_aggregate else []
+    return [node for node in value.nodes() if node.kind is Kind.AGGREGATE] if value.has_aggregate else []
 
 
 def _first_aggregate(value: Expr) -> Expr | None:

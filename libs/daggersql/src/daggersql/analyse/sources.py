@@ -175,7 +175,7 @@ class FromChecker:
 
     def _is_unknown(self, *relations: Relation) -> bool:
         """Whether a stream is read of which nothing is known, so that keys and times cannot be told apart."""
-        return any(each.name in self._report.environment.unknown for each in tables(relations))
+        return any(table.name in self._report.environment.unknown for table in tables(relations))
 
     def _alone(self, source: Source, *, outer: bool) -> Source:
         """The source as a side of a join: rows and columns are what they are before the join."""
@@ -244,7 +244,7 @@ class FromChecker:
             return None
         alias = node.args.get("alias")
         source = Source(alias.name if alias else "", named, unfolded)
-        sources = tuple(replace(each, relation=unfolded) for each in left.sources)
+        sources = tuple(replace(source, relation=unfolded) for source in left.sources)
         return From((*sources, source), unfolded, left.where)
 
     def _rows_of_function(

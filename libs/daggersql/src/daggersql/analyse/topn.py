@@ -110,12 +110,15 @@ def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, 
             "UNSUPPORTED_OVER", span, f"A Top-N keeps 1 to {MAX_TOP:,} rows of each group, not {keep:,}."
         )
         return None
-    partition = [rows.check(each) for each in numbering.over.args["partition"]]
-    order = [(rows.check(each.this), each.args["descending"], each) for each in numbering.over.args["order"]]
+    partition = [rows.check(argument) for argument in numbering.over.args["partition"]]
+    order = [
+        (rows.check(argument.this), argument.args["descending"], argument)
+        for argument in numbering.over.args["order"]
+    ]
     relation, window, bounds = _window(select, numbering.over, report)
-    if window is None or not _can_order(order, report) or any(each.wrong for each in partition):
+    if window is None or not _can_order(order, report) or any(expression.wrong for expression in partition):
         return None
-    keys = [each for each in partition if not _is_bound(each, bounds)]
+    keys = [expression for expression in partition if not _is_bound(expression, bounds)]
     if len(keys) == len(partition):
         report.error("UNSUPPORTED_OVER", span, f"Rows are numbered window by window: {_RECIPE}")
         return None
@@ -141,7 +144,9 @@ def _window(
         return relation, None, frozenset()
     assert isinstance(relation, Query)
     bounds = {
-        Ref(relation.name, (each.name or "",)) for each in inner.outputs if each.value.kind is Kind.WINDOW
+        Ref(relation.name, (output.name or "",))
+        for output in inner.outputs
+        if output.value.kind is Kind.WINDOW
     }
     time = Output(_TIME, windows.bound_at("ROWTIME", span), span)
     # Windows of one length end once in each slide: by their ends, they are told apart by tumbling. These lie
@@ -212,8 +217,11 @@ def _top(
             kept.append(_plain(output.value))
     # What is alike in all that is ordered by is told apart by all else: a replay keeps the same rows.
     first_by = [value for value, _, _ in order]
-    named = {each.ref for each in first_by if each.ref}
-    by = [*first_by, *(each for each in kept if each.ref not in named and _ordered(each.type))]
+    named = {expression.ref for expression in first_by if expression.ref}
+    by = [
+        *first_by,
+        *(expression for expression in kept if expression.ref not in named and _ordered(expression.type)),
+    ]
     row = _row("c", kept, span) if kept else _row("c", by, span)
     ways = Op.GREATEST_ROWS if order[0][1] else Op.LEAST_ROWS
     count = constant(str(keep), keep, INT, span)
@@ -230,9 +238,9 @@ def _top(
 def _row(letter: str, parts: Sequence[Expr], span: Span) -> Expr:
     names = [f"{letter}{index}" for index in range(len(parts))]
     args = [
-        each
+        expression
         for name, part in zip(names, parts, strict=True)
-        for each in (text_constant(name, STRING, span), part)
+        for expression in (text_constant(name, STRING, span), part)
     ]
     kind = Struct(tuple((name, part.type) for name, part in zip(names, parts, strict=True)))
     return call(Op.ROW, kind, span, *args)

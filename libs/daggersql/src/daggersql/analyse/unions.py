@@ -63,8 +63,8 @@ def _identities(
 ) -> tuple[tuple[tuple[tuple[Expr, str], ...], ...], Identity]:
     """The columns that carry each branch's identity, and the identity above them."""
     identities = [identity(branch) for branch in branches]
-    windowed = all(each.window for each in identities)
-    keys = [_keys(each, windowed=windowed) for each in identities]
+    windowed = all(branch.window for branch in identities)
+    keys = [_keys(branch, windowed=windowed) for branch in identities]
     most = max(map(len, keys))
     alike = []
     for number, (each, own) in enumerate(zip(identities, keys, strict=True)):
@@ -72,7 +72,7 @@ def _identities(
         padded = (*own, *[_nothing(STRING)] * (most - len(own)), branch)
         time = None if windowed else each.time or _nothing(TIMESTAMP)
         alike.append(Identity(each.window if windowed else None, time, padded))
-    return tuple(tuple(columns_of(each)) for each in alike), carried(alike[0], name)
+    return tuple(tuple(columns_of(branch)) for branch in alike), carried(alike[0], name)
 
 
 def _keys(of: Identity, *, windowed: bool) -> list[Expr]:

@@ -47,7 +47,7 @@ def by_unit(node: tree.Node, unit: tree.Node, checks: Checks) -> Expr:
     if function is None:
         units.refuse(unit.name, span_of(unit), checks.report, functions)
         return wrong(span_of(node))
-    arguments = [checks.check(each) for each in node.expressions[1:]]
+    arguments = [checks.check(expression) for expression in node.expressions[1:]]
     return call_function(function, arguments, span_of(node), checks.report)
 
 

@@ -134,7 +134,7 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
         )
         return None
     time = _time(arguments[0], checks)
-    lengths = [interval(each, report) for each in arguments[1:]]
+    lengths = [interval(argument, report) for argument in arguments[1:]]
     if time is None or not _long_enough(lengths, arguments, report):
         return None
     slide, size = lengths[0] or timedelta(), lengths[-1] or timedelta()
@@ -279,7 +279,7 @@ def bounds_as_columns() -> dict[str, Expr]:
 def refuse_bounds(values: Iterable[Expr], report: Report) -> None:
     """Say of expressions over rows that the bounds of a window are none of a row's."""
     for value in values:
-        bound = next((each for each in value.nodes() if each.kind is Kind.WINDOW), None)
+        bound = next((node for node in value.nodes() if node.kind is Kind.WINDOW), None)
         if bound is not None:
             report.error(
                 "WINDOW_MISMATCH",

@@ -27,4 +27,4 @@ def bounds(nodes: Iterable[Expr]) -> tuple[Bound, ...]:
 
 
 def _words(kept: Iterable[Keeps]) -> str:
-    return _ENDS if any(each.ends for each in kept) else collected.BEYOND
+    return _ENDS if any(item.ends for item in kept) else collected.BEYOND

@@ -21,7 +21,7 @@ def sql(expression: Expr) -> str:
         while stack:
             node = stack.pop()
             ordered.append(node)
-            stack += [each for each in node.args if each.spelt is None]
+            stack += [argument for argument in node.args if argument.spelt is None]
         for node in reversed(ordered):
             object.__setattr__(node, "spelt", _spelt(node))
     assert expression.spelt is not None
@@ -34,7 +34,7 @@ def column(ref: Ref) -> str:
 
 
 def _spelt(node: Expr) -> str:
-    texts = [each.spelt or "" for each in node.args]
+    texts = [argument.spelt or "" for argument in node.args]
     match node.op:
         case Op.COLUMN:
             assert node.ref is not None

@@ -68,7 +68,7 @@ class _Columns:
         select = self._select
         assert select.window is not None
         keys = [sql(self._over(key, "s")) for key in select.keys]
-        merged = [self._aggregate(each) for each in select.aggregates]
+        merged = [self._aggregate(aggregate) for aggregate in select.aggregates]
         where = ""
         if select.where is not None and not self._all_wanted:
             where = f" WHERE {sql(self._over(select.where, 's'))}"
@@ -146,7 +146,7 @@ class _Columns:
                     return None
                 return Call(
                     name,
-                    tuple(each for each in arguments if each is not None),
+                    tuple(argument for argument in arguments if argument is not None),
                     tuple(kind.spark for kind in signature.computed),
                     expression.type.spark,
                 )

@@ -58,7 +58,9 @@ def key_columns(query: Result) -> tuple[str, ...]:
         return ()
     own = identity(query)
     seen: dict[Ref | None, str] = {
-        each.value.ref: each.name for each in reversed(query.outputs) if each.value.ref and each.name
+        output.value.ref: output.name
+        for output in reversed(query.outputs)
+        if output.value.ref and output.name
     }
     window = [seen[bound.ref] for bound in reversed(own.window or ()) if bound.ref in seen]
     names = [*window[:1], *(seen.get(key.ref) for key in own.keys)]
@@ -69,7 +71,9 @@ def key_columns(query: Result) -> tuple[str, ...]:
 def spark_sql(query: Result, groups: str | None = None) -> str:
     """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
     if isinstance(query, Union):
-        parts = [f"{sql(storable(each.value))} AS {quote_name(each.name or '')}" for each in query.outputs]
+        parts = [
+            f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in query.outputs
+        ]
         hidden = _hidden(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
         return f"SELECT {_list([*parts, *hidden])} FROM ({_union(query, identify=True)}) AS `{query.name}`"
     hidden = _hidden(identity(query), hidden_columns(query), since.of_query(query))
@@ -78,7 +82,7 @@ def spark_sql(query: Result, groups: str | None = None) -> str:
 
 def _nested(select: Select, *, identify: bool) -> str:
     """A query that groups, as the table that an outer query reads."""
-    parts = [f"{sql(each.value)} AS {quote_name(each.name or '')}" for each in select.outputs]
+    parts = [f"{sql(output.value)} AS {quote_name(output.name or '')}" for output in select.outputs]
     parts.append(f"{since.of_query(select)} AS `{SINCE}`")
     if identify:
         parts += [f"{sql(key)} AS `{name}`" for key, name in columns_of(identity(select))]
@@ -114,7 +118,9 @@ def _state(select: Select) -> str:
     if not reach.horizon(select.relation):
         return "forwarding"
     # Rows that wait for a partner are kept with all that is selected of them.
-    outputs = sorted(sql(each.value) for each in select.outputs) if reach.has_join(select.relation) else []
+    outputs = (
+        sorted(sql(output.value) for output in select.outputs) if reach.has_join(select.relation) else []
+    )
     return json.dumps([_from(select, identify=True), _where(select), outputs])
 
 
@@ -141,7 +147,7 @@ def _groups(select: Select) -> str:
         f"{sql(aggregate.rebuild(lambda part: _argument(part, keys, rows)))} AS `a{number}`"
         for number, aggregate in enumerate(select.aggregates)
     ]
-    untimed = {sql(each) for each in over_rows(select) for each in each.nodes() if each.type == ROWTIME}
+    untimed = {sql(part) for row in over_rows(select) for part in row.nodes() if part.type == ROWTIME}
     inner = [
         f"{_untimed(text) if text in untimed and text != time else text} AS `{name}`"
         for text, name in [*keys.items(), *rows.items()]
@@ -197,7 +203,7 @@ def _hidden(own: Identity, names: Sequence[str], since: str) -> list[str]:
 
 
 def _visible(outputs: Sequence[Output]) -> list[str]:
-    return [f"{sql(storable(each.value))} AS {quote_name(each.name or '')}" for each in outputs]
+    return [f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in outputs]
 
 
 def _from(select: Select, *, identify: bool) -> str:

@@ -29,19 +29,21 @@ def reads(query: Result) -> tuple[Read, ...]:
         for expression in expressions(select):
             for table, path in _paths(expression):
                 by_table.setdefault(table, set()).add(path)
-    equal = tuple(each for each in equalities(query) if each is not None)
+    equal = tuple(equality for equality in equalities(query) if equality is not None)
     others = other_conditions(query)
     return tuple(Read(table, _least(paths - {"rowtime"}), equal, others) for table, paths in by_table.items())
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:
     """Below a path that is read as a whole, everything is read."""
-    return tuple(path for path in sorted(paths) if not any(path.startswith(f"{each}.") for each in paths))
+    return tuple(
+        path for path in sorted(paths) if not any(path.startswith(f"{shorter}.") for shorter in paths)
+    )
 
 
 def functions(query: Result) -> tuple[str, ...]:
     """Our own functions that it calls."""
-    return tuple(sorted({each.function for each in nodes(query) if each.function}))
+    return tuple(sorted({node.function for node in nodes(query) if node.function}))
 
 
 def _paths(expression: Expr) -> Iterable[tuple[str, str]]:

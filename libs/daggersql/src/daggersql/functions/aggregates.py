@@ -18,7 +18,7 @@ def _aggregate(name: str, *signatures: Signature, warning: str | None = None) ->
 
 
 def _extreme(name: str, op: Op) -> Function:
-    return _aggregate(name, *(Signature((each,), 0, op) for each in _ORDERED))
+    return _aggregate(name, *(Signature((family,), 0, op) for family in _ORDERED))
 
 
 def _listed(separator: str) -> Form:

@@ -17,8 +17,8 @@ def together(*checks: Check) -> Check:
     """All of these."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-        for each in checks:
-            each(arguments, span, report)
+        for one in checks:
+            one(arguments, span, report)
 
     return check
 

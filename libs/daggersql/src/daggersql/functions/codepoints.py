@@ -25,7 +25,7 @@ def union(*sets: CodePoints) -> CodePoints:
     if len(sets) == 2 and (sets[0] == sets[1] or not sets[1]):
         return sets[0]
     merged: list[tuple[int, int]] = []
-    for low, high in sorted(each for one in sets for each in one):
+    for low, high in sorted(pair for one in sets for pair in one):
         if merged and low <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
         else:
@@ -64,7 +64,7 @@ def meet(one: CodePoints, other: CodePoints) -> bool:
 
 def characters(text: Iterable[str]) -> CodePoints:
     """A set of single characters."""
-    return union(tuple((ord(each), ord(each)) for each in text))
+    return union(tuple((ord(character), ord(character)) for character in text))
 
 
 def both_cases(one: CodePoints) -> CodePoints:

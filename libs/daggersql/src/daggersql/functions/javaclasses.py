@@ -84,7 +84,7 @@ def named(name: str, *, ignore_case: bool) -> CodePoints | None:
         return _ALPHA if ignore_case and name in ("Lower", "Upper") else _POSIX[name]
     category = _CATEGORY.fullmatch(name)
     if category is not None and (category[1] == "LC" or (ignore_case and category[1] in _CASED)):
-        return union(*(by_category()[each] for each in _CASED))
+        return union(*(by_category()[category] for category in _CASED))
     if category is not None and category[1] in by_category():
         return by_category()[category[1]]
     kind, _, word = name.rpartition("=")

@@ -82,8 +82,8 @@ def constant_path(path: Expr, report: Report) -> Path | None:
         rewrite = instead_of_constant(path.span, joined if _reads(joined) else None)
         report.error("INVALID_JSON_PATH", path.span, str(wrong), rewrite)
         return None
-    for each in objections:
-        report.object_to("INVALID_JSON_PATH", path.span, each)
+    for objection in objections:
+        report.object_to("INVALID_JSON_PATH", path.span, objection)
     return parsed
 
 
@@ -208,7 +208,7 @@ class _Reader(FilterReader):
 
     def slice(self, part: re.Match[str]) -> Slice:
         """What stands between two ends, which are counted from the same end of the list."""
-        start, stop = (None if each is None else int(each) for each in part.groups())
+        start, stop = (None if group is None else int(group) for group in part.groups())
         if start is not None and stop is not None and (start < 0) != (stop < 0):
             self.objections.append(
                 "Both ends of a slice are counted from the same end: json-path does not mix them."

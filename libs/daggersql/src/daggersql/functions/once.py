@@ -59,7 +59,7 @@ FORMS = {
     ),
     "COLLECTARRAY": Function(
         "CollectArray",
-        tuple(Signature((each,), 0, _SORTED_ONCE) for each in _SORTED),
+        tuple(Signature((family,), 0, _SORTED_ONCE) for family in _SORTED),
         aggregate=True,
         build=_list,
     ),

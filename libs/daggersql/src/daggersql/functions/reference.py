@@ -21,9 +21,9 @@ checked.
 
 def text() -> str:
     """The whole reference, as Markdown."""
-    functions = sorted(registry.own(), key=lambda each: each.name.lower())
-    listed = " · ".join(f"[{each.name}](#{each.name.lower()})" for each in functions)
-    return "\n".join([_HEAD, listed, "", *(_section(each) for each in functions)])
+    functions = sorted(registry.own(), key=lambda function: function.name.lower())
+    listed = " · ".join(f"[{function.name}](#{function.name.lower()})" for function in functions)
+    return "\n".join([_HEAD, listed, "", *(_section(function) for function in functions)])
 
 
 def _section(function: Function) -> str:
@@ -46,7 +46,7 @@ def _section(function: Function) -> str:
 
 
 def _call(function: Function, doc: Doc) -> str:
-    more = ", …" if any(each.variadic for each in function.signatures) else ""
+    more = ", …" if any(signature.variadic for signature in function.signatures) else ""
     return f"{function.name}({', '.join(name for name, _ in doc.parameters)}{more})"
 
 
@@ -55,7 +55,9 @@ def _result(function: Function) -> str:
         return " → rows of " + ", ".join(f"{name} {kind.spark.upper()}" for name, kind in function.rows)
     results = list(
         dict.fromkeys(
-            each.result.spark.upper() for each in function.signatures if isinstance(each.result, Type)
+            signature.result.spark.upper()
+            for signature in function.signatures
+            if isinstance(signature.result, Type)
         )
     )
     return f" → {' or '.join(results)}" if results else ""

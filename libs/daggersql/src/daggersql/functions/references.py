@@ -36,9 +36,11 @@ def builds(form: Form, result: Type) -> Build:
     """The call of the table's name, the text, and the further text wherever it stands, or NULL."""
 
     def build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
-        given = [each for each in arguments[2:] if family(each.type) is Family.TEXT]
+        given = [argument for argument in arguments[2:] if family(argument.type) is Family.TEXT]
         further = given[0] if given else null(span)
-        return call(form, result, span, *(cast(each, STRING) for each in (*arguments[:2], further)))
+        return call(
+            form, result, span, *(cast(expression, STRING) for expression in (*arguments[:2], further))
+        )
 
     return build
 

@@ -43,7 +43,7 @@ def all_functions() -> tuple[Function, ...]:
 def forms() -> frozenset[Form]:
     """Every form of a function: those of signatures, and those that a module of this folder holds."""
     return frozenset(form for function in all_functions() for form in function.forms) | frozenset(
-        each for each in _held() if isinstance(each, Form)
+        form for form in _held() if isinstance(form, Form)
     )
 
 

@@ -80,7 +80,7 @@ class Function:
     @property
     def forms(self) -> tuple[Form, ...]:
         """The forms of its signatures; operators have none."""
-        return tuple(each.form for each in self.signatures if isinstance(each.form, Form))
+        return tuple(signature.form for signature in self.signatures if isinstance(signature.form, Form))
 
 
 def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple[Type, ...]) -> Signature:

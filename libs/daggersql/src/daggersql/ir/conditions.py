@@ -28,8 +28,8 @@ def equalities(query: Result) -> list[tuple[str, str] | None]:
 
 def other_conditions(query: Result) -> tuple[Condition, ...]:
     """What else it asks for that whoever reads can judge as Spark does."""
-    others = [each for each in _conjuncts(query) if _equality(each) is None]
-    return tuple(condition for each in others if (condition := _condition(each)) is not None)
+    others = [conjunct for conjunct in _conjuncts(query) if _equality(conjunct) is None]
+    return tuple(condition for expression in others if (condition := _condition(expression)) is not None)
 
 
 def _conjuncts(query: Result) -> Iterator[Expr]:

@@ -83,9 +83,9 @@ class Expr:
     """How many nodes it has."""
 
     def __post_init__(self) -> None:
-        has_aggregate = self.aggregate or any(each.has_aggregate for each in self.args)
+        has_aggregate = self.aggregate or any(argument.has_aggregate for argument in self.args)
         object.__setattr__(self, "has_aggregate", has_aggregate)
-        object.__setattr__(self, "size", 1 + sum(each.size for each in self.args))
+        object.__setattr__(self, "size", 1 + sum(argument.size for argument in self.args))
 
     @property
     def kind(self) -> Kind:
@@ -97,7 +97,7 @@ class Expr:
     @property
     def wrong(self) -> bool:
         """Whether a mistake was already found in it."""
-        return self.type is UNKNOWN or any(each.type is UNKNOWN for each in self.args)
+        return self.type is UNKNOWN or any(argument.type is UNKNOWN for argument in self.args)
 
     @property
     def is_constant(self) -> bool:
@@ -122,7 +122,7 @@ class Expr:
         changed = change(self)
         if changed is not None:
             return changed
-        args = tuple(each.rebuild(change) for each in self.args)
+        args = tuple(argument.rebuild(change) for argument in self.args)
         same = all(new is old for new, old in zip(args, self.args, strict=True))
         return self if same else replace(self, args=args)
 

@@ -40,19 +40,19 @@ def origins(query: Result) -> tuple[Fields, ...]:
 def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
     """Of each output column: the field that its values are, unchanged; None where they are computed."""
     if isinstance(query, Select):
-        return tuple(_Lineage().copy(each.value, query) for each in query.outputs)
+        return tuple(_Lineage().copy(output.value, query) for output in query.outputs)
     of_branches = [
         [_Lineage().copy(value, branch) for value in values]
         for branch, values in zip(query.branches, query.values, strict=True)
     ]
-    return tuple(each[0] if len(set(each)) == 1 else None for each in zip(*of_branches, strict=True))
+    return tuple(origins[0] if len(set(origins)) == 1 else None for origins in zip(*of_branches, strict=True))
 
 
 def key_origins(query: Result) -> Fields:
     """Of what tells rows apart: groups, which no column need show."""
     lineage = _Lineage()
     if isinstance(query, Union):
-        keys = (key_origins(each) for each in query.branches)
+        keys = (key_origins(branch) for branch in query.branches)
         return _NONE.union(*keys)
     lineage.bind(query.relation)
     own = [*query.keys] if query.window is not None else [*identity(query.relation).keys]
@@ -71,7 +71,7 @@ class _Lineage:
         """Of each column of a query."""
         if isinstance(query, Select):
             self.bind(query.relation)
-            return tuple(self.of(each.value, query) for each in query.outputs)
+            return tuple(self.of(output.value, query) for output in query.outputs)
         for branch in query.branches:
             self.bind(branch.relation)
         by_column = [
@@ -97,7 +97,7 @@ class _Lineage:
 
     def of_all(self, values: Iterable[Expr], select: Select | None) -> Fields:
         """Of several expressions together."""
-        return self._united(self.of(each, select) for each in values)
+        return self._united(self.of(value, select) for value in values)
 
     def copy(self, value: Expr, select: Select) -> tuple[str, str] | None:
         """The field that a value is, whole and as it stands there."""
@@ -153,7 +153,7 @@ class _Lineage:
         names = (
             [f"c{index}" for index in range(len(query.outputs))]
             if isinstance(query, Union)
-            else [each.name for each in query.outputs]
+            else [output.name for output in query.outputs]
         )
         if name in names:
             return self.outputs(query)[names.index(name)]

@@ -20,7 +20,7 @@ def horizon(of: Relation) -> timedelta:
         case Join(left=left, right=right):
             return max(horizon(left), horizon(right)) + of.reach
         case Query(below=below_all, horizon=own):
-            return max((horizon(each) for each in below_all), default=_NOTHING) + own
+            return max((horizon(query) for query in below_all), default=_NOTHING) + own
 
 
 def has_join(of: Relation) -> bool:

@@ -37,7 +37,7 @@ def of(relation: Relation) -> Used:
 def made_of(value: Expr, columns: Iterable[Ref]) -> bool:
     """Whether an expression names one of the columns, or a field of it."""
     named = [node.ref for node in value.nodes() if node.ref is not None]
-    return any(ref.is_in(each) for each in columns for ref in named)
+    return any(ref.is_in(column) for column in columns for ref in named)
 
 
 def mixed(relation: Relation) -> bool:

@@ -103,10 +103,10 @@ class Message(Type):
     def fields(self) -> Mapping[str, Type]:
         """Its fields, in the order of the schema, without those beyond the recursion limit."""
         fields = {}
-        for each in self.descriptor.fields:
-            kind = of_field(each, self.above)
+        for field_ in self.descriptor.fields:
+            kind = of_field(field_, self.above)
             if kind is not None:
-                fields[str(each.name)] = kind
+                fields[str(field_.name)] = kind
         return fields
 
 

@@ -54,7 +54,7 @@ def identity(of: Relation | Result) -> Identity:
             return Identity(inner.window, inner.time, (*inner.keys, position))
         case Join(left=left, right=right):
             one, other = identity(left), identity(right)
-            times = [each for each in (one.time, other.time) if each]
+            times = [expression for expression in (one.time, other.time) if expression]
             time = call(Op.LATEST, TIMESTAMP, _NOWHERE, *times) if len(times) > 1 else next(iter(times), None)
             bounds = [as_text(bound) for side in (one, other) for bound in (side.window or ())[1:]]
             return Identity(None, time, (*one.keys, *map(as_text, other.keys), *bounds))
@@ -82,7 +82,7 @@ def columns_of(of: Identity) -> list[tuple[Expr, str]]:
 
 def carried(of: Identity, name: str) -> Identity:
     """The same identity above the sub-query called `name` that carries it."""
-    start, end = (column(Ref(name, (each,)), TIMESTAMP, _NOWHERE) for each in ("__start", "__end"))
+    start, end = (column(Ref(name, (bound,)), TIMESTAMP, _NOWHERE) for bound in ("__start", "__end"))
     keys = (column(Ref(name, (f"__id_{index}",)), key.type, _NOWHERE) for index, key in enumerate(of.keys))
     return Identity(
         (start, end) if of.window else None,
@@ -93,14 +93,16 @@ def carried(of: Identity, name: str) -> Identity:
 
 def named(of: Picked, used: Used) -> dict[str, Expr]:
     """Those of its columns that something above names, or fields of which it names; never none."""
-    names = {each.path[0] for each in used if each.relation == of.name and each.path}
+    names = {ref.path[0] for ref in used if ref.relation == of.name and ref.path}
     picked = {name: value for name, value in of.columns.items() if name in names}
     return picked or dict(list(of.columns.items())[:1])
 
 
 def columns_in(expressions: Iterable[Expr]) -> Used:
     """The columns that expressions name."""
-    return frozenset(node.ref for each in expressions for node in each.nodes() if node.ref is not None)
+    return frozenset(
+        node.ref for expression in expressions for node in expression.nodes() if node.ref is not None
+    )
 
 
 def inside(of: Relation, used: Used) -> Iterator[Expr]:
@@ -121,8 +123,8 @@ def inside(of: Relation, used: Used) -> Iterator[Expr]:
             yield from inside(below, columns_in(picked))
         case Query(inside=own, below=below_all):
             yield from own
-            for each in below_all:
-                yield from inside(each, columns_in(own))
+            for query in below_all:
+                yield from inside(query, columns_in(own))
 
 
 def streams(of: Relation) -> Iterator[Stream]:
@@ -136,13 +138,15 @@ def streams(of: Relation) -> Iterator[Stream]:
             yield from streams(left)
             yield from streams(right)
         case Query(below=below_all):
-            for each in below_all:
-                yield from streams(each)
+            for query in below_all:
+                yield from streams(query)
 
 
 def tables(relations: Sequence[Relation]) -> list[Table]:
     """The streams that are read, each once."""
-    return list({stream.table.name: stream.table for each in relations for stream in streams(each)}.values())
+    return list(
+        {stream.table.name: stream.table for relation in relations for stream in streams(relation)}.values()
+    )
 
 
 # --- queries --------------------------------------------------------------------------------------------
@@ -171,10 +175,10 @@ def over_rows(select: Select) -> list[Expr]:
     """Its own expressions over rows."""
     where = [select.where] if select.where else []
     if select.window is None:
-        return [*(each.value for each in select.outputs), *where]
+        return [*(output.value for output in select.outputs), *where]
     return [select.window.time, *select.keys, *select.aggregates, *where]
 
 
 def over_groups(select: Select) -> list[Expr]:
     """Its expressions over groups."""
-    return [*(each.value for each in select.outputs), *([select.having] if select.having else [])]
+    return [*(output.value for output in select.outputs), *([select.having] if select.having else [])]

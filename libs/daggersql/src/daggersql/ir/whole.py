@@ -74,7 +74,7 @@ def results_of(query: Result) -> frozenset[int]:
     if isinstance(query, Union):
         branches = zip(query.branches, query.values, strict=True)
         return frozenset(index for branch, values in branches for index in _places_of_results(branch, values))
-    return frozenset(_places_of_results(query, [each.value for each in query.outputs]))
+    return frozenset(_places_of_results(query, [output.value for output in query.outputs]))
 
 
 def _places_of_results(select: Select, values: Sequence[Expr]) -> Iterator[int]:

@@ -57,7 +57,7 @@ class _Rows:
         }
 
     def object_to(self) -> None:
-        having, names = self._select.having, {each.name for each in self._select.outputs}
+        having, names = self._select.having, {output.name for output in self._select.outputs}
         if having is not None and not self._stays_true(having):
             self._object(having, "HAVING may turn false again, and a row that was written stays: select it")
         if TIME not in names and self._select.window is not None:

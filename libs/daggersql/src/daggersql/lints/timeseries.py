@@ -31,14 +31,14 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
     """Rows that would overwrite each other in a time-series store, and tags with too many values."""
     tags = list(filter(is_tag, query.outputs))
     keys = {} if isinstance(query, Union) else {_key(index, key): key for index, key in enumerate(query.keys)}
-    for each in tags:
-        if each.value.ref not in keys and (many := _many(each.value)):
+    for tag in tags:
+        if tag.value.ref not in keys and (many := _many(tag.value)):
             report.warn(
                 "HIGH_CARDINALITY_TAG",
-                each.value.span,
+                tag.value.span,
                 f"A time-series store keeps a series for each value of a tag, and {many}: select it as a"
                 " field.",
-                renamed(each, Taken(query.outputs).free(as_field(each.name or ""))),
+                renamed(tag, Taken(query.outputs).free(as_field(tag.name or ""))),
             )
     if isinstance(query, Union):
         _warn_of_branches(query, report)
@@ -50,7 +50,7 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
 
 def warn_of_no_field(query: Select | Union, columns: Sequence[Column], report: Report) -> None:
     """Rows that have nothing but tags and a time."""
-    if not columns or any(each.role is Role.FIELD for each in columns):
+    if not columns or any(column.role is Role.FIELD for column in columns):
         return
     value = "COUNT(*)" if isinstance(query, Select) and query.window is not None else "1"
     column = f"{value} AS {Taken(query.outputs).free('n')}"
@@ -67,7 +67,7 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
     if identity(query).window is not None:
         return
     tags = [index for index, each in enumerate(query.outputs) if is_tag(each)]
-    branches = query.values if isinstance(query, Union) else [[each.value for each in query.outputs]]
+    branches = query.values if isinstance(query, Union) else [[output.value for output in query.outputs]]
     selects = query.branches if isinstance(query, Union) else [query]
     for select, values in zip(selects, branches, strict=True):
         read = {node.read for index in tags for node in values[index].nodes() if node.read}
@@ -128,7 +128,7 @@ def _many(value: Expr) -> str:
 def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> None:
     """Groups that differ in nothing that the store keeps."""
     assert select.window is not None
-    time = next((each.value for each in select.outputs if each.name == TIME), None)
+    time = next((output.value for output in select.outputs if output.name == TIME), None)
     if time is None:
         report.warn(
             "NO_TIME_COLUMN",
@@ -143,8 +143,8 @@ def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> N
             f"Windows share this {TIME}: in a time-series store, their rows overwrite each other.",
             instead(time.span, select.window.bound("END")),
         )
-    by_key = {each.value.ref: each for each in select.outputs}
-    stored = {each.value.ref for each in tags}
+    by_key = {output.value.ref: output for output in select.outputs}
+    stored = {tag.value.ref for tag in tags}
     taken = Taken(select.outputs)
     for number, key in enumerate(select.keys):
         ref = _key(number, key)
@@ -176,8 +176,8 @@ def _as_tag(key: Expr, output: Output | None, select: Select, taken: Taken, repo
 def _tells_windows_apart(time: Expr) -> bool:
     """Whether each window has another time: a bound of it, as it is or moved, but not cut off."""
     nodes = list(time.nodes())
-    cut = any(each.op in (Op.FLOOR_TIME, Op.CEIL_TIME) for each in nodes)
-    return any(each.kind is Kind.WINDOW for each in nodes) and not cut
+    cut = any(node.op in (Op.FLOOR_TIME, Op.CEIL_TIME) for node in nodes)
+    return any(node.kind is Kind.WINDOW for node in nodes) and not cut
 
 
 def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[Output], report: Report) -> None:
@@ -186,9 +186,9 @@ def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[Output], 
     def names(output: Output, ref: Ref) -> bool:
         return any(node.ref is not None and node.ref.is_in(ref) for node in output.value.nodes())
 
-    if any(names(each, Ref(unfolded.name)) for each in tags):
+    if any(names(tag, Ref(unfolded.name)) for tag in tags):
         return
-    number = next((each for each in select.outputs if names(each, Ref(unfolded.name, ("p",)))), None)
+    number = next((output for output in select.outputs if names(output, Ref(unfolded.name, ("p",)))), None)
     report.warn(
         "TWO_ROWS_PER_KEY",
         (number or select.outputs[0]).span,

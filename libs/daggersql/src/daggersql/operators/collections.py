@@ -36,7 +36,7 @@ def make_map(keys: Sequence[Expr], values: Sequence[Expr], span: Span, report: R
         elif key.value in seen:
             report.error("INVALID_ARGUMENT", key.span, "This key stands in the map twice.")
         seen.add(key.value)
-    pairs = [each for pair in zip(chosen[0][1], chosen[1][1], strict=True) for each in pair]
+    pairs = [expression for pair in zip(chosen[0][1], chosen[1][1], strict=True) for expression in pair]
     return call(Op.MAP, MapOf(chosen[0][0], chosen[1][0]), span, *pairs)
 
 

@@ -223,13 +223,13 @@ class CallParser(ExpressionParser):
         self._expect_symbol(")")
 
         def call(function: str, *given: tree.Node) -> tree.Node:
-            made = tree.Anonymous(this=function, expressions=[each.copy() for each in given])
+            made = tree.Anonymous(this=function, expressions=[node.copy() for node in given])
             return self._at(made, start)
 
         value = call(name, *arguments)
         if to is not None:
             value = self._at(tree.Cast(this=value, to=to), start)
-        if len(arguments) != 2 or all(isinstance(each, tree.Null) for each in defaults.values()):
+        if len(arguments) != 2 or all(isinstance(default, tree.Null) for default in defaults.values()):
             return value
         text, path = arguments
         whole = self._at(tree.Literal.string("$"), start)

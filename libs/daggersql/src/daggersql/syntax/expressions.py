@@ -84,8 +84,11 @@ class ExpressionParser(OperandParser):
         while len(operands) > 1:
             paired = [node(this=a, expression=b) for a, b in zip(operands[::2], operands[1::2], strict=False)]
             operands = paired + operands[len(paired) * 2 :]
-            for each in paired:
-                each.meta["start"], each.meta["end"] = each.this.meta["start"], each.expression.meta["end"]
+            for entry in paired:
+                entry.meta["start"], entry.meta["end"] = (
+                    entry.this.meta["start"],
+                    entry.expression.meta["end"],
+                )
         return self._at(operands[0], start)
 
     def _postfix_word(self) -> str | None:

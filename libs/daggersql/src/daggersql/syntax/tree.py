@@ -48,9 +48,9 @@ class Node:
     def children(self) -> Iterator[Node]:
         """The nodes right below it."""
         for part in self.args.values():
-            for each in part if isinstance(part, list) else (part,):
-                if isinstance(each, Node):
-                    yield each
+            for child in part if isinstance(part, list) else (part,):
+                if isinstance(child, Node):
+                    yield child
 
     def copy(self) -> Self:
         """The same once more, all below included."""
@@ -61,7 +61,7 @@ class Node:
 
 def _copied(part: Any) -> Any:
     if isinstance(part, list):
-        return [_copied(each) for each in part]
+        return [_copied(child) for child in part]
     return part.copy() if isinstance(part, Node) else part
 
 

@@ -172,7 +172,7 @@ def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
     """Whether it is known where a sink is: more cannot be said of one whose registration is not to be had."""
-    return not any(each.field == f"{path}.registered" for each in wrong)
+    return not any(violation.field == f"{path}.registered" for violation in wrong)
 
 
 def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
@@ -218,8 +218,10 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     resolved = spec_pb2.ResolvedSink(sink=value.sink)
     told = [*kind.resolve(f"{path}.{name}", resolved, asked), *kind.violations(f"{path}.{name}", own, asked)]
     about = tuple(f"{path}.{name}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
-    known = {each.field for each in wrong}
-    yield from (each for each in told if each.field.startswith(about) and each.field not in known)
+    known = {violation.field for violation in wrong}
+    yield from (
+        violation for violation in told if violation.field.startswith(about) and violation.field not in known
+    )
     for key, reference, to in registered.own_secrets(own, own, _flat(name)):
         where = f"{path}.{name}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
@@ -248,7 +250,7 @@ def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
     names = [sink.name for sink in sinks]
     taken = set(names)
     unnamed = [number for number, name in enumerate(names) if not name]
-    for number in sorted(unnamed, key=lambda each: sinks[each].SerializeToString(deterministic=True)):
+    for number in sorted(unnamed, key=lambda position: sinks[position].SerializeToString(deterministic=True)):
         kind = str(sinks[number].WhichOneof("kind"))
         numbered = (kind if times == 1 else f"{kind}-{times}" for times in count(1))
         names[number] = next(name for name in numbered if name not in taken)
@@ -300,7 +302,7 @@ def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
     no address of its own. It is where its secret is sent.
     """
     name = kind_of(sink)
-    key = next((each for each in _flat(name) if each.sent_to), None) if name else None
+    key = next((key for key in _flat(name) if key.sent_to), None) if name else None
     if key is None:
         return "", ""
     own = getattr(sink, name or "")
@@ -312,7 +314,7 @@ def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
     None where it writes no files.
     """
     name = kind_of(sink)
-    key = next((each for each in _flat(name) if each.folder), None) if name else None
+    key = next((key for key in _flat(name) if key.folder), None) if name else None
     return (f"{name}.{key.field}", str(key.value(getattr(sink, name or "")))) if key else None
 
 
@@ -329,7 +331,7 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
-    wanted = [each for each in asked if each is not None]
+    wanted = [name for name in asked if name is not None]
     return min(wanted) if wanted and len(wanted) == len(asked) else None
 
 

@@ -110,7 +110,7 @@ def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Ite
 
 def mapping(rows: Output) -> dict[str, dict[str, object]]:
     """The fields of an index that takes these rows and nothing else."""
-    return {each.name: _field(each.type) for each in rows.columns}
+    return {column.name: _field(column.type) for column in rows.columns}
 
 
 def _field(spark: str) -> dict[str, object]:

@@ -132,7 +132,7 @@ def _body(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violatio
         yield from template.json_violations(f"{path}.template", sink.template, asked.output)
     if sink.row_id:
         yield from fields.text(f"{path}.row_id", sink.row_id, limit=128)
-        columns = [] if asked.output is None else [each.name for each in asked.output.columns]
+        columns = [] if asked.output is None else [column.name for column in asked.output.columns]
         if sink.template and not sink.template.lstrip().startswith("{"):
             yield Violation(f"{path}.row_id", "needs a template that is an object", "UNEXPECTED")
         elif not sink.template and sink.row_id in columns:
@@ -153,7 +153,7 @@ def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violati
             yield Violation(where, "must be printable ASCII characters", "INVALID_CHARACTER")
         said.append((where, value))
     said += [(f"{path}.query.{name}", value) for name, value in sorted(sink.query.items())]
-    for field, name in [(each, name) for each in ("headers", "query") for name in getattr(sink, each)]:
+    for field, name in [(table, name) for table in ("headers", "query") for name in getattr(sink, table)]:
         if httpserver.SECRET.fullmatch(name):
             what = "would hold a secret, and it be kept in the open: say it by `auth`"
             yield Violation(f"{path}.{field}.{name}", what, "INLINE_SECRET")

@@ -66,8 +66,8 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
         yield Violation(f"{path}.topic", text, "RESERVED")
     if sink.topic in topics.INTERNAL:
         yield Violation(f"{path}.topic", f"{sink.topic} is Kafka's own", "RESERVED")
-    for each in asked.spec.streams:
-        stream = asked.catalogue.stream(each.stream)
+    for input_ in asked.spec.streams:
+        stream = asked.catalogue.stream(input_.stream)
         if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:
             text = f"{sink.topic} is read by this dagger: its rows would come back"
             yield Violation(f"{path}.topic", text, "LOOP")

@@ -99,11 +99,11 @@ def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[
                 yield Violation(f"{path}.{field}", "goes with s3:// alone", "UNEXPECTED")
     yield from fields.reference(f"{path}.table", sink.table)
     if asked.output is not None:
-        yield from _columns(path, [each.name for each in asked.output.columns])
+        yield from _columns(path, [column.name for column in asked.output.columns])
     tables = Counter(
-        (each.registered, each.parquet.location, each.parquet.table or asked.dagger)
-        for each in asked.spec.sinks
-        if each.WhichOneof("kind") == "parquet"
+        (sink.registered, sink.parquet.location, sink.parquet.table or asked.dagger)
+        for sink in asked.spec.sinks
+        if sink.WhichOneof("kind") == "parquet"
     )
     if any(times > 1 and table == sink.table for (_, _, table), times in tables.items()):
         yield Violation(f"{path}.table", f"{sink.table} is written by two sinks", "SINK_TABLE_TWICE")

@@ -127,7 +127,7 @@ def has_own_key(sink: spec_pb2.PostgresSink, rows: Output) -> bool:
 
 def columns(sink: spec_pb2.PostgresSink, rows: Output) -> dict[str, str]:
     """The table's column for each of the query, in order."""
-    return {each.name: sink.columns.get(each.name, each.name) for each in rows.columns}
+    return {column.name: sink.columns.get(column.name, column.name) for column in rows.columns}
 
 
 def type_of(spark: str) -> str:
@@ -142,11 +142,11 @@ def type_of(spark: str) -> str:
 def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
     """The statements that make the table and the unique index of its key, where it has one."""
     name, named = table(sink), columns(sink, rows)
-    held = ", ".join(f"{quoted(named[each.name])} {type_of(each.type)}" for each in rows.columns)
+    held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
     made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
     if sink.mode == _APPEND:
         return (made,)
-    parts = ", ".join(quoted(named[each]) for each in key(sink, rows))
+    parts = ", ".join(quoted(named[column]) for column in key(sink, rows))
     return made, f"CREATE UNIQUE INDEX ON {name} ({parts}) NULLS NOT DISTINCT"
 
 
@@ -198,7 +198,7 @@ def _name(path: str, name: str) -> Iterator[Violation]:
 
 
 def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[Violation]:
-    known = [each.name for each in rows.columns]
+    known = [column.name for column in rows.columns]
     for field, said in (("key", list(sink.key)), ("columns", sorted(sink.columns))):
         for number, name in enumerate(said):
             if name not in known:
@@ -208,10 +208,10 @@ def _columns(path: str, sink: spec_pb2.PostgresSink, rows: Output) -> Iterator[V
     named = columns(sink, rows)
     for name, held in named.items():
         yield from _name(f"{path}.columns.{name}" if name in sink.columns else path, held)
-    twice = sorted({each for each in named.values() if list(named.values()).count(each) > 1})
-    for each in twice:
+    twice = sorted({name for name in named.values() if list(named.values()).count(name) > 1})
+    for repeated in twice:
         yield Violation(
-            f"{path}.columns", f"two columns of the query cannot be the column {each}", "DUPLICATE_COLUMN"
+            f"{path}.columns", f"two columns of the query cannot be the column {repeated}", "DUPLICATE_COLUMN"
         )
     if sink.mode != _APPEND and not key(sink, rows):
         what = "is required: the query does not show what tells its rows apart; name columns that do"

@@ -62,9 +62,9 @@ class QuarantineIndex:
         """Take in messages that follow what is held; those that are held change nothing."""
         with self.database.writing() as connection:
             held = self._held(connection)
-            new = [each for each in messages if each.offset >= held.get(each.partition, 0)]
+            new = [message for message in messages if message.offset >= held.get(message.partition, 0)]
             _Fold(connection, new).all()
-            for last in {each.partition: each for each in new}.values():
+            for last in {message.partition: message for message in new}.values():
                 self._move(connection, last.partition, last.offset + 1, digest(last), known=held)
 
     def forget(self, partition: int, position: Position) -> None:
@@ -125,7 +125,7 @@ class _Fold:
 
     def __init__(self, connection: Connection, messages: Sequence[Message]) -> None:
         self._connection = connection
-        self._said = [(each, said) for each in messages if (said := _said(each)) is not None]
+        self._said = [(message, said) for message in messages if (said := _said(message)) is not None]
         self._known: dict[tuple[str, str], Row | None] = {}
         """Rows as they are in the database, or shall be, by dagger and id; None where there is none."""
         self._changed: dict[tuple[str, str], tuple[Row | None, Row]] = {}
@@ -155,7 +155,7 @@ class _Fold:
             if not isinstance(said, telemetry_pb2.QuarantineDiscarded)
         }
         self._known = dict.fromkeys(wanted)
-        columns = [each for each in QuarantineRow.__table__.columns if each.name != "data"]  # type: ignore[attr-defined]
+        columns = [column for column in QuarantineRow.__table__.columns if column.name != "data"]  # type: ignore[attr-defined]
         # By one dagger at a time: SQLite looks all rows through for a list of pairs.
         for name, ids in _grouped(wanted):
             about = select(*columns).where(col(QuarantineRow.dagger) == name, col(QuarantineRow.id).in_(ids))

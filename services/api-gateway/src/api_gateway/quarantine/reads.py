@@ -90,14 +90,14 @@ class QuarantineReads:
         if before is not None:
             chosen = chosen.where(tuple_(*order) < before)
         # Chosen by the index alone: a table of large rows is not looked at for what is not shown.
-        places = chosen.order_by(*(each.desc() for each in order)).limit(limit + 1).subquery()
+        places = chosen.order_by(*(column.desc() for column in order)).limit(limit + 1).subquery()
         same = (col(QuarantineRow.partition) == places.c.partition) & (
             col(QuarantineRow.offset) == places.c.offset
         )
         query = (
             select(QuarantineRow, choice.now(of.since).label("now"))
             .join(places, same)
-            .order_by(*(each.desc() for each in order))
+            .order_by(*(column.desc() for column in order))
             .execution_options(yield_per=_FETCHED)
         )
         listed: list[Listed] = []
@@ -121,7 +121,7 @@ class QuarantineReads:
         )
         with self._database.reading() as session:
             records = [_listed(row, now) for row, now in session.exec(query)]
-        exact = [each for each in records if each.record.id == start]
+        exact = [record for record in records if record.record.id == start]
         return exact or records
 
     def groups(self, of: Born, *, expiring_ms: int) -> list[gateway_pb2.QuarantineGroup]:
@@ -131,8 +131,8 @@ class QuarantineReads:
         query: Any = (
             select(*columns, func.count(), func.min(QuarantineRow.set_ms), soon)  # type: ignore[call-overload] # too many
             .where(*choice.of(of.dagger, of.since), choice.states(state.NEEDED, of.since))
-            .group_by(*(col(each) for each in columns))
-            .order_by(*(col(each) for each in columns))
+            .group_by(*(col(column) for column in columns))
+            .order_by(*(col(column) for column in columns))
         )
         with self._database.reading() as session:
             rows = session.execute(query).all()

@@ -97,10 +97,10 @@ class Replays:
             )
         ends = self._follower.ends
         kinds = await _read(lambda: self._reads.meant(of, request.selection))
-        first = min((each.first for each in kinds), default=0)
+        first = min((kind.first for kind in kinds), default=0)
         starts = await _read(lambda: self._reads.starts(of, first))
         forecast = list(_forecast(kinds, named, force=request.force))
-        records = sum(each.records for each in kinds)
+        records = sum(kind.records for kind in kinds)
         event = events_pb2.QuarantineReplayRequested(
             meta=events_pb2.RequestMeta(actor=actor()),
             name=of.dagger,
@@ -232,7 +232,7 @@ class Replays:
         for number, edit in enumerate(request.edits):
             path = f"edits[{number}]"
             records = await _read(lambda: self._reads.beginning(of, edit.id))  # noqa: B023 - awaited
-            listed = next((each for each in records if each.record.id == edit.id), None)
+            listed = next((record for record in records if record.record.id == edit.id), None)
             if listed is None:
                 text = f"is no record of dagger {of.dagger} in the quarantine, or no more"
                 wrong.append(Violation(f"{path}.id", text, "NOT_FOUND"))

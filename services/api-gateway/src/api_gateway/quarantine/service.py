@@ -91,7 +91,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         )
         note(records=len(listed))
         answer = gateway_pb2.ListQuarantinedResponse(
-            records=[each.record for each in listed], statuses=[_status(each) for each in listed]
+            records=[entry.record for entry in listed], statuses=[_status(entry) for entry in listed]
         )
         self._parts.masking.quarantined(dagger, answer.records)
         if request.brief:
@@ -113,11 +113,11 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
             fleet = await self._parts.reader.state(context, 0)
             await self._wait(context)
             living = (fleet.living(name) for name in sorted(fleet.daggers))
-            daggers = [each for each in living if each is not None]
+            daggers = [dagger for dagger in living if dagger is not None]
         expiring_ms = _ms(self._clock() - _KEPT + _SOON)
         answer = gateway_pb2.SummarizeQuarantineResponse()
         summed = await _read(
-            lambda: [self._parts.reads.groups(_born(each), expiring_ms=expiring_ms) for each in daggers]
+            lambda: [self._parts.reads.groups(_born(dagger), expiring_ms=expiring_ms) for dagger in daggers]
         )
         for groups in summed:
             answer.groups.extend(groups)

@@ -104,7 +104,9 @@ class _KafkaReader:
     async def bounds(self) -> Mapping[int, Bounds]:
         first = await self._consumer.beginning_offsets(self._partitions)
         end = await self._consumer.end_offsets(self._partitions)
-        return {each.partition: Bounds(first[each], end[each]) for each in self._partitions}
+        return {
+            partition.partition: Bounds(first[partition], end[partition]) for partition in self._partitions
+        }
 
     def seek(self, partition: int, offset: int) -> None:
         self._consumer.seek(TopicPartition(self._topic, partition), offset)
@@ -113,8 +115,13 @@ class _KafkaReader:
         fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MOST)
         return [
             Message(
-                each.partition, each.offset, each.timestamp, each.key or b"", each.headers, each.value or b""
+                message.partition,
+                message.offset,
+                message.timestamp,
+                message.key or b"",
+                message.headers,
+                message.value or b"",
             )
             for messages in fetched.values()
-            for each in messages
+            for message in messages
         ]

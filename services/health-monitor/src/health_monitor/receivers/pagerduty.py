@@ -92,5 +92,5 @@ def _said(body: str) -> str:
     errors = answer.get("errors") if isinstance(answer, dict) else None
     if not isinstance(errors, list):
         return ""
-    said = "; ".join(each for each in errors if isinstance(each, str))
-    return "".join(each if each.isprintable() else " " for each in said)[:_SAID_LIMIT]
+    said = "; ".join(error for error in errors if isinstance(error, str))
+    return "".join(character if character.isprintable() else " " for character in said)[:_SAID_LIMIT]

@@ -80,7 +80,7 @@ def outcome(answer: Answer) -> Outcome:
 
 def escape(text: str) -> str:
     """Text that Slack shows as it is: no mention, no link, no control character."""
-    plain = "".join(each if each.isprintable() else " " for each in text)
+    plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

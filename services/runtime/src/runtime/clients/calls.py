@@ -236,8 +236,8 @@ def ask(server: Server) -> Answer:
 def _listed(addresses: list[str], port: int) -> str:
     """A target of gRPC: addresses of one family, that of the first."""
     family, form = ("ipv6", "[{}]:{}") if ":" in addresses[0] else ("ipv4", "{}:{}")
-    own = [each for each in addresses if (":" in each) == (family == "ipv6")]
-    return f"{family}:{','.join(form.format(each, port) for each in own)}"
+    own = [address for address in addresses if (":" in address) == (family == "ipv6")]
+    return f"{family}:{','.join(form.format(address, port) for address in own)}"
 
 
 def _roots(server: Server) -> bytes | None:
@@ -259,9 +259,9 @@ def _retry_after(error: aio.AioRpcError) -> float | None:
     details = told.get("grpc-status-details-bin")
     if isinstance(details, bytes):
         with suppress(DecodeError, ValueError, OverflowError):
-            for each in status_pb2.Status.FromString(details).details:
+            for detail in status_pb2.Status.FromString(details).details:
                 info = error_details_pb2.RetryInfo()
-                if each.Unpack(info):
+                if detail.Unpack(info):
                     return max(float(info.retry_delay.ToTimedelta().total_seconds()), 0.0)
     pushback = str(told.get("grpc-retry-pushback-ms", ""))
     return int(pushback[:9]) / 1000 if pushback.isascii() and pushback.isdigit() else None

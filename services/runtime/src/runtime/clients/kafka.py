@@ -30,7 +30,7 @@ def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
     """
     if wrong := list(kafka.address("cluster.kafka", address)):
         raise refused(wrong)
-    return librdkafka(address, lambda each: secrets.resolve(each, address.bootstrap_servers))
+    return librdkafka(address, lambda reference: secrets.resolve(reference, address.bootstrap_servers))
 
 
 def consumer(

@@ -110,7 +110,7 @@ class Manifests:
             if name.batch not in decided:
                 decided[name.batch] = self._decided(name.batch, after)
             held = decided[name.batch]
-            if held is not None and text in {_last(each["path"]) for each in held["files"]}:
+            if held is not None and text in {_last(file["path"]) for file in held["files"]}:
                 self._publish(held)
             elif held is not None:
                 self._files.discard(staged)
@@ -135,8 +135,8 @@ class Manifests:
         return {"version": 1, "dagger": self._dagger, **about, **said}
 
     def _publish(self, held: Manifest) -> None:
-        for each in held["files"]:
-            self._files.publish(each["path"], each["staged"])
+        for file in held["files"]:
+            self._files.publish(file["path"], file["staged"])
 
     def _name(self, batch: Batch) -> str:
         return f"{COMMITS}/{self._dagger}/{batch.checkpoint}/{batch.number:010}.json"
@@ -145,14 +145,14 @@ class Manifests:
 def summed(parts: Iterable[Manifest]) -> Manifest:
     """What several parts of a batch say of their files, together."""
     listed = list(parts)
-    files = sorted((each for part in listed for each in part["files"]), key=lambda each: str(each["path"]))
+    files = sorted((file for part in listed for file in part["files"]), key=lambda file: str(file["path"]))
     reached = (Extent(windows_to=part["windows_to"], offsets=part["offsets"]) for part in listed)
     return {
         "schema": max(part["schema"] for part in listed),
-        "rows": sum(each["rows"] for each in files),
-        "bytes": sum(each["bytes"] for each in files),
-        "from": min((each["from"] for each in files), default=None),
-        "to": max((each["to"] for each in files), default=None),
+        "rows": sum(file["rows"] for file in files),
+        "bytes": sum(file["bytes"] for file in files),
+        "from": min((file["from"] for file in files), default=None),
+        "to": max((file["to"] for file in files), default=None),
         **extent.united(reached),
         "files": files,
     }

@@ -193,6 +193,6 @@ class Batches:
 
 def parts(count: int, refused: Sequence[Refusal], at_once: int) -> list[Rows]:
     """So many rows as requests are to have them, but for those that none can carry."""
-    never = {each.row for each in refused}
+    never = {refusal.row for refusal in refused}
     left = [row for row in range(count) if row not in never]
     return [left[start : start + at_once] for start in range(0, len(left), at_once)]

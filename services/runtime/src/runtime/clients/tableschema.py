@@ -40,7 +40,7 @@ class TableSchema:
 
     def of(self, names: Sequence[str]) -> list[TableColumn]:
         """The columns of these names."""
-        known = {each.name: each for each in self.columns}
+        known = {column.name: column for column in self.columns}
         return [known[name] for name in names]
 
 
@@ -70,7 +70,7 @@ def merged(
     fields: Mapping[str, tuple[str, int]],
 ) -> tuple[TableColumn, ...]:
     """The columns of a table when these are written to it as well."""
-    columns = {each.name: each for each in held}
+    columns = {column.name: column for column in held}
     for name, type_ in types.items():
         message, number = fields.get(name, ("", 0))
         known = columns.get(name) or _renamed(columns.values(), types, message, number)
@@ -82,12 +82,12 @@ def merged(
             columns.pop(known.name)
             columns[name] = TableColumn(known.id, name, wide, known.message)
             continue
-        taken = {each.id for each in columns.values()}
+        taken = {column.id for column in columns.values()}
         if number and number not in taken:
             columns[name] = TableColumn(number, name, type_, message)
         else:
             columns[name] = TableColumn(max(COMPUTED - 1, *taken, 0) + 1, name, type_)
-    return tuple(sorted(columns.values(), key=lambda each: each.id))
+    return tuple(sorted(columns.values(), key=lambda column: column.id))
 
 
 def wider(one: str, other: str) -> str | None:
@@ -104,12 +104,12 @@ def _renamed(
     columns: Iterable[TableColumn], types: Mapping[str, str], message: str, number: int
 ) -> TableColumn | None:
     """The column of a field that has another name now."""
-    for each in columns:
-        if message and (each.message, each.id) == (message, number) and each.name not in types:
-            return each
+    for column in columns:
+        if message and (column.message, column.id) == (message, number) and column.name not in types:
+            return column
     return None
 
 
 def _read(files: Files, name: str) -> TableSchema:
     held = json.loads(files.get(f"{FOLDER}/{name}") or b"{}")
-    return TableSchema(held["version"], tuple(TableColumn(**each) for each in held["columns"]))
+    return TableSchema(held["version"], tuple(TableColumn(**column) for column in held["columns"]))

@@ -92,7 +92,7 @@ class Marker:
                 f"Batch {self.batch} was written to {self.schema} before, {told}: compare the table with its"
                 f" source, then correct its row in {TABLE}.",
             )
-        return [Refused(*each) for each in json.loads(held[3])]
+        return [Refused(*refusal) for refusal in json.loads(held[3])]
 
     def written_before(self, connection: psycopg.Connection) -> list[Extent]:
         """How far other queries of the dagger have written to the sink: what an edit, or a removal, ended.
@@ -124,7 +124,7 @@ class Marker:
     def refuse(self, connection: psycopg.Connection, rows: Iterable[Refused]) -> None:
         """Keep with it which rows the database refused."""
         statement = f"UPDATE {table(self.schema)} SET refused = %s {_THERE}"  # noqa: S608 - a name
-        told = json.dumps([astuple(each) for each in rows])
+        told = json.dumps([astuple(row) for row in rows])
         connection.execute(statement, (told, *self._place))
 
     @property

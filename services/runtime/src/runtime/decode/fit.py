@@ -50,8 +50,10 @@ class Fit:
 def best(values: Sequence[bytes], kinds: Iterable[type[message.Message]]) -> list[Fit]:
     """The few messages that values may be, what fits best first; none that fits less than half of them."""
     fits = (fit(values, kind) for kind in kinds)
-    likely = [each for each in fits if each.score >= _LEAST]
-    return sorted(likely, key=lambda each: (-each.score, -each.coverage, each.name))[:_SHOWN]
+    likely = [candidate for candidate in fits if candidate.score >= _LEAST]
+    return sorted(likely, key=lambda candidate: (-candidate.score, -candidate.coverage, candidate.name))[
+        :_SHOWN
+    ]
 
 
 def fit(values: Sequence[bytes], kind: type[message.Message]) -> Fit:
@@ -82,10 +84,10 @@ def _has_times(read: Any) -> bool:
     for field, value in read.ListFields():
         if field.message_type is None or is_map(field):
             continue
-        for each in value if field.is_repeated else (value,):
+        for item in value if field.is_repeated else (value,):
             if field.message_type.full_name == TIMESTAMP:
-                if not is_instant(each):
+                if not is_instant(item):
                     return False
-            elif not _has_times(each):
+            elif not _has_times(item):
                 return False
     return True

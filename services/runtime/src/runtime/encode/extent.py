@@ -41,9 +41,9 @@ def of(layout: Layout, rows: pa.RecordBatch) -> Extent:
 def united(extents: Iterable[Extent]) -> Extent:
     """How far several reach."""
     windows_to, offsets = None, dict[str, dict[str, list[int]]]()
-    for each in extents:
-        windows_to = max(filter(None, (windows_to, each["windows_to"])), default=None)
-        for topic, parts in each["offsets"].items():
+    for extent in extents:
+        windows_to = max(filter(None, (windows_to, extent["windows_to"])), default=None)
+        for topic, parts in extent["offsets"].items():
             for part, (first, last) in parts.items():
                 held = offsets.setdefault(topic, {}).setdefault(part, [first, last])
                 held[:] = [min(held[0], first), max(held[1], last)]
@@ -70,5 +70,5 @@ def _ranges(topics: pa.Array, parts: pa.Array, offsets: pa.Array) -> Iterator[tu
     """The first and the last offset of each partition."""
     rows = pa.table({"topic": topics, "part": parts, "offset": offsets})
     ranges = rows.group_by(["topic", "part"]).aggregate([("offset", "min"), ("offset", "max")])
-    for each in ranges.to_pylist():
-        yield each["topic"], str(each["part"]), each["offset_min"], each["offset_max"]
+    for value in ranges.to_pylist():
+        yield value["topic"], str(value["part"]), value["offset_min"], value["offset_max"]

@@ -53,13 +53,13 @@ def coordinates(layout: Layout) -> tuple[str, ...]:
 
 def columns(layout: Layout) -> dict[str, str]:
     """The columns of a file, in order, and their types in Spark SQL."""
-    seen = {each.name: each.type for each in layout.columns}
+    seen = {column.name: column.type for column in layout.columns}
     return {**seen, **(COORDINATES if coordinates(layout) else {})}
 
 
 def types(layout: Layout, schema: pa.Schema) -> list[pa.DataType]:
     """The types that the columns of a file have in the rows."""
-    names = [*(each.name for each in layout.columns), *coordinates(layout)]
+    names = [*(column.name for column in layout.columns), *coordinates(layout)]
     return [schema.field(name).type for name in names]
 
 
@@ -73,7 +73,7 @@ def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """The rows of a batch as files have them: columns in this schema, and their hour and time."""
     values = {column.name: each for column, each in layout.visible(batch)}
     values |= dict(zip(COORDINATES, map(batch.column, coordinates(layout)), strict=False))
-    made = [values[each.name].cast(each.type) for each in schema]
+    made = [values[field.name].cast(field.type) for field in schema]
     times = batch.column(time_column(layout, batch.schema)).cast(_MICROSECONDS)
     return (
         pa.Table.from_arrays(made, schema=schema).append_column(TIME, times).append_column(HOUR, hours(times))

@@ -44,7 +44,7 @@ class Encoder:
             for column, kind in zip(layout.columns, kinds, strict=True)
         ]
         if wrong := list(fit.mismatches("", columns, message_type)):
-            raise user("SINK_MESSAGE_MISMATCH", " ".join(f"{each.description}." for each in wrong))
+            raise user("SINK_MESSAGE_MISMATCH", " ".join(f"{violation.description}." for violation in wrong))
         self._setters = [
             _at_path(message_type, column.name, kind) for column, kind in zip(columns, kinds, strict=True)
         ]

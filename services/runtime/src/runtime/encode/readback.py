@@ -69,7 +69,7 @@ def _read_integers(values: dict[str, Any], kind: Descriptor) -> None:
             of_value = entry.fields_by_name["value"]
             values[name] = {key: _integers_of(each, of_value) for key, each in value.items()}
         elif field.is_repeated:
-            values[name] = [_integers_of(each, field) for each in value]
+            values[name] = [_integers_of(item, field) for item in value]
         else:
             values[name] = _integers_of(value, field)
 

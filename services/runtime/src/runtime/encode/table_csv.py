@@ -42,7 +42,9 @@ def columns(layout: Layout, batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _plain(values: pa.Array) -> pa.Array:
     kept = values.type
     if types.is_binary(kept) or types.is_large_binary(kept):
-        return pa.array([None if each is None else f"\\x{each.hex()}" for each in values.to_pylist()], _TEXT)
+        return pa.array(
+            [None if value is None else f"\\x{value.hex()}" for value in values.to_pylist()], _TEXT
+        )
     if types.is_nested(kept):
         return pa.array([None if text == json_text.NULL else text for text in json_text.texts(values)], _TEXT)
     if types.is_duration(kept):

@@ -43,7 +43,7 @@ _Values: TypeAlias = str | Sequence[str | None]
 
 
 def _joined(made: Sequence[_Values], rows: int) -> list[str | None]:
-    columns = [repeat(each, rows) if isinstance(each, str) else each for each in made]
+    columns = [repeat(column, rows) if isinstance(column, str) else column for column in made]
     if not columns:
         return [""] * rows
     return [None if None in row else "".join(map(str, row)) for row in zip(*columns, strict=False)]
@@ -108,9 +108,9 @@ def _segments(value: Any) -> Iterator[_Segment]:
 def _merged(segments: Iterator[_Segment]) -> list[_Segment]:
     """The same, texts beside each other as one."""
     merged: list[_Segment] = []
-    for each in segments:
-        if isinstance(each, str) and merged and isinstance(merged[-1], str):
-            merged[-1] += each
+    for segment in segments:
+        if isinstance(segment, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += segment
         else:
-            merged.append(each)
+            merged.append(segment)
     return merged

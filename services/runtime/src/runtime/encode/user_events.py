@@ -59,8 +59,8 @@ def of(
     columns = {column.name: array for column, array in layout.visible(rows)}
     pieces: list[list[str]] = []
     too_long: dict[int, str] = {}
-    for each in events.properties(event, identity, layout):
-        texts, name = json_text.texts(columns[each.name]), events.named(each.name)
+    for property_ in events.properties(event, identity, layout):
+        texts, name = json_text.texts(columns[property_.name]), events.named(property_.name)
         if longest:
             for row in _longer(texts, longest + 2):  # it may have quotes
                 too_long.setdefault(row, name)

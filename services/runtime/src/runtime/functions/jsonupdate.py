@@ -70,7 +70,7 @@ def as_json(new: Any) -> Any:
             return f"{new:%Y-%m-%dT%H:%M:%S}.{new.microsecond // 1000:03}Z"
         case Mapping():
             return {str(name): as_json(each) for name, each in new.items()}
-    return [as_json(each) for each in new]
+    return [as_json(value) for value in new]
 
 
 def _updated(document: str, path: str, new: Any) -> str:

@@ -17,8 +17,8 @@ def reference(items: Sequence[Any] | None, item: Any) -> bool:
     if items is None or item is None:
         return False
     if isinstance(item, float) and math.isnan(item):
-        return any(isinstance(each, float) and math.isnan(each) for each in items)
-    return any(each is not None and each == item for each in items)
+        return any(isinstance(item, float) and math.isnan(item) for item in items)
+    return any(other is not None and other == item for other in items)
 
 
 def register(session: Registration) -> None:

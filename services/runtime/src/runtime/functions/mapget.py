@@ -17,7 +17,7 @@ def reference(values: Mapping[Any, Any] | Sequence[Mapping[str, Any] | None] | N
         return None
     if isinstance(values, Mapping):
         return values.get(key)
-    pairs = (tuple(each.values()) for each in values if each is not None)
+    pairs = (tuple(value.values()) for value in values if value is not None)
     return next((pair[1] for pair in pairs if pair[0] == key), None)
 
 

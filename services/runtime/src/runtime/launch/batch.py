@@ -44,7 +44,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
     """Those that need no record from before this event time: a part would overwrite the whole."""
-    told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
+    told = next((name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None)
     if complete_from is None or told is None:
         return rows
     if told == SINCE_OF_WINDOW:  # all rows of a window are written at once

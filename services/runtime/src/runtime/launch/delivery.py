@@ -173,7 +173,7 @@ class _Sink:
         ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused))
         if self._breaker.is_open:
             # Not in the words of the sink: they may have values of the row in them.
-            reasons = ", ".join(sorted({each.reason for each in outcome.refused}))
+            reasons = ", ".join(sorted({refusal.reason for refusal in outcome.refused}))
             counted = f"it refuses {self._breaker.refused:,} of {self._breaker.rows:,} rows ({reasons})"
             what = "none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow)"
             self._trouble = TemporaryError(FLOOD, f"{counted}; {what}.")

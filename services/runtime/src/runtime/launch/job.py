@@ -90,7 +90,7 @@ def assemble(
     query = plan.partial_aggregation or plan
     # Beside the streams, for whom the JVM mostly waits: hundreds of short questions to it.
     guarded = warmup.beside(partial(guard.check, spark, query.spark_sql, reads, query.functions))
-    streams = {each.input.table: each for each in spec.streams if each.input.table in reads}
+    streams = {stream.input.table: stream for stream in spec.streams if stream.input.table in reads}
     who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
         context = replace(source, late_for=tuple(map(watermark.windows, plan.closing[name])))
@@ -127,8 +127,8 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     if source.windows is None:
         return None
     inputs = [stream.input for stream in streams]
-    delay = max(each.watermark_delay.ToTimedelta() for each in inputs)
-    silence = max(each.idle_timeout.ToTimedelta() for each in inputs)
+    delay = max(input_.watermark_delay.ToTimedelta() for input_ in inputs)
+    silence = max(input_.idle_timeout.ToTimedelta() for input_ in inputs)
     return timedelta(milliseconds=source.windows.size) + delay + silence
 
 

@@ -60,7 +60,7 @@ class Launch(Computed):
                 spec.generation,
                 socket.gethostname(),
                 self.pid,
-                sinks=sinks.called([each.sink for each in spec.sinks]),
+                sinks=sinks.called([sink_.sink for sink_ in spec.sinks]),
             ),
         )
         self.stopping = threading.Event()

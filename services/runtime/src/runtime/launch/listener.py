@@ -120,7 +120,7 @@ class Listener(StreamingQueryListener):
             *self._groups.warnings(),
             *map(str, own),
         )
-        measures = {each.code: each.measure for each in own if each.measure is not None}
+        measures = {warning.code: warning.measure for warning in own if warning.measure is not None}
         versions = self._references.versions()
         self._launch.heartbeat.update(
             lambda known: progress.referenced(progress.warned(known, warned, measures), versions)

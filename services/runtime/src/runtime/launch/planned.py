@@ -48,7 +48,7 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     asked = rulebook.Asked(spec.dagger, spec.spec, catalogue, answer.plan)
     wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
-    wrong += [text.located("spec", each.violation("")) for each in errors]
+    wrong += [text.located("spec", error.violation("")) for error in errors]
     if wrong or answer.plan is None:
         raise refused(wrong)
     return answer.plan
@@ -57,8 +57,8 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
 def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
     """What is found about the dagger's query."""
     tables = [
-        daggersql.Table(each.input.table, _message(catalogue, each), each.stream.time_field)
-        for each in spec.streams
+        daggersql.Table(stream.input.table, _message(catalogue, stream), stream.stream.time_field)
+        for stream in spec.streams
     ]
     return daggersql.check(
         text.sql,
@@ -91,15 +91,15 @@ def messages(spec: spec_pb2.JobSpec) -> bytes:
 
 def named_sinks(spec: spec_pb2.JobSpec) -> dict[str, bytes]:
     """Its sinks by their names, which each says, serialised."""
-    names = rulebook.called([each.sink for each in spec.sinks])
+    names = rulebook.called([sink_.sink for sink_ in spec.sinks])
     return {name: _named(sink, name) for name, sink in zip(names, spec.sinks, strict=True)}
 
 
 def _fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, int], ...]:
     """Of each visible column the message and the number of the field that it is, if it is one."""
     catalogue = LaunchCatalogue(spec)
-    messages = {each.input.table: _message(catalogue, each) for each in spec.streams}
-    copied = (each or ("", "") for each in plan.copies)
+    messages = {stream.input.table: _message(catalogue, stream) for stream in spec.streams}
+    copied = (copy or ("", "") for copy in plan.copies)
     sources = ((messages.get(table), path) for table, path in copied)
     return tuple(
         (message.full_name, message.fields_by_name[path].number)

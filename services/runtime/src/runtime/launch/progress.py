@@ -192,7 +192,7 @@ def told(progress: Progress, now: datetime) -> Heartbeat:
     """
     beat = _next(progress)
     beat.time.FromDatetime(now)
-    beat.warnings.extend(each for each in (progress.flood_read, progress.flood_written) if each)
+    beat.warnings.extend(warning for warning in (progress.flood_read, progress.flood_written) if warning)
     if progress.running_since is not None:
         age = (now - progress.running_since).total_seconds()
         beat.running_batch_age_ms = max(1, round(age * 1000))
@@ -213,7 +213,7 @@ def _flood(what: str, counts: Mapping[str, int], kept: int) -> str:
     count = sum(counts.values())
     if count < FLOOD or count <= kept:
         return ""
-    reason = max(counts, key=lambda each: counts[each])
+    reason = max(counts, key=lambda reason: counts[reason])
     return (
         f"QUARANTINE_FLOOD: the last batch set {count} {what} aside ({counts[reason]} of them {reason}) and "
         f"kept {kept}; `daggers quarantine list` shows some."

@@ -88,7 +88,7 @@ class Batch:
 
 def committed(known: Symptoms, batch: Batch) -> Symptoms:
     """What is known after a batch."""
-    rows = [each for each in known.rows if batch.time - each.since < SPAN]
+    rows = [row for row in known.rows if batch.time - row.since < SPAN]
     if rows and batch.time - rows[-1].since < _GRAIN:
         last = rows.pop()
         rows.append(Rows(last.since, last.read + batch.read, last.late + batch.late))
@@ -128,8 +128,8 @@ class Warned:
 def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
     """What a person should know at `now`."""
     warned = []
-    rows = [each for each in known.rows if now - each.since < SPAN]
-    read, late = sum(each.read for each in rows), sum(each.late for each in rows)
+    rows = [row for row in known.rows if now - row.since < SPAN]
+    read, late = sum(row.read for row in rows), sum(row.late for row in rows)
     if late:
         text = _late_rows(known, read, late, now)
         warned.append(Warned("LATE_RECORDS", text))
@@ -159,7 +159,7 @@ def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch)
 
 def _late_rows(known: Symptoms, read: int, late: int, now: datetime) -> str:
     counted = f"{late:,} of the {read:,} rows of the last {spoken(SPAN)} ({late / read:.1%}) came after"
-    causes = [_cause(each) for each in known.late.values() if now - each.time < SPAN]
+    causes = [_cause(report) for report in known.late.values() if now - report.time < SPAN]
     return " ".join([counted, "their windows were closed and are in none.", *dict.fromkeys(causes)])
 
 

@@ -88,8 +88,8 @@ def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> 
         except OSError:
             hung_up.set()
 
-    def step(each: Step) -> None:
-        tell(STEP, each.SerializeToString())
+    def step(message: Step) -> None:
+        tell(STEP, message.SerializeToString())
 
     preview = Preview(asked, session, step, hung_up.is_set)
     try:

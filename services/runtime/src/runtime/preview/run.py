@@ -178,7 +178,7 @@ class Preview:
                 queries.stop_patiently(query.stop)
                 return not late
             if now - told > _PROGRESS_S:
-                read = sum(metrics.of(each).rows for each in query.recentProgress)
+                read = sum(metrics.of(progress).rows for progress in query.recentProgress)
                 step = gateway_pb2.PreviewProgress(
                     phase=gateway_pb2.PreviewProgress.PHASE_READING,
                     records=read,
@@ -193,20 +193,20 @@ class Preview:
         return True
 
     def _done(self, query: StreamingQuery, assembled: job.Job, *, in_time: bool) -> Done:
-        batches = [committed(each, metrics.of(each), 1) for each in query.recentProgress]
+        batches = [committed(progress, metrics.of(progress), 1) for progress in query.recentProgress]
         counted = self._counted
         left_out = counted.rows - counted.taken
         reason = Done.REASON_ROW_LIMIT if left_out else Done.REASON_END_OF_RANGE
         quarantined: Counter[str] = Counter()
-        for each in batches:
-            quarantined.update(each.quarantined)
+        for batch in batches:
+            quarantined.update(batch.quarantined)
         invalid = Counter(self._computed.functions.counts())
-        for each in batches:
-            invalid.update(each.invalid)
+        for batch in batches:
+            invalid.update(batch.invalid)
         done = Done(
             reason=reason if in_time else Done.REASON_TIME_LIMIT,
-            records=sum(each.rows for each in batches),
-            late=sum(each.late for each in batches),
+            records=sum(batch.rows for batch in batches),
+            late=sum(batch.late for batch in batches),
             quarantined=quarantined,
             examples=kept(self._computed.run_dir),
             invalid=invalid,
@@ -228,7 +228,7 @@ class Preview:
         if not done.records:
             return
         done.cost.cpu_seconds_per_million = done.cpu_seconds / done.records * 1e6
-        done.cost.state_rows = max((each.state_rows for each in batches), default=0)
+        done.cost.state_rows = max((batch.state_rows for batch in batches), default=0)
         if self._span_s:
             done.cost.records_per_second = done.records / self._span_s
             done.cost.cores = done.cpu_seconds / self._span_s

@@ -33,7 +33,7 @@ def marked(rows: DataFrame, complete_from: datetime | None, *, closing: bool) ->
 
     `closing`: these are of windows that no record has closed.
     """
-    told = next((each for each in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if each in rows.columns), None)
+    told = next((name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None)
     if closing or complete_from is None or told is None:
         return rows.withColumn(PARTIAL, F.lit(closing))
     since = F.col(told)

@@ -61,7 +61,7 @@ def _value(kind: pa.DataType, said: Any) -> Any:
         pairs = _of(dict, said).items()
         return [(_key(kind.key_type, key), _value(kind.item_type, value)) for key, value in pairs]
     if types.is_list(kind) or types.is_large_list(kind):
-        return [_value(kind.value_type, each) for each in _of(list, said)]
+        return [_value(kind.value_type, item) for item in _of(list, said)]
     if types.is_boolean(kind):
         return _of(bool, said)
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):

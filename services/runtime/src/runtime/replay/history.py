@@ -73,7 +73,7 @@ class History:
     def meant(self) -> list[Kept]:
         """The records of this replay, in the order of the topic."""
         selected = _selected(self.kept.values(), self._asked.selection, self._asked.up_to)
-        return sorted(selected, key=lambda each: each.place)
+        return sorted(selected, key=lambda record: record.place)
 
     def _set_aside(self, place: Place, record: telemetry_pb2.Quarantined, ce_id: str, kafka_ms: int) -> None:
         id_ = id_of(record, ce_id)
@@ -102,9 +102,9 @@ class History:
 
     def _discarded(self, discarded: telemetry_pb2.QuarantineDiscarded) -> None:
         if self._created < discarded.sequence < self._sequence:
-            for each in _selected(self.kept.values(), discarded.selection, discarded.up_to):
-                each.is_discarded = each.is_discarded or each.is_open
-                each.is_open = False
+            for record in _selected(self.kept.values(), discarded.selection, discarded.up_to):
+                record.is_discarded = record.is_discarded or record.is_open
+                record.is_open = False
 
     def _edited(self, place: Place, edit: telemetry_pb2.QuarantineEdited) -> None:
         if edit.replay_id == self._asked.replay_id and self._asked.edits.get(edit.id) == digest(edit):
@@ -123,17 +123,17 @@ def _selected(
     ids, reasons, sinks = set(selection.ids), set(selection.reasons), set(selection.sinks)
     since = selection.since.ToMilliseconds() if selection.HasField("since") else None
     until = selection.until.ToMilliseconds() if selection.HasField("until") else None
-    for each in kept:
+    for record in kept:
         if (
-            _is_before(each.place, up_to)
-            and (each.id in ids if ids else each.is_open)
-            and (not reasons or each.reason in reasons)
-            and (not sinks or each.sink in sinks)
-            and selection.stage in ("", each.stage)
-            and (since is None or each.set_ms >= since)
-            and (until is None or each.set_ms < until)
+            _is_before(record.place, up_to)
+            and (record.id in ids if ids else record.is_open)
+            and (not reasons or record.reason in reasons)
+            and (not sinks or record.sink in sinks)
+            and selection.stage in ("", record.stage)
+            and (since is None or record.set_ms >= since)
+            and (until is None or record.set_ms < until)
         ):
-            yield each
+            yield record
 
 
 def _is_before(place: Place, up_to: Mapping[int, int]) -> bool:

@@ -32,7 +32,7 @@ class Records:
     def __init__(self, spec: spec_pb2.JobSpec, plan: daggersql.Plan, closed: datetime | None) -> None:
         """`closed`: up to which event time its driver has closed windows; None: that is not known."""
         self._plan, self._closed = plan, closed
-        self._streams = {topic: each for each in spec.streams for topic in each.stream.topics}
+        self._streams = {topic: stream for stream in spec.streams for topic in stream.stream.topics}
         self._paths = {read.table: read.paths for read in plan.reads}
         self._catalogue = LaunchCatalogue(spec)
         self._decoders: dict[str, Decoder] = {}
@@ -63,8 +63,8 @@ class Records:
             return verdicts.not_replayable(
                 "NEEDS_QUERY", "It can be read now; which windows are closed cannot be told without a driver."
             )
-        closed_ms, time_ms = (_milliseconds(each) for each in (self._closed, time))
-        late = [each for each in windows if watermark.windows(each).first_on_time(closed_ms) > time_ms]
+        closed_ms, time_ms = (_milliseconds(time_) for time_ in (self._closed, time))
+        late = [window for window in windows if watermark.windows(window).first_on_time(closed_ms) > time_ms]
         if late:
             return verdicts.late(f"Closed before it could count: {_named(late[0], time)}.")
         return verdicts.not_replayable(

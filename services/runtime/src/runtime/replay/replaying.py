@@ -128,17 +128,19 @@ class _Said:
         self._kept, self._before = history.kept, history.outcomes
         self._outcomes, self._confirm = outcomes, confirm
         self._waiting: dict[str, Resolved] = {}
-        self.counts = Counter(name_of(self._before[each.id]) for each in meant if each.id in self._before)
+        self.counts = Counter(
+            name_of(self._before[record.id]) for record in meant if record.id in self._before
+        )
 
     def has(self, chunk: Chunk) -> bool:
         """Whether an attempt before has said what became of all of a chunk."""
-        return all(each.id in self._before for each in chunk.kept)
+        return all(record.id in self._before for record in chunk.kept)
 
     def add(self, more: Mapping[str, Resolved]) -> None:
         """Say this, at the latest with `all`."""
         new = {id_: outcome for id_, outcome in more.items() if id_ not in self._before}
         self._waiting |= new
-        self.counts.update(name_of(each.outcome) for each in new.values())
+        self.counts.update(name_of(resolution.outcome) for resolution in new.values())
         if len(self._waiting) >= _SAID_AT_ONCE:
             self.all()
 
@@ -156,7 +158,7 @@ def _write(sinks: SinkRows, chunk: Chunk, said: _Said) -> None:
     outcomes = sinks.write(chunk)
     said.add(outcomes)
     said.all()
-    counts = Counter(f"{name_of(each.outcome)} {each.reason}".strip() for each in outcomes.values())
+    counts = Counter(f"{name_of(outcome.outcome)} {outcome.reason}".strip() for outcome in outcomes.values())
     logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
 
 

@@ -74,7 +74,7 @@ class SinkRows:
     def write(self, chunk: Chunk) -> Mapping[str, Resolved]:
         """Write its rows, as long as it takes; what became of each, by id. Raises: FencedError, JobError."""
         if (wrong := verdicts.misfit(self.layout, chunk.rows.schema)) is not None:
-            return {each.id: wrong for each in chunk.kept}
+            return {record.id: wrong for record in chunk.kept}
         names = [*(column.name for column in self.layout.columns), *self.layout.hidden]
         rows = chunk.rows.select(names)
         target = self._target(chunk.sink, rows.schema)
@@ -84,7 +84,7 @@ class SinkRows:
             if error.error.reason == "FENCED":
                 raise
             why = verdicts.not_replayable(error.error.reason, error.error.detail)
-            return {each.id: why for each in chunk.kept}
+            return {record.id: why for record in chunk.kept}
         return {
             each.id: verdicts.failed_again(each, refused[key].reason, refused[key].detail)
             if key in refused
@@ -103,7 +103,7 @@ class SinkRows:
         self._confirm()
         writer = sinks.open_writer(replace(target, part=Part(batch, 0)))
         outcomes = [writer.write(rows, number), writer.finish()]
-        sinks.commit(target, batch, [each.receipt for each in outcomes if each.receipt])
+        sinks.commit(target, batch, [outcome.receipt for outcome in outcomes if outcome.receipt])
         refused: dict[str, Refusal] = {}
         for outcome in outcomes:
             now = datetime.now(UTC)
@@ -112,7 +112,7 @@ class SinkRows:
             )
             if outcome.refused:
                 told = keys(self.layout, rows if outcome.rows is None else outcome.rows)
-                refused |= {told[each.row]: each for each in outcome.refused}
+                refused |= {told[refusal.row]: refusal for refusal in outcome.refused}
         return refused
 
     def _patiently(self, sink: str, write: Callable[[], dict[str, Refusal]]) -> dict[str, Refusal]:

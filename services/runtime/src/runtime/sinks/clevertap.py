@@ -108,8 +108,8 @@ class Uploads:
         for row in rows:
             left.setdefault(_known_by(json.loads(self._records[row])), []).append(row)
         refused, again, unknown = list[Refusal](), list[int](), 0
-        for each in failed:
-            code, record = _failure(each)
+        for failure in failed:
+            code, record = _failure(failure)
             same = left.get(record)
             if not same:
                 unknown += 1
@@ -130,7 +130,7 @@ class Uploads:
     def _told_apart(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
         if len(rows) > 1 and len(failed) < len(rows):
             return Verdict(again=posting.halves(rows))
-        codes = [_failure(each)[0] for each in failed]
+        codes = [_failure(record)[0] for record in failed]
         if _SERVER_ERROR in codes:
             return Verdict(again=[rows], why=self._away())
         detail = f"{self._server.name} does not process the record (code {codes[0]})."

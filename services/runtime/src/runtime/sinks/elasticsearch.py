@@ -199,7 +199,7 @@ class Documents:
                 again.append(row)
                 is_throttled = is_throttled or status == posting.THROTTLES
                 continue
-            fields = [each for each in _FIELD.findall(reason) if each in self._known]
+            fields = [word for word in _FIELD.findall(reason) if word in self._known]
             place = f" for the field {fields[0]}" if fields else ""
             detail = f"{name} refuses the document{place} ({error or status})."
             refused.append(Refusal(row, "SINK_REFUSED", detail))

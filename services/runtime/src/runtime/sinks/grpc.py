@@ -97,7 +97,7 @@ class CalledRows:
             name: template.texts(text, columns, rows.num_rows) for name, text in sorted(sink.metadata.items())
         }
         self._source, self._keys = f"{target.dagger}/{target.name}", keys(target.layout, rows)
-        self.refusals = [*unfit, *self._unsendable({each.row for each in unfit})]
+        self.refusals = [*unfit, *self._unsendable({refusal.row for refusal in unfit})]
         self.parts = parts(rows.num_rows, self.refusals, 1)
         self._tries = Counter[int]()
         self._has_taken = False

@@ -208,7 +208,9 @@ class BatchedWriter:
         while self._open:
             part = self._open[0]
             refused = self._posting.sent(part.rows)
-            self._refused += [Refusal(part.start + each.row, each.reason, each.detail) for each in refused]
+            self._refused += [
+                Refusal(part.start + refusal.row, refusal.reason, refusal.detail) for refusal in refused
+            ]
             self._open.popleft()
         return Outcome(refused=self._refused, rows=self._whole)
 

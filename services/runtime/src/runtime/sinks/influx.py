@@ -255,7 +255,7 @@ def _looks(source: Source, wanted: Selection) -> Generator[list[Row]]:
 def query(bucket: str, measurement: str, wanted: Selection) -> str:
     """Flux for the points that may be wanted: at most as many of each series, where it can tell them all."""
     since = min(max(wanted.since or _FIRST, _FIRST), _LAST - timedelta(seconds=1))
-    told = [text for each in wanted.where if (text := _equal_tag(each))]
+    told = [text for condition in wanted.where if (text := _equal_tag(condition))]
     last = f" |> limit(n: {wanted.limit})" if wanted.order is None and len(told) == len(wanted.where) else ""
     return (
         f"from(bucket: {_quoted(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(_LAST)})"

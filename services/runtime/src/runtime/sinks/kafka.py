@@ -238,9 +238,9 @@ def read(source: Source, wanted: Selection) -> list[Row]:
     with closing(kafka.consumer(address, "daggers-rows")) as consumer, kafka.explained(address):
         for messages in backwards(consumer, topic, wanted.since):
             read_back += _selected(messages, decode, wanted)
-    read_back.sort(key=lambda each: each.written)
-    last = {each.row.key: each for each in read_back}
-    return wanted.first(each.row for each in reversed(read_back) if last[each.row.key] is each)
+    read_back.sort(key=lambda line: line.written)
+    last = {line.row.key: line for line in read_back}
+    return wanted.first(line.row for line in reversed(read_back) if last[line.row.key] is line)
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
@@ -282,7 +282,7 @@ def _selected(messages: Iterable[Message], decode: _Decoder, wanted: Selection) 
         if wanted.order is None:
             break
         if len(read_back) > 2 * wanted.limit + _SPARE:
-            kept = wanted.first(each.row for each in read_back.values())
+            kept = wanted.first(line.row for line in read_back.values())
             read_back = {row.key: read_back[row.key] for row in kept}
     return list(read_back.values())
 

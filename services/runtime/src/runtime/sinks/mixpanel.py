@@ -92,8 +92,8 @@ class Imports:
         if not isinstance(failed, list) or not failed:
             return posting.meaning(self._server, rows, answer)
         refused = {}
-        for each in failed:
-            index, place = _failure(each)
+        for failure in failed:
+            index, place = _failure(failure)
             if not 0 <= index < len(rows):
                 return posting.meaning(self._server, rows, answer)
             detail = f"{self._server.name} does not import the event{place}."

@@ -86,7 +86,7 @@ class ParquetWriter:
         table = _table(self._target)
         if self._is_decided is None:
             self._is_decided = table.is_decided(self._batch)
-        if sum(each.nbytes for each in self._held) + batch.nbytes > _HELD_BYTES:
+        if sum(table.nbytes for table in self._held) + batch.nbytes > _HELD_BYTES:
             self._stage(table.files)
         layout = self._target.layout
         rows = parquet_file.table(layout, batch, table.schema)
@@ -94,8 +94,8 @@ class ParquetWriter:
         if self._is_decided:  # what the attempt before refused may not be told yet
             return Outcome(refused=refused)
         is_timely = [True] * batch.num_rows
-        for each in refused:
-            is_timely[each.row] = False
+        for refusal in refused:
+            is_timely[refusal.row] = False
         new = pc.and_(pa.array(is_timely, pa.bool_()), table.is_new(self._batch, batch))
         held, batch = rows.filter(new), batch.filter(new)
         if held.num_rows:
@@ -148,7 +148,7 @@ class _Table:
         own = parquet_file.types(target.layout, target.schema)
         wide = [_WIDE.get(each.type, kind) for each, kind in zip(held, own, strict=True)]
         named = pa.schema([(each.name, kind) for each, kind in zip(held, wide, strict=True)])
-        self.schema = parquet_file.numbered(named, [each.id for each in held])
+        self.schema = parquet_file.numbered(named, [column.id for column in held])
         self._layout = target.layout
         self._manifests = Manifests(self.files, _owner(target))
         self._is_replay = target.is_replay

@@ -78,7 +78,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Mark a batch as written whole, and how far it reaches: a query after an edit leaves that out."""
-    reached = extent.united(json.loads(each) for each in receipts)
+    reached = extent.united(json.loads(receipt) for receipt in receipts)
     with postgres.connected(target.resolved) as connection:
         _mark(target, batch, 0).reach(connection, reached, is_whole=True)
 
@@ -141,18 +141,20 @@ class AppendWriter:
                     covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
                     rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
                     known = set(covered.to_pylist())
-                    refusals = [each for each in refusals if each.row not in known]
+                    refusals = [refusal for refusal in refusals if refusal.row not in known]
             before = self._mark.claim(connection, told)
             if before is None:
                 refused = table.write(connection, rows, table.append)
                 if not is_replay and not layout.windowed:
                     self._mark.reach(connection, reached, is_whole=False)
-                kept = [Refused(told[each.row], each.reason, each.detail) for each in refused]
+                kept = [Refused(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
                 if kept:
                     self._mark.refuse(connection, kept)
             else:
                 number = {key: row for row, key in enumerate(told)}
-                refused = [Refusal(number[each.key], each.reason, each.detail) for each in before]
+                refused = [
+                    Refusal(number[refused_.key], refused_.reason, refused_.detail) for refused_ in before
+                ]
         receipt = b"" if is_replay else json.dumps(reached).encode()
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
@@ -186,7 +188,7 @@ class _Table:
     @cached_property
     def key(self) -> list[str]:
         """The table's columns that are a row's identity."""
-        return [self.columns[each] for each in kind.key(self.sink, self.layout)]
+        return [self.columns[name] for name in kind.key(self.sink, self.layout)]
 
     def prepare(self, connection: psycopg.Connection) -> None:
         """Make the table and its columns, if it may. Raises: JobError (USER) with the statement."""
@@ -202,9 +204,11 @@ class _Table:
             if not held:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
                 raise self._wrong(f"is not there: set create_table, or make it by {statements}")
-            types_of = {self.columns[each.name]: kind.type_of(each.type) for each in self.layout.columns}
-            missing = [each for each in types_of if each not in held]
-            added = ", ".join(f"ADD COLUMN {quoted(each)} {types_of[each]}" for each in missing)
+            types_of = {
+                self.columns[column.name]: kind.type_of(column.type) for column in self.layout.columns
+            }
+            missing = [name for name in types_of if name not in held]
+            added = ", ".join(f"ADD COLUMN {quoted(name)} {types_of[name]}" for name in missing)
             if missing and not self.sink.add_columns:
                 lacks = f"has no column {', '.join(missing)}"
                 raise self._wrong(f"{lacks}: set add_columns, or ALTER TABLE {self.name} {added}")
@@ -229,7 +233,7 @@ class _Table:
 
     def _keyed(self, connection: psycopg.Connection, held: dict[str, bool]) -> None:
         """Raises: JobError (USER) where no index of the table tells rows apart as the key does."""
-        never_null = all(held.get(each) for each in self.key)
+        never_null = all(held.get(column) for column in self.key)
         for equal_nulls, names in connection.execute(_UNIQUE, (self.name,)):
             if sorted(names) == sorted(self.key) and (equal_nulls or never_null):
                 return
@@ -287,9 +291,9 @@ class _Table:
     @cached_property
     def _insert(self) -> str:
         key = ", ".join(map(quoted, self.key))
-        others = [quoted(each) for each in self.columns.values() if each not in self.key]
+        others = [quoted(column) for column in self.columns.values() if column not in self.key]
         upserts = self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT and others
-        put = ", ".join(f"{each} = excluded.{each}" for each in others)
+        put = ", ".join(f"{column} = excluded.{column}" for column in others)
         conflict = f"DO UPDATE SET {put}" if upserts else "DO NOTHING"
         order = "DESC" if self.sink.mode == spec_pb2.PostgresSink.MODE_UPSERT else "ASC"
         rows = f"SELECT DISTINCT ON ({key}) {self._list} FROM {self._staged}"  # noqa: S608 - names
@@ -342,7 +346,7 @@ def _rows(connection: psycopg.Connection, sink: spec_pb2.PostgresSink) -> Iterat
     """The rows of the table, the newest first, read as far as somebody asks."""
     renamed = {held: name for name, held in sink.columns.items()}
     held = [name for (name,) in connection.execute(_HELD.replace(", attnotnull", ""), (kind.table(sink),))]
-    times = [each for each in held if renamed.get(each, each) in TIMES]
+    times = [column for column in held if renamed.get(column, column) in TIMES]
     order = f" ORDER BY {quoted(times[0])} DESC NULLS LAST" if times else ""
     statement = f"SELECT row_to_json(t)::text FROM {kind.table(sink)} AS t{order}"  # noqa: S608 - names
     with connection.cursor("daggers_rows") as cursor:

@@ -91,7 +91,7 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """An input partition for each task of a batch."""
         tasks = self._planner.tasks(Offsets.from_json(start), Offsets.from_json(end))
-        return [InputPartition(each) for each in tasks]
+        return [InputPartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor: the rows of one task."""

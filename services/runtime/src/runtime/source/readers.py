@@ -88,8 +88,8 @@ def assign(
                 for share in shares
                 if table in ranges
             },
-            records=sum(each.records for each in ranges.values()),
-            left_out=sum(each.left_out for each in ranges.values()),
+            records=sum(range_.records for range_ in ranges.values()),
+            left_out=sum(range_.left_out for range_ in ranges.values()),
         )
     missing: set[str] = set()
     for table, stream in streams.items():

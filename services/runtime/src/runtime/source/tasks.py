@@ -70,4 +70,4 @@ def _spread(groups: Sequence[list[OffsetRange]], slots: int) -> list[list[Offset
 
 
 def _records(ranges: Iterable[OffsetRange]) -> int:
-    return sum(each.end - each.start for each in ranges)
+    return sum(range_.end - range_.start for range_ in ranges)

@@ -103,8 +103,8 @@ def closed(root: Place, fingerprint: str) -> datetime | None:
 
 def _newest(checkpoints: Iterable[Place]) -> Stand | None:
     """How far the one had come that committed last."""
-    stands = [stand for each in checkpoints if (stand := _stand(each))]
-    return max(stands, key=lambda each: each[0])[1] if stands else None
+    stands = [stand for checkpoint in checkpoints if (stand := _stand(checkpoint))]
+    return max(stands, key=lambda stand: stand[0])[1] if stands else None
 
 
 def _remove(path: Place) -> None:
@@ -146,10 +146,10 @@ def _assignments(checkpoint: Place) -> list[Place]:
 
 def _starts(file: Place) -> Iterator[Mapping[str, Any]]:
     """Where the readers of one file begin (`source.offsets`)."""
-    for each in _objects(file):
-        if "shares" not in each:
-            yield each
-        for shares in each.get("shares", {}).values():
+    for item in _objects(file):
+        if "shares" not in item:
+            yield item
+        for shares in item.get("shares", {}).values():
             yield from shares
 
 

@@ -126,7 +126,8 @@ class Groups:
             return
         rows = changed.selectExpr("xxhash64(key) AS g", f"CAST(value AS struct<{named}>) AS v")
         sizes = {
-            kind: f"greatest(0, {', '.join(_SIZES[kind](each) for each in kept)})" for kind in self._bounds
+            kind: f"greatest(0, {', '.join(_SIZES[kind](column) for column in kept)})"
+            for kind in self._bounds
         }
         near = {kind: f"{size} >= {_NEAR * self._bounds[kind].most:.0f}" for kind, size in sizes.items()}
         answers = [

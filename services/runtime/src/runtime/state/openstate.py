@@ -50,7 +50,7 @@ def _oldest(session: SparkSession, checkpoint: Place, operator: int, store: str)
 
 def _numbered(of: StructType) -> StructType:
     """The same with fields called by their places: aggregates of one function have one name in a state."""
-    kinds = [each.dataType for each in of.fields]
+    kinds = [field_.dataType for field_ in of.fields]
     inside = [_numbered(kind) if isinstance(kind, StructType) else kind for kind in kinds]
     return StructType([StructField(str(number), kind) for number, kind in enumerate(inside)])
 

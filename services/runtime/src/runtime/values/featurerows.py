@@ -72,8 +72,8 @@ def distinct(triplets: Iterable[tuple[Any, Any, str]]) -> list[Feature]:
         feature = typed(key, value, kind)
         # Slot by slot: true, 1 and 1.0 stand in slots of their own.
         same = (
-            "NaN" if isinstance(each, float) and math.isnan(each) else each
-            for each in feature["value"].values()
+            "NaN" if isinstance(slot, float) and math.isnan(slot) else slot
+            for slot in feature["value"].values()
         )
         features.setdefault((feature["name"], *same, *_given(value, kind)), feature)
     return list(features.values())
@@ -92,7 +92,7 @@ def _given(value: Any, kind: str) -> tuple[Any, ...]:
 
 def _row(key: Any, slot: str | None, value: Any) -> Feature:
     name = _text(_moment(key))
-    return {"name": name, "value": {each: value if each == slot else None for each in SLOTS}, "id": name}
+    return {"name": name, "value": {name: value if name == slot else None for name in SLOTS}, "id": name}
 
 
 def _moment(value: Any) -> Any:
@@ -148,8 +148,10 @@ def _narrowed(number: float, plain: str | None) -> float:
     with np.errstate(over="ignore"):
         near = np.float32(number)
         around = (np.nextafter(near, np.float32(-math.inf)), near, np.nextafter(near, np.float32(math.inf)))
-    finite = [each for each in around if np.isfinite(each)]
-    best = min(finite, key=lambda each: (abs(Fraction(float(each)) - exact), each.view(np.int32) & 1))
+    finite = [neighbour for neighbour in around if np.isfinite(neighbour)]
+    best = min(
+        finite, key=lambda neighbour: (abs(Fraction(float(neighbour)) - exact), neighbour.view(np.int32) & 1)
+    )
     return math.copysign(float(best), number)
 
 

@@ -56,5 +56,5 @@ def invalid_rows(arguments: tuple[pa.Array, ...], answers: pa.Array) -> int:
     if answers.null_count == 0:
         return 0
     unanswered = pc.is_null(answers)
-    known = reduce(pc.and_, (pc.is_valid(each) for each in arguments), unanswered)
+    known = reduce(pc.and_, (pc.is_valid(argument) for argument in arguments), unanswered)
     return int(pc.sum(known).as_py() or 0)

@@ -60,7 +60,9 @@ class Filter:
             case Junction("not", (one,)):
                 return not self._holds(one, element)
             case Junction(kind, conditions):
-                return (all if kind == "all" else any)(self._holds(each, element) for each in conditions)
+                return (all if kind == "all" else any)(
+                    self._holds(condition, element) for condition in conditions
+                )
             case Comparison("exists", Inner() as inner):
                 return bool(self._follow(inner, True, element))
             case Comparison(operator, left, right):
@@ -84,8 +86,11 @@ def applied(function: Function, holder: Any, parameters: Sequence[Any]) -> Any:
         return Number(len(holder)) if isinstance(holder, list | dict) else None
     elements = holder if isinstance(holder, list) else []
     if function.name == "concat":
-        return "".join([each for each in elements if _is_text(each)] + [_text(each) for each in parameters])
-    numbers = [float(each) for each in (*elements, *parameters) if isinstance(each, Number)]
+        return "".join(
+            [element for element in elements if _is_text(element)]
+            + [_text(parameter) for parameter in parameters]
+        )
+    numbers = [float(item) for item in (*elements, *parameters) if isinstance(item, Number)]
     if not numbers:
         raise MissingError(function.name)
     result = _OF_NUMBERS[function.name](numbers)
@@ -94,7 +99,9 @@ def applied(function: Function, holder: Any, parameters: Sequence[Any]) -> Any:
 
 def _deviation(numbers: Sequence[float]) -> float:
     total, count = sum(numbers), len(numbers)
-    return math.sqrt(max(0.0, sum(each * each for each in numbers) / count - total * total / count / count))
+    return math.sqrt(
+        max(0.0, sum(number * number for number in numbers) / count - total * total / count / count)
+    )
 
 
 _OF_NUMBERS: dict[str, Callable[[Sequence[float]], float]] = {
@@ -155,7 +162,7 @@ def _same(left: Any, right: Any) -> bool:
         case dict():
             return left.keys() == right.keys() and all(_same(left[name], right[name]) for name in left)
         case Number():
-            whole = [not set(each) & set(".eE") for each in (left, right)]
+            whole = [not set(number) & set(".eE") for number in (left, right)]
             return whole[0] == whole[1] and _decimal(left) == _decimal(right)
     return bool(left == right)
 
@@ -183,7 +190,7 @@ def _elements(value: Any) -> list[Any]:
 
 
 def _in(left: Any, right: Any) -> bool:
-    return any(_equal(left, each) for each in _elements(right))
+    return any(_equal(left, element) for element in _elements(right))
 
 
 def _subset(left: Any, right: Any) -> bool:
@@ -191,13 +198,13 @@ def _subset(left: Any, right: Any) -> bool:
     if not isinstance(right, list):
         return False
     elements = _elements(left)
-    return isinstance(left, list) and all(any(_equal(each, one) for one in within) for each in elements)
+    return isinstance(left, list) and all(any(_equal(element, one) for one in within) for element in elements)
 
 
 def _contains(left: Any, right: Any) -> bool:
     if _is_text(left) and _is_text(right):
         return right in left
-    return isinstance(left, list) and any(_equal(right, each) for each in left)
+    return isinstance(left, list) and any(_equal(right, item) for item in left)
 
 
 def _has_size(left: Any, right: Any) -> bool:

@@ -198,15 +198,15 @@ class _Walk:
         return self._made(path, self.places(place, path))
 
     def _made(self, path: Path, places: list[Place]) -> list[Any]:
-        values = [value(each) for each in places]
+        values = [value(place) for place in places]
         if path.function is None:
             return values
         root = (self._document, 0)
         parameters = [
-            each.value if isinstance(each, Constant) else self.values(root, each.path)[0]
-            for each in path.function.parameters
+            parameter.value if isinstance(parameter, Constant) else self.values(root, parameter.path)[0]
+            for parameter in path.function.parameters
         ]
-        return [jsonfilter.applied(path.function, each, parameters) for each in values]
+        return [jsonfilter.applied(path.function, argument, parameters) for argument in values]
 
     def _inner(self, inner: Inner, exists: bool, element: Any) -> Any:
         """What a path in a filter gives, or whether it leads anywhere."""
@@ -232,8 +232,8 @@ class _Walk:
             return
         last = asked.leaf and not rest
         below = definite and is_definite(step, last=last)
-        for each in self._step(place, step, definite, last=last, required=asked.required):
-            yield from self._lead(each, rest, below, asked)
+        for match_ in self._step(place, step, definite, last=last, required=asked.required):
+            yield from self._lead(match_, rest, below, asked)
 
     def _scan(self, place: Place, step: Step, rest: tuple[Step, ...], asked: _Asked) -> Iterator[Place]:
         """From this place and all below. In a list that fits, each element does where more steps follow."""
@@ -278,7 +278,7 @@ class _Walk:
             case Slice(start, stop) if isinstance(holder, list):
                 yield from ((holder, index) for index in range(*slice(start, stop).indices(len(holder))))
             case Matching(condition) if isinstance(holder, list):
-                yield from (each for each in _all(holder) if self._filter.accepts(condition, value(each)))
+                yield from (item for item in _all(holder) if self._filter.accepts(condition, value(item)))
             case Matching(condition) if isinstance(holder, dict):
                 if self._filter.accepts(condition, holder):
                     yield place

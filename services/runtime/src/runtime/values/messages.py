@@ -62,7 +62,7 @@ def _plain(column: Column, owner: Message) -> Any:
     if column.is_map:
         return {key: _single(column.children[1], value[key]) for key in value}
     if field.is_repeated:
-        return [_single(column, each) for each in value]
+        return [_single(column, item) for item in value]
     return None if field.has_presence and not owner.HasField(field.name) else _single(column, value)
 
 

@@ -70,9 +70,9 @@ def numbers(values: pa.Array) -> Ints:
 def given(*arrays: pa.Array) -> Bools:
     """Which rows have every one of these."""
     valid: Bools = np.ones(len(arrays[0]), dtype=np.bool_)
-    for each in arrays:
-        if each.null_count:
-            valid &= pc.is_valid(each).to_numpy(zero_copy_only=False)
+    for array in arrays:
+        if array.null_count:
+            valid &= pc.is_valid(array).to_numpy(zero_copy_only=False)
     return valid
 
 

@@ -125,8 +125,8 @@ class Clock:
         """The different abbreviations of the zone's time (EST, EDT), and which of them holds when."""
         moved, _ = self._first_cycle(instants)
         used, which = np.unique(np.searchsorted(self.starts, moved, side="right") - 1, return_inverse=True)
-        starts = [EPOCH + max(int(self.starts[each]), FIRST + _DAY) * _SECOND for each in used]
-        names = [each.replace(tzinfo=UTC).astimezone(self.zone).tzname() or "" for each in starts]
+        starts = [EPOCH + max(int(self.starts[number]), FIRST + _DAY) * _SECOND for number in used]
+        names = [start.replace(tzinfo=UTC).astimezone(self.zone).tzname() or "" for start in starts]
         return names, which.astype(np.int64)
 
     def first(self, walls: Ints) -> Ints:

@@ -30,7 +30,7 @@ _AVERAGE = Form(
     "transform(array(filter({0}, x -> x IS NOT NULL)), f -> CASE WHEN size(f) = 0 THEN 0.0D"
     " ELSE aggregate(f, 0.0D, (a, x) -> a + x) / size(f) END)[0]"
 )
-_OTHER = tuple(each for each in steps.ENDS if each not in steps.NUMERIC)
+_OTHER = tuple(end for end in steps.ENDS if end not in steps.NUMERIC)
 
 
 def _last(step: str, values: Expr, numeric: bool) -> tuple[Form, Type]:
@@ -63,7 +63,7 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
     # As in Java, boxed numbers are objects like any other.
     numeric = kind != "other" and "boxed" not in before
     ends = steps.ENDS if numeric else _OTHER
-    if last not in ends or any(each in steps.ENDS for each in before):
+    if last not in ends or any(earlier in steps.ENDS for earlier in before):
         listed = ", ".join(ends)
         report.error(
             "UNSUPPORTED_OPERATION", named.span, f"The last step, and no other, is one of {listed}.", ends[0]

@@ -20,7 +20,7 @@ MAX_PATTERN = 1_000
 
 def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     use(arguments, report, entries=True)
-    for pattern in (each for each in arguments[2:] if family(each.type) is Family.TEXT):
+    for pattern in (argument for argument in arguments[2:] if family(argument.type) is Family.TEXT):
         text = pattern.value
         if not isinstance(text, str):
             report.error("INVALID_ARGUMENT", pattern.span, "The pattern is written as a constant.", "'%s.*'")

@@ -31,7 +31,7 @@ _AS_TEXT: Mapping[Family, Form | Op] = {
 def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values = arguments[0]
     index = arguments[1] if len(arguments) == 2 else arguments[2]
-    if any(is_null(each) for each in arguments):
+    if any(is_null(argument) for argument in arguments):
         return cast(call(Op.NULL, NULL, span), STRING)
     assert isinstance(values.type, Array)
     if index.is_constant and isinstance(index.value, int):

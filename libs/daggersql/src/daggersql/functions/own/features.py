@@ -24,7 +24,7 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
         return wrong(span)
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
     made = [untyped(key, value, report) for key, value in pairs]
-    rows = [each for each in made if each is not None]
+    rows = [expression for expression in made if expression is not None]
     if len(rows) < len(made):
         return wrong(span)
     listed = list_of(rows, FEATURES, span)

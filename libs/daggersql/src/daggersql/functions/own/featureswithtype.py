@@ -31,7 +31,7 @@ def triplets(function: str, arguments: Sequence[Expr], span: Span, report: Repor
         return None
     groups = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
     made = [typed(key, value, kind, function.lower(), report) for key, value, kind in groups]
-    rows = [each for each in made if each is not None]
+    rows = [expression for expression in made if expression is not None]
     return list_of(rows, TRIPLETS, span) if len(rows) == len(made) else None
 
 

@@ -29,8 +29,8 @@ _SAME_BYTES = Form("{0} = base64({1})")
 
 def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
     values, name, *conditions = arguments
-    if any(len(each.args) != 2 for each in conditions):
-        odd = next(each for each in conditions if len(each.args) != 2)
+    if any(len(condition.args) != 2 for condition in conditions):
+        odd = next(condition for condition in conditions if len(condition.args) != 2)
         report.error("TYPE_MISMATCH", odd.span, "Filters takes conditions made by CondEq.")
         return wrong(span)
     if element_message(values) is not None:

@@ -54,7 +54,7 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
     number = (
         call(_NUMBER, DOUBLE, span, value) if where is None else call(_CHOSEN, DOUBLE, span, value, where)
     )
-    parts = (constant(repr(each), each, DOUBLE, span) for each in (p, p / 100))
+    parts = (constant(repr(share), share, DOUBLE, span) for share in (p, p / 100))
     return Expr(_PERCENTILE, DOUBLE, span, (number, *parts), aggregate=True)
 
 

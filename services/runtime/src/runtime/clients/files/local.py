@@ -166,6 +166,6 @@ def _sync(folder: Path) -> None:
 
 def _listed(folder: Path) -> list[str]:
     try:
-        return [each.name for each in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []

@@ -92,11 +92,11 @@ class S3Files:
         with self._errors() as client:
             pages = client.get_paginator("list_multipart_uploads")
             asked = pages.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}/")
-            uploads = [each for page in asked for each in page.get("Uploads", ())]
-        for each in uploads:
-            last = each["Key"].rpartition("/")[2]
+            uploads = [upload for page in asked for upload in page.get("Uploads", ())]
+        for upload in uploads:
+            last = upload["Key"].rpartition("/")[2]
             if last.startswith(prefix):
-                yield last, f"{each['UploadId']} {each['Key']}"
+                yield last, f"{upload['UploadId']} {upload['Key']}"
 
     def discard(self, staged: str) -> None:
         """Abort an upload."""
@@ -137,9 +137,9 @@ class S3Files:
         with self._errors() as client:
             pages = client.get_paginator("list_objects_v2")
             listed = list(pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"))
-        below = [each["Prefix"].rstrip("/") for page in listed for each in page.get("CommonPrefixes", ())]
-        below += [each["Key"] for page in listed for each in page.get("Contents", ())]
-        return sorted(each.removeprefix(prefix) for each in below)
+        below = [folder["Prefix"].rstrip("/") for page in listed for folder in page.get("CommonPrefixes", ())]
+        below += [file["Key"] for page in listed for file in page.get("Contents", ())]
+        return sorted(name.removeprefix(prefix) for name in below)
 
     def probe(self) -> None:
         """Put an object that is there. Raises: JobError (USER) where a second one takes its place."""

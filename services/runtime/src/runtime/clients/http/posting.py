@@ -28,7 +28,7 @@ def sized_parts(
     texts: Sequence[bytes], refused: Sequence[Refusal], most_rows: int, most_bytes: int
 ) -> list[Rows]:
     """As many rows as a request may have, and bytes of their texts."""
-    never = {each.row for each in refused}
+    never = {refusal.row for refusal in refused}
     cut, size = list[list[int]](), most_bytes
     for row, text in enumerate(texts):
         if row in never:

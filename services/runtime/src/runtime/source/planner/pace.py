@@ -102,7 +102,7 @@ class Pace:
             self._untold.remove(reader)
         else:
             self._next = self._decided(reader)
-            self._untold = [each for each in self._readers if each is not reader]
+            self._untold = [other for other in self._readers if other is not reader]
         return self._next in (Next.READ, Next.READ_AND_CLOSE)
 
     def built(self) -> None:
@@ -111,8 +111,8 @@ class Pace:
 
     def leave(self, reader: Reader) -> None:
         """This reader has ended."""
-        self._readers = [each for each in self._readers if each is not reader]
-        self._untold = [each for each in self._untold if each is not reader]
+        self._readers = [other for other in self._readers if other is not reader]
+        self._untold = [other for other in self._untold if other is not reader]
 
     def release(self) -> None:
         """Whoever waits is answered at once, from now on: the query is to end."""
@@ -156,7 +156,7 @@ class Pace:
         watermark = min((state.watermark for state in states.values()), default=NEVER)
         closed = max(watermark, self._stand.closed)
         seen = {reader: reader.see(closed, now) for reader in self._readers}
-        records = sum(each.records for each in seen.values())
+        records = sum(look.records for look in seen.values())
         self._since = (self._since if self._since is not None else now) if records else None
         reaches = [
             max(state.watermark, NEVER if each.newest is None else each.newest - state.delay)
@@ -166,16 +166,16 @@ class Pace:
         look = Look(
             records=records,
             since=now if self._since is None else self._since,
-            silent=any(each.silent for each in seen.values()),
-            advance=any(each.advance for each in seen.values()),
+            silent=any(look.silent for look in seen.values()),
+            advance=any(look.advance for look in seen.values()),
             watermark=watermark,
             reach=min(reaches, default=NEVER),
         )
         few = _FEW * records <= self._rule.records
-        calm = self._rule.at_ends and few and all(each.again is not None for each in seen.values())
+        calm = self._rule.at_ends and few and all(look.again is not None for look in seen.values())
         regular = now + (_CALM if calm else min(max(self._rule.trigger, _OFTEN), _SELDOM))
         rested = self._stand.begun + self._rule.trigger
-        again = [regular, *(each.again for each in seen.values() if each.again is not None)]
+        again = [regular, *(look.again for look in seen.values() if look.again is not None)]
         return look, min([*again, *([rested] if rested > now else [])])
 
 

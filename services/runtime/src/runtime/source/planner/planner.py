@@ -138,7 +138,7 @@ class Planner:
         ]
         tasks: list[Task] = [
             ReadRanges(group, end.planned, len(ranges))
-            for group in grouped((each for each in ranges if each.end > each.start), plan.slots)
+            for group in grouped((range_ for range_ in ranges if range_.end > range_.start), plan.slots)
         ]
         if end.idle_advance > here.idle_advance:
             tasks.append(AdvanceWatermark(end.idle_advance))

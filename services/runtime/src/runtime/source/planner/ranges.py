@@ -65,7 +65,7 @@ def newest(start: Mapping[Partition, int], end: Positions, most: int) -> dict[Pa
     """Where to begin to have the last `most` records, as evenly of each partition as they have them."""
     left, begin = most, dict(start)
     sizes = {partition: end[partition] - start[partition] for partition in end}
-    for number, partition in enumerate(sorted(sizes, key=lambda each: (sizes[each], each))):
+    for number, partition in enumerate(sorted(sizes, key=lambda key: (sizes[key], key))):
         taken = min(sizes[partition], left // (len(sizes) - number))
         begin[partition] = end[partition] - taken
         left -= taken

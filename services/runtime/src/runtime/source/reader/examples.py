@@ -39,12 +39,12 @@ class Examples:
 def kept(folder: Path) -> list[telemetry_pb2.Quarantined]:
     """The first records of each reason, by where they stood."""
     files = sorted((folder / _FOLDER).glob("*"))
-    records = [telemetry_pb2.Quarantined.FromString(each.read_bytes()) for each in files]
-    records.sort(key=lambda each: (each.reason, each.topic, each.partition, each.offset))
+    records = [telemetry_pb2.Quarantined.FromString(file.read_bytes()) for file in files]
+    records.sort(key=lambda record: (record.reason, record.topic, record.partition, record.offset))
     taken: Counter[str] = Counter()
     few = []
-    for each in records:
-        taken[each.reason] += 1
-        if taken[each.reason] <= MOST:
-            few.append(each)
+    for message in records:
+        taken[message.reason] += 1
+        if taken[message.reason] <= MOST:
+            few.append(message)
     return few

@@ -81,7 +81,7 @@ class PreAggregation:
         self._keys = [f"c{number}" for number in range(len(partial.keys))]
         self._partials = [f"p{number}" for number in range(len(partial.partials))]
         # More than one partial may be of one value.
-        self._values = list(dict.fromkeys(each.value for each in partial.partials))
+        self._values = list(dict.fromkeys(aggregate.value for aggregate in partial.partials))
         self.schema = with_statistics(
             [
                 pa.field(ROWTIME, TIME),
@@ -133,16 +133,16 @@ class PreAggregation:
         # In one chunk: the order in which Arrow gives groups depends on where chunks begin. It costs 3 ns a
         # record, and saves more where there are many groups.
         records = pa.Table.from_batches(waiting).combine_chunks()
-        if not self._fits(records, [self._name(each) for each in self._partial.partials]):
+        if not self._fits(records, [self._name(partial) for partial in self._partial.partials]):
             yield from map(self._single, waiting)
             return
         groups = self._aggregated(records)
         self._agree = len(groups) <= _WORTH * len(records)
         self._groups.append(groups)
-        if self._agree and sum(int(_sizes(each).sum()) for each in self._groups) < _BYTES:
+        if self._agree and sum(int(_sizes(group).sum()) for group in self._groups) < _BYTES:
             return
         self._groups = self._merged()
-        if not self._agree or sum(int(_sizes(each).sum()) for each in self._groups) > _BYTES // 2:
+        if not self._agree or sum(int(_sizes(group).sum()) for group in self._groups) > _BYTES // 2:
             yield from map(self._rows, self._groups)
             self._groups = []
 
@@ -153,7 +153,9 @@ class PreAggregation:
         groups = pa.Table.from_batches(self._groups).combine_chunks()
         if not self._fits(groups, self._partials):
             return self._groups
-        again = ["sum" if each.function == "count" else each.function for each in self._partial.partials]
+        again = [
+            "sum" if partial.function == "count" else partial.function for partial in self._partial.partials
+        ]
         functions = [*zip(self._partials, again, strict=True)]
         by_keys = pa.TableGroupBy(groups, [ROWTIME, *self._keys], use_threads=False)
         made = by_keys.aggregate([*functions, ("n", "sum")])
@@ -192,7 +194,7 @@ class PreAggregation:
         return True
 
     def _aggregated(self, records: pa.Table) -> pa.RecordBatch:
-        functions = [(self._name(each), each.function) for each in self._partial.partials]
+        functions = [(self._name(partial), partial.function) for partial in self._partial.partials]
         by_keys = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
         made = by_keys.aggregate([*functions, ([], "count_all")])
         return self._named(made, functions, made.column("count_all"))
@@ -210,9 +212,9 @@ class PreAggregation:
     def _single(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Each record as the sum of itself."""
         partials = []
-        for each in self._partial.partials:
-            value = records.column(self._name(each))
-            partials.append(pc.is_valid(value) if each.function == "count" else value)
+        for partial in self._partial.partials:
+            value = records.column(self._name(partial))
+            partials.append(pc.is_valid(value) if partial.function == "count" else value)
         keys = [records.column(name) for name in (ROWTIME, *self._keys)]
         columns = [*keys, *partials, pa.repeat(pa.scalar(1), len(records))]
         return self._rows(pa.RecordBatch.from_arrays(columns, [ROWTIME, *self._keys, *self._partials, "n"]))

@@ -132,7 +132,7 @@ class Rows:
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
-        statistics.quarantined.update(each.reason for each in quarantined)
+        statistics.quarantined.update(record.reason for record in quarantined)
         offsets = records.offsets if len(indexes) == len(records) else records.offsets[indexes]
         metadata = [_metadata(name, partition, offsets, times_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
@@ -161,8 +161,8 @@ class Rows:
 
 def wanted(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
     """The rows that meet all conditions."""
-    for each in conditions:
-        rows = rows.filter(_met(rows.column(each.column), each))
+    for condition in conditions:
+        rows = rows.filter(_met(rows.column(condition.column), condition))
     return rows
 
 

@@ -54,9 +54,9 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
             batch, quarantined = rows.rows(
                 records, range_.partition, task.planned_ms, late_before_ms, statistics
             )
-            for each in quarantined:
+            for row in quarantined:
                 quarantine = quarantine or _set_aside(plan)
-                record = rows.quarantine_record(each, range_.partition)
+                record = rows.quarantine_record(row, range_.partition)
                 record.dagger, record.generation = plan.dagger, plan.generation
                 record.topic_id = range_.id
                 quarantine.put(record, range_.id)
