@@ -93,7 +93,9 @@ def _refused(error: client.RefusedError, flags: Mapping[str, str]) -> RefusedErr
         if "oidc_issuer" in error.metadata:
             todo = f"`daggers login` makes you known, or {todo}"
         return RefusedError(f"{error.message}: {todo}", reason=error.reason, detail=detail)
-    findings = [{**found, "field": flag(found["field"], flags)} for found in map(finding, error.violations)]
+    findings = [
+        {**document, "field": flag(document["field"], flags)} for document in map(finding, error.violations)
+    ]
     message = headline(findings) if findings else error.message
     return RefusedError(message, reason=error.reason, findings=findings, detail=detail)
 

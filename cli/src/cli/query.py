@@ -15,12 +15,12 @@ def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
     checked = daggersql.check(query, tables)
     split = lines(query)
     findings = []
-    for found in checked.findings:
-        finding = {**asdict(found), "severity": found.severity.value}
-        findings.append({**finding, "source": excerpt(split, finding)})
+    for finding in checked.findings:
+        document = {**asdict(finding), "severity": finding.severity.value}
+        findings.append({**document, "source": excerpt(split, document)})
     columns = [
         {"name": column.name, "role": column.role.value, "key": column.key, "type": column.type}
         for column in (checked.plan.columns if checked.plan else ())
     ]
-    valid = all(found.severity is not daggersql.Severity.ERROR for found in checked.findings)
+    valid = all(finding.severity is not daggersql.Severity.ERROR for finding in checked.findings)
     return {"valid": valid, "findings": findings, "columns": columns}

@@ -43,8 +43,8 @@ def flags(command: Any) -> set[str]:
 
 def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield name, command
-    for each, inner in getattr(command, "commands", {}).items():
-        yield from _below(f"{name} {each}", inner)
+    for command_, inner in getattr(command, "commands", {}).items():
+        yield from _below(f"{name} {command_}", inner)
 
 
 def _section(name: str, command: Any) -> str:

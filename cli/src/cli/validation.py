@@ -84,7 +84,7 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
                 answer = _asked(gateway, dagger)
                 columns[dagger.name] = [json_views.column(column) for column in answer.columns]
                 told = _placed([json_views.finding(finding) for finding in answer.findings], dagger, path)
-                findings += (found for found in told if not _is_told(found, dagger))
+                findings += (finding for finding in told if not _is_told(finding, dagger))
                 unchecked = unchecked or answer.topics_unchecked
     except UnreachableError as error:
         unreached = error

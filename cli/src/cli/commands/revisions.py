@@ -37,7 +37,7 @@ def history(
 ) -> None:
     """The revisions of a dagger, newest first: who asked, when, what changed, why."""
     with session.connect(NAMED) as gateway:
-        shown = [each for _, each in zip(range(limit), gateway.revisions(name), strict=False)]
+        shown = [revision for _, revision in zip(range(limit), gateway.revisions(name), strict=False)]
     rows = [
         (
             revision.version,

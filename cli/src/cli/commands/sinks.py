@@ -190,7 +190,7 @@ def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
 def list_kinds(session: Session, kind: Kind = None) -> None:
     """The kinds of sinks there are: what each promises, what it needs. Of one: its keys in a dagger file."""
     if kind is None:
-        listed = [views.kind(name, each) for name, each in kinds().items()]
+        listed = [views.kind(name, kind) for name, kind in kinds().items()]
         rows = [(kind["kind"], kind["guarantee"], *_does(kind), kind["about"]) for kind in listed]
         columns = ("KIND", "GUARANTEE", "EARLY", "AT ONCE", "NEEDS", "ABOUT")
         session.out.show(listed, lambda out: out.table(columns, rows, empty=""))

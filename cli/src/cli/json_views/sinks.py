@@ -52,7 +52,7 @@ def kind(name: str, what: Kind) -> dict[str, Any]:
         "max_rows": can.max_rows,
         "max_bytes": can.max_bytes,
         "keys": [
-            {"key": key, "needed": needed(each), "address": each.address, "about": each.about}
-            for key, each in every(what.KEYS)
+            {"key": key, "needed": needed(inner), "address": inner.address, "about": inner.about}
+            for key, inner in every(what.KEYS)
         ],
     }

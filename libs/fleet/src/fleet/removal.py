@@ -68,10 +68,10 @@ def _using(
     """The names of a kind of users that use what is to go."""
     if user == "dagger":
         living = (item for item in daggers.items() if item[1].phase != DELETED)
-        yield from (each for each, dagger in living if _uses(dagger, kind, name))
+        yield from (user for user, dagger in living if _uses(dagger, kind, name))
         return
     entries = catalogue.entries(user).items()
-    yield from (each for each, entry in entries if name in names_of(entry.value, kind))
+    yield from (user for user, entry in entries if name in names_of(entry.value, kind))
 
 
 def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:

@@ -160,8 +160,8 @@ def own_secrets(
 ) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
     """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
     asked = sinks.Asked(name, spec, Registered(fleet))
-    for number, each in enumerate(spec.sinks):
-        for field, reference, to in sinks.own_secrets(each, asked):
+    for number, sink in enumerate(spec.sinks):
+        for field, reference, to in sinks.own_secrets(sink, asked):
             if to and secrets.is_place(reference):
                 yield f"spec.sinks[{number}].{field}", reference, to
 

@@ -142,7 +142,8 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     if every or changes.hosts:
         entries["hosts/"] = encoding.to_bytes(encoding.hosts(fleet))
     answers = (
-        (each.sequence, encoding.answer_state(id_, each)) for id_, each in reversed(fleet.answers.items())
+        (answer.sequence, encoding.answer_state(id_, answer))
+        for id_, answer in reversed(fleet.answers.items())
     )
     unreadable = (
         (record.sequence, encoding.unreadable_state(record)) for record in reversed(fleet.unreadable)
@@ -192,7 +193,7 @@ def blocks(
     first = block_of(since + 1)
     newest = list(takewhile(lambda record: record[0] >= first, newest_first))[::-1]
     return {
-        encoding.block_key(kind, start): encoding.to_bytes(message([each for _, each in some]))
+        encoding.block_key(kind, start): encoding.to_bytes(message([record for _, record in some]))
         for start, some in groupby(newest, lambda record: block_of(record[0]))
     }
 

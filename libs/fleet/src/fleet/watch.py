@@ -232,7 +232,7 @@ def evidence_of(watch: Watch, now: datetime, hearing: datetime | None) -> Eviden
 def _within(window: timedelta, taken: tuple[T, ...]) -> tuple[T, ...]:
     """What was taken in the window that ends with the last, and the newest before it."""
     begin = taken[-1].time - window
-    kept = next((number for number, each in enumerate(taken) if each.time > begin), len(taken) - 1)
+    kept = next((number for number, sample in enumerate(taken) if sample.time > begin), len(taken) - 1)
     return taken[max(kept - 1, 0) :]
 
 

@@ -35,15 +35,15 @@ def _pieces(value: Any, indent: int | None, line: str) -> Iterator[str]:
         case Decimal():
             yield str(value)
         case Mapping() if value:
-            for number, (key, each) in enumerate(value.items()):
+            for number, (key, part) in enumerate(value.items()):
                 yield between if number else f"{{{begin}"
                 yield f"{_scalar(str(key))}: "
-                yield from _pieces(each, indent, inner)
+                yield from _pieces(part, indent, inner)
             yield f"{end}}}"
         case list() | tuple() if value:
-            for number, each in enumerate(value):
+            for number, part in enumerate(value):
                 yield between if number else f"[{begin}"
-                yield from _pieces(each, indent, inner)
+                yield from _pieces(part, indent, inner)
             yield f"{end}]"
         case _:
             yield _scalar(value)

@@ -84,8 +84,12 @@ def of(spec: spec_pb2.DaggerSpec) -> Query:
 
 def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
     """Of each column: the field of its expression, the expression, and what follows it."""
-    for number, each in enumerate(forward.fields):
-        yield f"{_FORWARD}.fields[{number}].expression", each.expression, f"  AS {quote_name(each.name)}"
+    for number, written in enumerate(forward.fields):
+        yield (
+            f"{_FORWARD}.fields[{number}].expression",
+            written.expression,
+            f"  AS {quote_name(written.name)}",
+        )
 
 
 def quote_name(name: str) -> str:

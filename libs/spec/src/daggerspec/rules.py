@@ -30,8 +30,8 @@ def violations(path: str, asked: Asked, held: Sequence[sinks.Resolved]) -> Itera
     spec, catalogue = asked.spec, asked.catalogue
     yield from _plain(path, asked.dagger, spec)
     yield from _cluster(path, spec, catalogue)
-    for number, each in enumerate(spec.streams):
-        yield from _reading(f"{path}.streams[{number}]", each)
+    for number, stream in enumerate(spec.streams):
+        yield from _reading(f"{path}.streams[{number}]", stream)
     yield from _inputs(path, spec, catalogue)
     yield from sinks.named(f"{path}.sinks", spec.sinks)
     for number, (sink, resolved) in enumerate(zip(spec.sinks, held, strict=True)):
@@ -56,16 +56,16 @@ def unknown_tables(spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Sequence[
 def unresolved(path: str, name: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Iterator[Violation]:
     """The names that stand for nothing: without them no launch can be told what it needs."""
     yield from _cluster(path, spec, catalogue)
-    for number, each in enumerate(spec.streams):
-        yield from _stream(f"{path}.streams[{number}].stream", each.stream, catalogue)
+    for number, stream in enumerate(spec.streams):
+        yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
     for number, sink in enumerate(spec.sinks):
         yield from sinks.unresolved(f"{path}.sinks[{number}]", sink, Asked(name, spec, catalogue))
 
 
 def in_the_future(path: str, spec: spec_pb2.DaggerSpec, now: datetime) -> Iterator[Violation]:
     """Streams that would begin at an instant that has not come: nobody asks for that."""
-    for number, each in enumerate(spec.streams):
-        start_path, start = f"{path}.streams[{number}].start.at", each.start
+    for number, stream in enumerate(spec.streams):
+        start_path, start = f"{path}.streams[{number}].start.at", stream.start
         if not start.HasField("at") or any(_instant(start_path, start)):
             continue
         if start.at.ToDatetime(tzinfo=UTC) > now + _CLOCK_SKEW:
@@ -115,11 +115,11 @@ def _query(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
         yield Violation(f"{path}.forward", what, "FORWARD_AND_SQL")
     if len(spec.streams) > 1:
         yield Violation(f"{path}.streams", "must be one: forward has no joins, sql has", "TOO_MANY")
-    for number, each in enumerate(spec.forward.fields):
+    for number, field in enumerate(spec.forward.fields):
         inner = f"{path}.forward.fields[{number}]"
-        if not each.name.strip():
+        if not field.name.strip():
             yield Violation(f"{inner}.name", "is required: the column's name", "REQUIRED")
-        if not each.expression.strip():
+        if not field.expression.strip():
             yield Violation(f"{inner}.expression", "is required: what the column holds", "REQUIRED")
 
 
@@ -155,9 +155,9 @@ def _inputs(path: str, spec: spec_pb2.DaggerSpec, catalogue: Catalogue) -> Itera
     """What is wrong with the tables."""
     if not spec.streams:
         yield Violation(f"{path}.streams", "must have at least one stream", "REQUIRED")
-    for number, each in enumerate(spec.streams):
-        yield from _table(f"{path}.streams[{number}].table", each, spec)
-        yield from _stream(f"{path}.streams[{number}].stream", each.stream, catalogue)
+    for number, stream in enumerate(spec.streams):
+        yield from _table(f"{path}.streams[{number}].table", stream, spec)
+        yield from _stream(f"{path}.streams[{number}].stream", stream.stream, catalogue)
 
 
 def _table(path: str, asked: spec_pb2.StreamInput, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:

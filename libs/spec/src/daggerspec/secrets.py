@@ -45,8 +45,8 @@ def violations(path: str, value: spec_pb2.Secret) -> Iterator[Violation]:
         yield Violation(f"{path}.addresses", text, "REQUIRED")
     if len(value.addresses) > MAX_ADDRESSES:
         yield Violation(f"{path}.addresses", f"must not be more than {MAX_ADDRESSES}", "TOO_MANY")
-    for number, each in enumerate(value.addresses):
-        if address.base(each) is None:
+    for number, to in enumerate(value.addresses):
+        if address.base(to) is None:
             text = "must be host:port, or a URL without a path such as https://host"
             yield Violation(f"{path}.addresses[{number}]", text, "INVALID_ADDRESS")
 

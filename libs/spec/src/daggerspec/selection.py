@@ -107,13 +107,13 @@ def violations(
         except (ValueError, OverflowError):
             yield Violation(f"{path}since", "must be an instant of the years 1 to 9999", "OUT_OF_RANGE")
     known = _names(columns)
-    for number, each in enumerate(request.where):
+    for number, wanted in enumerate(request.where):
         condition = f"{path}where[{number}]"
-        if each.comparison not in _HOLDS:
+        if wanted.comparison not in _HOLDS:
             yield Violation(f"{condition}.comparison", "must be one of the comparisons", "UNKNOWN_ENUM_VALUE")
-        yield from _compared(f"{condition}.column", each.column, known)
-        column = known.get(each.column)
-        if column and _kind(column) and _constant(column, each.value) is None:
+        yield from _compared(f"{condition}.column", wanted.column, known)
+        column = known.get(wanted.column)
+        if column and _kind(column) and _constant(column, wanted.value) is None:
             text = f"must be {_kind(column)}: the type of {column.name} is {column.type}"
             yield Violation(f"{condition}.value", text, "TYPE_MISMATCH")
     name, _, direction = request.order_by.partition(" ")

@@ -180,8 +180,8 @@ def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Itera
         return
     if stream.time_field:
         yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
-    for number, each in enumerate(stream.sensitive):
-        yield from schemas.field(f"{path}.sensitive[{number}]", each, message)
+    for number, name in enumerate(stream.sensitive):
+        yield from schemas.field(f"{path}.sensitive[{number}]", name, message)
 
 
 def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:

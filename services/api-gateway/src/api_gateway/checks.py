@@ -56,8 +56,8 @@ class Checks:
         return Question(
             text.sql,
             tuple(
-                Stream(name, each.message, each.time_field, self._described(each.message, fleet))
-                for name, each in streams
+                Stream(name, stream.message, stream.time_field, self._described(stream.message, fleet))
+                for name, stream in streams
             ),
             tuple(fleet.references),
             early=spec.emit == spec_pb2.EMIT_EARLY,

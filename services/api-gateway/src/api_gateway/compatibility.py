@@ -129,7 +129,7 @@ def _oneof(field: dp.FieldDescriptorProto, message: dp.DescriptorProto) -> str:
 
 
 def _messages(schema: spec_pb2.Schema) -> dict[str, dp.DescriptorProto]:
-    return {name: each for file in schema.files.file for name, each in messages_of(file)}
+    return {name: declared for file in schema.files.file for name, declared in messages_of(file)}
 
 
 def _enums(schema: spec_pb2.Schema) -> Mapping[str, dp.EnumDescriptorProto]:

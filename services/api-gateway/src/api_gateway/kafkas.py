@@ -25,9 +25,9 @@ UNKNOWN = "KAFKA_UNKNOWN"
 def written(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
     """The topics that a specification writes to, by the fields that name them."""
     return {
-        f"sinks[{number}].kafka.topic": (_cluster(each, fleet) or spec.cluster, each.kafka.topic)
-        for number, each in enumerate(spec.sinks)
-        if each.HasField("kafka")
+        f"sinks[{number}].kafka.topic": (_cluster(sink, fleet) or spec.cluster, sink.kafka.topic)
+        for number, sink in enumerate(spec.sinks)
+        if sink.HasField("kafka")
     }
 
 

@@ -156,7 +156,7 @@ def _masked(value: Any, paths: Iterable[str]) -> Any:
         return [_masked(item, paths) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return {name: _below(each, by_field.get(name, [])) for name, each in value.items()}
+    return {name: _below(inner, by_field.get(name, [])) for name, inner in value.items()}
 
 
 def _below(value: Any, paths: Sequence[str]) -> Any:

@@ -119,8 +119,8 @@ def _columns(before: Plan | None, after: Plan | None) -> Iterator[tuple[Column |
     """Columns that are others: those that went, then those that came or are of another kind."""
     old = {column.name: column for column in before.columns} if before else {}
     new = {column.name: column for column in after.columns} if after else {}
-    yield from ((each, None) for name, each in old.items() if name not in new)
-    yield from ((old.get(name), each) for name, each in new.items() if old.get(name) != each)
+    yield from ((column, None) for name, column in old.items() if name not in new)
+    yield from ((old.get(name), column) for name, column in new.items() if old.get(name) != column)
 
 
 def _sinks(

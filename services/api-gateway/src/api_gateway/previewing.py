@@ -136,12 +136,12 @@ class Previewing:
     def _one(self, who: str, team: str) -> Iterator[None]:
         """One more for a while. Raises: ApiError when a principal or a team has as many as it may."""
         counted = {("principal", who): OF_A_PRINCIPAL, ("team", team): OF_A_TEAM}
-        for (kind, each), most in counted.items():
-            if self._running[kind, each] >= most:
+        for (kind, whom), most in counted.items():
+            if self._running[kind, whom] >= most:
                 text = (
-                    f"{kind} {each} has {most} preview{'s'[: most - 1]} already: wait for its end, or end it"
+                    f"{kind} {whom} has {most} preview{'s'[: most - 1]} already: wait for its end, or end it"
                 )
-                metadata = {"limit": f"previews_of_a_{kind}", "most": str(most), kind: each}
+                metadata = {"limit": f"previews_of_a_{kind}", "most": str(most), kind: whom}
                 code = grpc.StatusCode.RESOURCE_EXHAUSTED
                 raise ApiError(code, "TOO_MANY_PREVIEWS", text, metadata, retry_after=_RETRY)
         self._running.update(counted.keys())
@@ -194,9 +194,9 @@ def _duration(field: str, told: duration_pb2.Duration, most: timedelta) -> Itera
 def _between(told: gateway_pb2.PreviewRange.Between) -> Iterator[Violation]:
     begin, end = getattr(told, "from"), told.to
     instants = []
-    for name, each in (("from", begin), ("to", end)):
+    for name, instant in (("from", begin), ("to", end)):
         try:
-            instants.append(each.ToDatetime(UTC))
+            instants.append(instant.ToDatetime(UTC))
         except (ValueError, OverflowError):
             text = "must be an instant from year 1 to 9999"
             yield Violation(f"range.between.{name}", text, "OUT_OF_RANGE")

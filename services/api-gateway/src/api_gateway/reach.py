@@ -88,9 +88,9 @@ class Reach:
         living = self._fleet.living(name)
         before = defaults.filled(name, living.spec) if living else spec_pb2.DaggerSpec()
         ruled = {
-            f"{path}.sinks[{number}]": each.sink
-            for number, each in enumerate(held)
-            if each.HasField("egress")
+            f"{path}.sinks[{number}]": sink.sink
+            for number, sink in enumerate(held)
+            if sink.HasField("egress")
         }
         had = self._held(name, before) if ruled else ()
         refused = [address async for address in self._addresses(ruled, had)]
@@ -145,7 +145,7 @@ class Reach:
     def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
         """Sinks with their addresses."""
         asked = sinks.Asked(name, spec, Registered(self._fleet))
-        return [each.sink for each, _ in sinks.all_resolved("", asked)]
+        return [resolved.sink for resolved, _ in sinks.all_resolved("", asked)]
 
     async def _refused(self, path: str, sink: spec_pb2.Sink) -> Sequence[Violation]:
         """Why a sink may not be where its address says."""

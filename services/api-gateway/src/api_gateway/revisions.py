@@ -61,7 +61,7 @@ async def page(
 
 def _shown(revisions: Sequence[Revision], records: Sequence[Record]) -> list[gateway_pb2.Revision]:
     """The revisions of these records, newest first; each but the oldest with what it changed."""
-    shown = [_one(each, record) for each, record in zip(revisions, records, strict=True)]
+    shown = [_one(revision, record) for revision, record in zip(revisions, records, strict=True)]
     for newer, older in pairwise(shown):
         newer.changes.extend(changes(older.spec, newer.spec))
     return shown

@@ -100,7 +100,7 @@ class Samples:
         if not fresh and clock() < until:
             return known
         answer = await self._asked(stream, context)
-        self._known = {each: value for each, value in self._known.items() if value[0] > clock()}
+        self._known = {key: value for key, value in self._known.items() if value[0] > clock()}
         self._known[key] = clock() + FRESH_S, answer
         return answer
 
@@ -122,8 +122,8 @@ class Samples:
         """Say which topics of the streams that a specification reads are not there."""
         read = {
             f"spec.streams[{number}].stream": entry.value
-            for number, each in enumerate(spec.streams)
-            if (entry := self._fleet.streams.get(each.stream)) is not None
+            for number, stream in enumerate(spec.streams)
+            if (entry := self._fleet.streams.get(stream.stream)) is not None
         }
         known = await asyncio.gather(*(self.topics(stream, context, fresh=False) for stream in read.values()))
         for (path, stream), topics in zip(read.items(), known, strict=True):

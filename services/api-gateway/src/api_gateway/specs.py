@@ -81,14 +81,16 @@ async def judge(
     held = sinks.all_resolved(path, asked)
     others += rules.violations(path, asked, held)
     wrong = tuple(meant(violation, fleet) for violation in others)
-    return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(each for each, _ in held))
+    return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(sink for sink, _ in held))
 
 
 def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
     """What was found about a query; of a table that the dagger does not have, which stream it may be."""
     if not checked.findings:
         return checked
-    return replace(checked, findings=tuple(_with_stream(found, spec, fleet) for found in checked.findings))
+    return replace(
+        checked, findings=tuple(_with_stream(finding, spec, fleet) for finding in checked.findings)
+    )
 
 
 def _with_stream(finding: Finding, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Finding:

@@ -328,7 +328,7 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
     for number, member in enumerate(team.members):
         yield from principal.violations(f"team.members[{number}].principal", member.principal)
     yield from receivers.violations("team.receivers", team.receivers)
-    for name, quota in ((each.name, value) for each, value in team.quotas.ListFields()):
+    for name, quota in ((field.name, value) for field, value in team.quotas.ListFields()):
         if name in quotas.WARNED_ONLY and quota.HasField("hard"):
             text = "has no hard bound: nothing stops records that flow; say soft"
             yield Violation(f"team.quotas.{name}.hard", text, "WARNED_ONLY")
@@ -339,8 +339,8 @@ def _team(team: access_pb2.Team) -> Iterator[Violation]:
 def _grant(grant: access_pb2.StreamGrant) -> Iterator[Violation]:
     if len(grant.read_sensitive) > _MEMBERS:
         yield Violation("grant.read_sensitive", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
-    for number, each in enumerate(grant.read_sensitive):
-        yield from principal.violations(f"grant.read_sensitive[{number}]", each)
+    for number, path in enumerate(grant.read_sensitive):
+        yield from principal.violations(f"grant.read_sensitive[{number}]", path)
 
 
 def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:

@@ -108,9 +108,13 @@ def _of_stream(
         first, end = broker.first(begin.next), broker.end(begin.next)
     return begin, [
         gateway_pb2.PlannedRange(
-            topic=each.topic, partition=each.number, begin=offset, end=end[each], first=first[each]
+            topic=partition.topic,
+            partition=partition.number,
+            begin=offset,
+            end=end[partition],
+            first=first[partition],
         )
-        for each, offset in begin.next.items()
+        for partition, offset in begin.next.items()
     ]
 
 

@@ -60,7 +60,7 @@ class Reader:
         """`wanted` names a sink, or its kind; empty: the one that keeps rows best. Raises: JobError."""
         job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
         has = dict(zip(called([sink.sink for sink in job.sinks]), job.sinks, strict=True))
-        kinds = {name: str(each.sink.WhichOneof("kind")) for name, each in has.items()}
+        kinds = {name: str(sink.sink.WhichOneof("kind")) for name, sink in has.items()}
         listed = ", ".join(sorted(has)) or "none"
         meant = [wanted] if wanted in has else [name for name in has if wanted in ("", kinds[name])]
         if not meant and wanted:

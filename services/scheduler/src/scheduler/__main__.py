@@ -206,10 +206,10 @@ def room(told: SchedulerSettings, available_mib: int, running: int) -> tuple[int
 
     Who says how many there may be has memory for so many of the usual size, whatever is free.
     """
-    each = told.driver_memory_mib
-    limit = told.max_drivers or capacity.max_drivers(available_mib, each, running)
+    driver_mib = told.driver_memory_mib
+    limit = told.max_drivers or capacity.max_drivers(available_mib, driver_mib, running)
     memory_mib = told.memory_mib or max(
-        capacity.room_mib(available_mib, each, running), limit * (each + DRIVER_OVERHEAD_MIB)
+        capacity.room_mib(available_mib, driver_mib, running), limit * (driver_mib + DRIVER_OVERHEAD_MIB)
     )
     return limit, memory_mib
 

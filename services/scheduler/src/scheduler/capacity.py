@@ -39,8 +39,8 @@ def max_drivers(memory_mib: int, driver_memory_mib: int, running: int) -> int:
 
 def room_mib(memory_mib: int, driver_memory_mib: int, running: int) -> int:
     """What drivers may need together, MiB, at least what one needs; told as `max_drivers`."""
-    each = _each(driver_memory_mib)
-    return max(each, running * each + max(0, memory_mib - RESERVE_MIB))
+    driver_mib = _each(driver_memory_mib)
+    return max(driver_mib, running * driver_mib + max(0, memory_mib - RESERVE_MIB))
 
 
 def _each(driver_memory_mib: int) -> int:

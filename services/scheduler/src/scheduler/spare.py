@@ -109,7 +109,7 @@ def next_step(
 
 def wanted_master(fleet: Fleet) -> str:
     """The local Spark master of most drivers that run, else the first of a cluster's; empty without any."""
-    masters = {name: each.value.spark_master for name, each in sorted(fleet.clusters.items())}
+    masters = {name: cluster.value.spark_master for name, cluster in sorted(fleet.clusters.items())}
     masters = {name: url for name, url in masters.items() if (known := parse(url)) and known.is_local}
     running = Counter(masters.get(fleet.daggers[name].spec.cluster, "") for name in fleet.occupied)
     return max(sorted(set(masters.values())), key=lambda url: running[url], default="")

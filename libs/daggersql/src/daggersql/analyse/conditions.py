@@ -11,11 +11,11 @@ def conjuncts(node: tree.Node) -> Iterator[tree.Node]:
     """What a condition joins by AND, from left to right."""
     stack = [node]
     while stack:
-        each = stack.pop()
-        if isinstance(each, tree.And):
-            stack += [each.expression, each.this]
+        part = stack.pop()
+        if isinstance(part, tree.And):
+            stack += [part.expression, part.this]
         else:
-            yield each
+            yield part
 
 
 def most(around: tree.Select, name: str) -> int | None:

@@ -188,6 +188,6 @@ def _is_name(node: tree.Node) -> bool:
 def _all(node: tree.Node) -> Iterator[tree.Node]:
     stack = [node]
     while stack:
-        each = stack.pop()
-        yield each
-        stack += each.children()
+        part = stack.pop()
+        yield part
+        stack += part.children()

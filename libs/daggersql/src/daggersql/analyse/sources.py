@@ -199,7 +199,7 @@ class FromChecker:
             sources.append((source, above))
         relation = Picked(below.relation, name, columns, below.where)
         return From(
-            tuple(replace(each, columns=above, relation=relation, where=None) for each, above in sources),
+            tuple(replace(source, columns=above, relation=relation, where=None) for source, above in sources),
             relation,
             None,
         )

@@ -64,14 +64,14 @@ def numbering(node: tree.Node) -> Numbering | None:
     """What a SELECT numbers its rows by; None when it does not."""
     if not isinstance(node, tree.Select):
         return None
-    for index, each in enumerate(node.expressions):
-        over = each.this if isinstance(each, tree.Alias) else each
+    for index, item in enumerate(node.expressions):
+        over = item.this if isinstance(item, tree.Alias) else item
         if isinstance(over, tree.Window) and "order" in over.args:
             span = tree.Literal.number("1")
             span.meta.update(over.meta)
-            alias = each.args["alias"] if isinstance(each, tree.Alias) else None
+            alias = item.args["alias"] if isinstance(item, tree.Alias) else None
             stands = tree.Alias(this=span, alias=alias) if alias else span
-            stands.meta.update(each.meta)
+            stands.meta.update(item.meta)
             plain = tree.Select(**node.args)
             plain.meta.update(node.meta)
             plain.set("expressions", [*node.expressions[:index], stands, *node.expressions[index + 1 :]])
@@ -202,7 +202,7 @@ def _top(
     report: Report,
 ) -> Top:
     span = span_of(numbering.over)
-    number = next(index for index, each in enumerate(select.outputs) if each.value.span == numbering.span)
+    number = next(index for index, output in enumerate(select.outputs) if output.value.span == numbering.span)
     kept: list[Expr] = []
     numbered: list[tuple[Output, int | None]] = []
     of_group: list[Output] = []

@@ -67,11 +67,11 @@ def _identities(
     keys = [_keys(branch, windowed=windowed) for branch in identities]
     most = max(map(len, keys))
     alike = []
-    for number, (each, own) in enumerate(zip(identities, keys, strict=True)):
+    for number, (known, own) in enumerate(zip(identities, keys, strict=True)):
         branch = text_constant(str(number), STRING, _NOWHERE)
         padded = (*own, *[_nothing(STRING)] * (most - len(own)), branch)
-        time = None if windowed else each.time or _nothing(TIMESTAMP)
-        alike.append(Identity(each.window if windowed else None, time, padded))
+        time = None if windowed else known.time or _nothing(TIMESTAMP)
+        alike.append(Identity(known.window if windowed else None, time, padded))
     return tuple(tuple(columns_of(branch)) for branch in alike), carried(alike[0], name)
 
 

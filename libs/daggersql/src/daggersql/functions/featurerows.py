@@ -65,8 +65,8 @@ _BESIDE = Form("named_struct('made', {0}, 'given', {1})")
 
 def _row_form(slot: str | None) -> Form:
     parts = ", ".join(
-        f"'{each}', {'{1}' if each == slot else f'CAST(NULL AS {kind.spark})'}"
-        for each, kind in SLOTS.items()
+        f"'{name}', {'{1}' if name == slot else f'CAST(NULL AS {kind.spark})'}"
+        for name, kind in SLOTS.items()
     )
     return Form(f"named_struct('name', {{0}}, 'value', named_struct({parts}), 'id', {{0}})")
 

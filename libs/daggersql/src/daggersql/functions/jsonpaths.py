@@ -136,8 +136,8 @@ class _Reader(FilterReader):
                 break
         behind = steps[1:] if function else steps[1:-1]
         if any(
-            isinstance(step, Deep) and isinstance(each, Indexes | Slice)
-            for step, each in zip(steps, behind, strict=False)
+            isinstance(step, Deep) and isinstance(following, Indexes | Slice)
+            for step, following in zip(steps, behind, strict=False)
         ):
             self.objections.append("A position behind .. ends a JSON path: json-path would not look at it.")
         return Path(tuple(steps), function)

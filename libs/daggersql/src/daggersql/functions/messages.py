@@ -110,10 +110,10 @@ def ddl(kind: Type) -> str | None:
             below = ddl(value)
             return f"map<string,{below}>" if below and family(key) is Family.TEXT else None
         case Message():
-            parts = [(name, ddl(each)) for name, each in kind.fields().items()]
-            if any(each is None for _, each in parts):
+            parts = [(name, ddl(inner)) for name, inner in kind.fields().items()]
+            if any(text is None for _, text in parts):
                 return None
-            return f"struct<{','.join(f'{quote_name(name)}:{each}' for name, each in parts)}>"
+            return f"struct<{','.join(f'{quote_name(name)}:{text}' for name, text in parts)}>"
     return kind.spark
 
 

@@ -98,7 +98,7 @@ class Message(Type):
     @property
     def spark(self) -> str:
         """As Spark writes it."""
-        return f"struct<{','.join(f'{name}:{each.spark}' for name, each in self.fields().items())}>"
+        return f"struct<{','.join(f'{name}:{inner.spark}' for name, inner in self.fields().items())}>"
 
     def fields(self) -> Mapping[str, Type]:
         """Its fields, in the order of the schema, without those beyond the recursion limit."""
@@ -119,7 +119,7 @@ class Struct(Type):
     @property
     def spark(self) -> str:
         """As Spark writes it."""
-        return f"struct<{','.join(f'{name}:{each.spark}' for name, each in self.parts)}>"
+        return f"struct<{','.join(f'{name}:{inner.spark}' for name, inner in self.parts)}>"
 
     def fields(self) -> Mapping[str, Type]:
         """Its parts by name, in order."""

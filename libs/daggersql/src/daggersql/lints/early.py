@@ -53,7 +53,8 @@ class _Rows:
         self._select = select
         self._report = report
         self._aggregates: Mapping[Ref | None, Expr] = {
-            group_column("a", number, each).ref: each for number, each in enumerate(select.aggregates)
+            group_column("a", number, aggregate).ref: aggregate
+            for number, aggregate in enumerate(select.aggregates)
         }
 
     def object_to(self) -> None:

@@ -66,7 +66,7 @@ def warn_of_records(query: Select | Union, report: Report) -> None:
     """Forwarded records that a store may take for one another: it has few places for those of one instant."""
     if identity(query).window is not None:
         return
-    tags = [index for index, each in enumerate(query.outputs) if is_tag(each)]
+    tags = [index for index, output in enumerate(query.outputs) if is_tag(output)]
     branches = query.values if isinstance(query, Union) else [[output.value for output in query.outputs]]
     selects = query.branches if isinstance(query, Union) else [query]
     for select, values in zip(selects, branches, strict=True):

@@ -167,7 +167,7 @@ def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
 
 def all_resolved(path: str, asked: Asked) -> Sequence[Resolved]:
     """The sinks of a dagger, as `resolve` has each; `path` is that of the specification."""
-    return [resolve(f"{path}.sinks[{number}]", each, asked) for number, each in enumerate(asked.spec.sinks)]
+    return [resolve(f"{path}.sinks[{number}]", sink, asked) for number, sink in enumerate(asked.spec.sinks)]
 
 
 def _is_known(path: str, wrong: Sequence[Violation]) -> bool:
@@ -278,7 +278,7 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
     kind = load(name)
     yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
     if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
-        upserting = " or ".join(other for other, each in kinds().items() if each.CAPABILITIES.upserts)
+        upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
         yield Violation(path, what, "NOT_UPSERT")
 

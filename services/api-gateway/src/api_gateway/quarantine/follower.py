@@ -68,7 +68,7 @@ class QuarantineFollower:
             raise Unread(f"{type(error).__name__}: {error}") from error
 
         def missing() -> int:
-            return sum(max(each.end - self._next.get(number, 0), 0) for number, each in bounds.items())
+            return sum(max(bounds_.end - self._next.get(number, 0), 0) for number, bounds_ in bounds.items())
 
         try:
             async with asyncio.timeout(patience_s):

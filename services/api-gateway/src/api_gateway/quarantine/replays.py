@@ -88,7 +88,7 @@ class Replays:
         """
         id_ = request.request_id or uuid.uuid4().hex
         edited = await self._edited(request, of, id_)
-        digests = {each.id: setaside.digest(each) for _, each in edited}
+        digests = {record.id: setaside.digest(record) for _, record in edited}
         before = await self.asked_before(request.request_id)
         if isinstance(before, events_pb2.QuarantineReplayRequested) and _same(before, request, digests):
             known = self._writer.answered(id_, (before,))

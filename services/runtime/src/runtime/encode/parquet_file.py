@@ -71,7 +71,7 @@ def checked(layout: Layout, no_rows: pa.RecordBatch) -> None:
 
 def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """The rows of a batch as files have them: columns in this schema, and their hour and time."""
-    values = {column.name: each for column, each in layout.visible(batch)}
+    values = {column.name: array for column, array in layout.visible(batch)}
     values |= dict(zip(COORDINATES, map(batch.column, coordinates(layout)), strict=False))
     made = [values[field.name].cast(field.type) for field in schema]
     times = batch.column(time_column(layout, batch.schema)).cast(_MICROSECONDS)

@@ -67,7 +67,7 @@ def _read_integers(values: dict[str, Any], kind: Descriptor) -> None:
         entry = map_entry(field)
         if entry is not None:
             of_value = entry.fields_by_name["value"]
-            values[name] = {key: _integers_of(each, of_value) for key, each in value.items()}
+            values[name] = {key: _integers_of(inner, of_value) for key, inner in value.items()}
         elif field.is_repeated:
             values[name] = [_integers_of(item, field) for item in value]
         else:

@@ -92,14 +92,14 @@ def _segments(value: Any) -> Iterator[_Segment]:
             yield encode_basestring(part)[1:-1] if isinstance(part, str) else part
         yield '"'
     elif isinstance(value, dict):
-        for number, (key, each) in enumerate(value.items()):
+        for number, (key, inner) in enumerate(value.items()):
             yield f"{',' if number else '{'}{encode_basestring(key)}:"
-            yield from _segments(each)
+            yield from _segments(inner)
         yield "}" if value else "{}"
     elif isinstance(value, list):
-        for number, each in enumerate(value):
+        for number, inner in enumerate(value):
             yield "," if number else "["
-            yield from _segments(each)
+            yield from _segments(inner)
         yield "]" if value else "[]"
     else:
         yield json.dumps(value)

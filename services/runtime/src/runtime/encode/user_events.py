@@ -38,7 +38,7 @@ class UserEvents:
         }
         null = (row for row, name in enumerate(self.names) if not name)
         why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "The event's name has a value that is NULL.")))
-        nobody = (row for row, each in enumerate(self.identities) if not each)
+        nobody = (row for row, identity in enumerate(self.identities) if not identity)
         why.update(dict.fromkeys(nobody, ("NO_IDENTITY", "The row says nobody whose event it is.")))
         return [Refusal(row, *why[row]) for row in sorted(why)]
 

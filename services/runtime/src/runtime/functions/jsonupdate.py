@@ -69,7 +69,7 @@ def as_json(new: Any) -> Any:
         case datetime():
             return f"{new:%Y-%m-%dT%H:%M:%S}.{new.microsecond // 1000:03}Z"
         case Mapping():
-            return {str(name): as_json(each) for name, each in new.items()}
+            return {str(name): as_json(inner) for name, inner in new.items()}
     return [as_json(value) for value in new]
 
 

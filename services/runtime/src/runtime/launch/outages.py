@@ -56,7 +56,7 @@ class Outages:
         """So many bytes were set aside in place of being written."""
         if not size:
             return self
-        kept = [(then, each) for then, each in self.skipped if now - then < _DAY.total_seconds()]
+        kept = [(then, count) for then, count in self.skipped if now - then < _DAY.total_seconds()]
         return replace(self, skipped=(*kept, (now, size)))
 
     def to_skip(self, now: float) -> frozenset[str]:

@@ -169,5 +169,5 @@ class Writing:
         self._outages = self._outages.heard(now, silent, there).set_aside(now, size)
 
     def _tell(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]) -> None:
-        why = [each.error for _, each in sorted({**skipping, **away}.items())]
+        why = [trouble.error for _, trouble in sorted({**skipping, **away}.items())]
         self._launch.heartbeat.update(partial(progress.retrying, why=why))

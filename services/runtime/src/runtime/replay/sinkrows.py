@@ -86,10 +86,10 @@ class SinkRows:
             why = verdicts.not_replayable(error.error.reason, error.error.detail)
             return {record.id: why for record in chunk.kept}
         return {
-            each.id: verdicts.failed_again(each, refused[key].reason, refused[key].detail)
+            record.id: verdicts.failed_again(record, refused[key].reason, refused[key].detail)
             if key in refused
             else verdicts.replayed()
-            for each, key in zip(chunk.kept, keys(self.layout, rows), strict=True)
+            for record, key in zip(chunk.kept, keys(self.layout, rows), strict=True)
         }
 
     def _written(self, target: Target, chunk: Chunk, rows: pa.RecordBatch) -> dict[str, Refusal]:

@@ -146,8 +146,8 @@ class _Table:
         self.version = agreed.version
         held = agreed.of(list(parquet_file.columns(target.layout)))
         own = parquet_file.types(target.layout, target.schema)
-        wide = [_WIDE.get(each.type, kind) for each, kind in zip(held, own, strict=True)]
-        named = pa.schema([(each.name, kind) for each, kind in zip(held, wide, strict=True)])
+        wide = [_WIDE.get(column.type, kind) for column, kind in zip(held, own, strict=True)]
+        named = pa.schema([(column.name, kind) for column, kind in zip(held, wide, strict=True)])
         self.schema = parquet_file.numbered(named, [column.id for column in held])
         self._layout = target.layout
         self._manifests = Manifests(self.files, _owner(target))
@@ -185,7 +185,7 @@ def _agreed(place: Files, target: Target) -> TableSchema:
     """The version of the table that has the columns of the rows. Raises: JobError (USER) where none can."""
     columns = parquet_file.columns(target.layout)
     fields = {
-        each.name: field for each, field in zip(target.layout.columns, target.layout.fields, strict=False)
+        column.name: field for column, field in zip(target.layout.columns, target.layout.fields, strict=False)
     }
     return tableschema.agreed(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
 

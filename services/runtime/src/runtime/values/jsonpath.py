@@ -158,15 +158,15 @@ def _written(value: Any) -> Iterator[str]:
             yield _quoted(value)
         case dict():
             yield "{"
-            for number, (name, each) in enumerate(value.items()):
+            for number, (name, inner) in enumerate(value.items()):
                 yield f"{',' * (number > 0)}{_quoted(name)}:"
-                yield from _written(each)
+                yield from _written(inner)
             yield "}"
         case list():
             yield "["
-            for number, each in enumerate(value):
+            for number, inner in enumerate(value):
                 yield "," * (number > 0)
-                yield from _written(each)
+                yield from _written(inner)
             yield "]"
         case _:
             yield {None: "null", True: "true", False: "false"}[value]

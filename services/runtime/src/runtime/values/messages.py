@@ -135,9 +135,9 @@ def lists(
         part = items.take(pa.array(rows))
         texts, broken = _texts(reader, part.flatten().to_pylist())
         invalid += broken
-        each = iter(texts)
+        text = iter(texts)
         for row, length in zip(rows, pc.list_value_length(part).to_pylist(), strict=True):
-            answers[row] = f"[{','.join(islice(each, length))}]"
+            answers[row] = f"[{','.join(islice(text, length))}]"
     return answers, invalid
 
 

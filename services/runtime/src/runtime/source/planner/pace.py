@@ -159,9 +159,9 @@ class Pace:
         records = sum(look.records for look in seen.values())
         self._since = (self._since if self._since is not None else now) if records else None
         reaches = [
-            max(state.watermark, NEVER if each.newest is None else each.newest - state.delay)
-            for reader, each in seen.items()
-            if (state := states.get(reader.key)) is not None and (each.records or not state.idle)
+            max(state.watermark, NEVER if look.newest is None else look.newest - state.delay)
+            for reader, look in seen.items()
+            if (state := states.get(reader.key)) is not None and (look.records or not state.idle)
         ]
         look = Look(
             records=records,

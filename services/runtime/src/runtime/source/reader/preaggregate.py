@@ -90,8 +90,8 @@ class PreAggregation:
                     for name, value in zip(self._keys, partial.keys, strict=True)
                 ),
                 *(
-                    pa.field(name, _TYPES[each.type])
-                    for name, each in zip(self._partials, partial.partials, strict=True)
+                    pa.field(name, _TYPES[aggregate.type])
+                    for name, aggregate in zip(self._partials, partial.partials, strict=True)
                 ),
                 pa.field("n", pa.int64()),
             ],
@@ -186,8 +186,8 @@ class PreAggregation:
 
     def _fits(self, rows: pa.Table, names: Sequence[str]) -> bool:
         """Whether no sum of whole numbers, which are in the column of each partial, can be beyond 64 bits."""
-        for name, each in zip(names, self._partial.partials, strict=True):
-            if (each.function, each.type) == ("sum", "bigint"):
+        for name, partial in zip(names, self._partial.partials, strict=True):
+            if (partial.function, partial.type) == ("sum", "bigint"):
                 ends = pc.min_max(rows.column(name)).as_py().values()
                 if max(abs(end or 0) for end in ends) * len(rows) > _MOST:
                     return False
