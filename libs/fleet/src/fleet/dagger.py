@@ -160,7 +160,7 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
             return refusal
     if existing is None:
         if isinstance(request, events_pb2.DaggerRequested):
-            return _created(request, sequence, time)
+            return created(request, sequence, time)
         return missing("dagger", request.name)
     changes = DECISIONS[type(request)](existing, request)
     if isinstance(request, events_pb2.QuarantineReplayRequested) and isinstance(changes, dict):
@@ -177,7 +177,8 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     return replace(existing, version=version, update_time=time, sequence=sequence, **changes)
 
 
-def _created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
+def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
+    """The dagger that a request makes."""
     return Dagger(
         name=request.name,
         spec=request.spec,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import grpc
-from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from chassis.logging import logger
@@ -23,8 +23,8 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.master import parse
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, quotas, resolve
-from fleet.phases import PENDING
+from fleet import Applied, Fleet, quotas, resolve
+from fleet.dagger import created
 from fleet.quotas import Room
 from scheduler import readerprocess
 from scheduler.command import secret_variables
@@ -244,23 +244,11 @@ class Previews:
         spec.sinks.add().log.limit = 1
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
-        dagger = Dagger(
-            name=asked.name or NAME,
-            spec=spec,
-            warnings=(),
-            version=1,
-            desired=gateway_pb2.DESIRED_RUNNING,
-            phase=PENDING,
-            phase_time=now,
-            sequence=self._fleet.sequence,
-            create_sequence=self._fleet.sequence,
-            create_time=now,
-            update_time=now,
-        )
+        asked_for = events_pb2.DaggerRequested(name=asked.name or NAME, spec=spec)
         try:
             return resolve.job(
                 self._fleet,
-                dagger,
+                created(asked_for, self._fleet.sequence, now),
                 int(now.timestamp() * 1_000_000),
                 platform=spec_pb2.KafkaAddress(),
                 checkpoint_root="",

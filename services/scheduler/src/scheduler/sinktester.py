@@ -6,15 +6,13 @@ secrets are those of the control topic.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import grpc
-from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from daggerspec import sinks
@@ -22,16 +20,14 @@ from daggerspec.catalogue import Unresolved
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
-from fleet.dagger import Dagger
-from fleet.phases import PENDING
+from fleet.dagger import created
 from fleet.resolve import Registered
 from scheduler import readerprocess
-from scheduler.readerprocess import RETRY, Places, environment
+from scheduler.readerprocess import Places, environment
 
 MODULE: Final = "runtime.testsinks"
 NAME: Final = "sink-test"
 """Of a dagger that has none."""
-_BEHIND_S: Final = 5.0
 _SINKS: Final = "sinks"
 
 
@@ -63,7 +59,7 @@ class SinkTester:
         """What is found: serialised TestSinkResponses. Raises: ApiError."""
         asked = request.request
         with self._places.one():
-            await self._reached(request.min_sequence)
+            await readerprocess.reached(self._follower, request.min_sequence)
             try:
                 job = self._specified(asked) if asked.HasField("spec") else self._registered(asked.sink)
             except Unresolved as error:
@@ -79,23 +75,10 @@ class SinkTester:
 
     def _specified(self, asked: gateway_pb2.TestSinkRequest) -> spec_pb2.JobSpec:
         """The launch whose sinks are tried. Raises: Unresolved."""
-        now = datetime.now(UTC)
-        dagger = Dagger(
-            name=asked.name or NAME,
-            spec=asked.spec,
-            warnings=(),
-            version=1,
-            desired=gateway_pb2.DESIRED_RUNNING,
-            phase=PENDING,
-            phase_time=now,
-            sequence=self._fleet.sequence,
-            create_sequence=self._fleet.sequence,
-            create_time=now,
-            update_time=now,
-        )
+        asked_for = events_pb2.DaggerRequested(name=asked.name or NAME, spec=asked.spec)
         return resolve.job(
             self._fleet,
-            dagger,
+            created(asked_for, self._fleet.sequence, datetime.now(UTC)),
             1,
             platform=spec_pb2.KafkaAddress(),
             checkpoint_root="",
@@ -118,13 +101,3 @@ class SinkTester:
             resolved.egress.CopyFrom(self._egress)
         resolve.place_secrets(resolved, self._fleet)
         return spec_pb2.JobSpec(dagger=NAME, spec=spec, sinks=[resolved])
-
-    async def _reached(self, sequence: int) -> None:
-        """Wait for the fold. Raises: ApiError."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_BEHIND_S):
-                await self._follower.reached(sequence)
-        if self._follower.sequence < sequence:
-            text = f"its scheduler has read the control topic to {self._follower.sequence} so far: ask again"
-            metadata = {"asked": str(sequence), "reached": str(self._follower.sequence)}
-            raise ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_BEHIND", text, metadata, retry_after=RETRY)
