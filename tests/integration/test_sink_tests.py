@@ -1,0 +1,45 @@
+"""`daggers sink test` on the real stack: a registered sink and those of a file, tried by the host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import Stack
+from services.runtime.tests import httpserver
+from services.runtime.tests.httpserver import Reply
+from tests.integration.bookings import Bookings
+from tests.integration.cli import Cli, Outcome
+
+pytestmark = pytest.mark.integration
+
+
+def steps(outcome: Outcome) -> list[tuple[str, str, str]]:
+    """Sink, step, and the reason where it failed."""
+    told: list[dict[str, Any]] = [json.loads(line) for line in outcome.out.splitlines()]
+    return [(each["sink"], each["what"], each["reason"]) for each in told]
+
+
+def test_a_host_tries_a_registered_sink_and_those_of_a_file(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    registration = tmp_path / "sink.yaml"
+    with httpserver.serving() as server:
+        server.questions = Reply(405)
+        crm = {"kind": "sink", "name": "tried-crm", "teams": ["it"], "http": {"url": server.url}}
+        registration.write_text(yaml.safe_dump(crm))
+        cli("sink", "apply", registration)
+        reached = cli.try_("sink", "test", "tried-crm")
+        sinks = [{"name": "crm", "http": {"url": server.url}}, {"log": {}}]
+        _, file = Bookings(stack.kafka, cli).dagger(tmp_path, sinks=sinks)
+        sent = cli.try_("sink", "test", "-f", file, "--send-one")
+        server.questions = Reply(403)
+        denied = cli.try_("sink", "test", "tried-crm")
+        cli("sink", "delete", "tried-crm", "--yes")
+
+    assert (reached.code, steps(reached)[-1]) == (0, ("tried-crm", "ask", "")), reached
+    assert (denied.code, steps(denied)[-1]) == (1, ("tried-crm", "ask", "SINK_DENIED")), denied
+    rows = [each for each in steps(sent) if each[1] == "row"]
+    assert (sent.code, rows) == (0, [("crm", "row", ""), ("log", "row", "")]), sent
+    assert [each.json["num_of_bookings"] for each in server.received] == [0]
