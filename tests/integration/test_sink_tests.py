@@ -27,7 +27,7 @@ def test_a_host_tries_a_registered_sink_and_those_of_a_file(stack: Stack, cli: C
     registration = tmp_path / "sink.yaml"
     with httpserver.serving() as server:
         server.questions = Reply(405)
-        crm = {"kind": "sink", "name": "tried-crm", "teams": ["it"], "http": {"url": server.url}}
+        crm = {"kind": "sink", "name": "tried-crm", "teams": ["pricing"], "http": {"url": server.url}}
         registration.write_text(yaml.safe_dump(crm))
         cli("sink", "apply", registration)
         reached = cli.try_("sink", "test", "tried-crm")
