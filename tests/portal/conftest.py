@@ -70,7 +70,8 @@ def packages() -> Path:
     return home
 
 
-@pytest.fixture(scope="session")
+# Playwright leaves an event loop running in its thread, in which no test with a loop of its own could begin.
+@pytest.fixture(scope="module")
 def chromium(packages: Path) -> Iterator[Browser]:
     """A browser. Without one the tests fail."""
     executable = shutil.which("chromium") or str(packages / "chromium")
@@ -102,7 +103,7 @@ def _address(log: Path) -> str | None:
     return next((line["address"] for line in lines if line["event"] == "serving"), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a portal whose gateway knows a cluster, a schema, a stream, a team and two daggers."""
     assert (STATIC / "index.html").exists(), "the pages are not built: make web"
