@@ -23,6 +23,7 @@ import urllib3
 from hypothesis import HealthCheck, settings
 from tests import opensearch as opensearch_server
 from tests import postgres as postgres_server
+from tests import redis as redis_server
 
 # before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
 import cli  # noqa: F401
@@ -151,6 +152,13 @@ def postgres() -> Iterator[str]:
     """URL of a real PostgreSQL server, without the name of a database."""
     with postgres_server.serving() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[tuple[str, str]]:
+    """Address and password of a real Redis server."""
+    with redis_server.serving() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def main() -> int:
     told = parser.parse_args()
     if told.serve:
         asyncio.run(_serve(told.serve))
-    print(header("aiohttp", "grpcio", "pyarrow", "psycopg", "confluent-kafka", "influxdb-client"))
+    print(header("aiohttp", "grpcio", "pyarrow", "psycopg", "confluent-kafka", "influxdb-client", "redis"))
     is_dear = False
     for name, trial in trials.items():
         if told.names and name not in told.names:

@@ -97,6 +97,10 @@ def mixpanel(**fields: Any) -> dict[str, Any]:
     return sink(mixpanel=own | fields)
 
 
+def redis(**fields: Any) -> dict[str, Any]:
+    return sink(redis={"address": "cache:6379", "key": "trips:${tag_city}"} | fields)
+
+
 def early(window: str, having: str = "") -> dict[str, Any]:
     span = "(rowtime, INTERVAL '1' MINUTE)"
     sql = (
@@ -143,6 +147,8 @@ ACCEPTED = (
     Case("events of CleverTap", clevertap(event="counted ${orders}")),
     Case("profiles of CleverTap", clevertap(event="", profile=True)),
     Case("events of Mixpanel", mixpanel(region="eu")),
+    Case("keys of Redis", redis(ttl="3600s", database=1)),
+    Case("hashes of Redis, early", {**redis(type="TYPE_HASH", plaintext=True), "emit": "EMIT_EARLY"}),
     Case("documents early", {**elasticsearch(createIndex=True), "emit": "EMIT_EARLY"}),
     Case("calls of a method", grpc(metadata={"x-city": "c-${tag_city}"}, plaintext=True, deadline="5s")),
     Case("calls of a method that is registered", grpc(method="shop.Summaries/Put")),
@@ -422,6 +428,16 @@ REFUSED = (
          + one("sinks[0].clevertap.url", "INVALID_URL") + one("sinks[0].clevertap.passcode", "REQUIRED")
          + one("sinks[0].clevertap.event", "REQUIRED")
          + one("sinks[0].clevertap.identity", "UNKNOWN_COLUMN")),
+    Case("keys of Redis that are none",
+         redis(address="redis://cache", key="trips", user="a b", tls={"caFile": "ca.pem"}, plaintext=True,
+               ttl="0s", type=7),
+         one("sinks[0].redis.address", "INVALID_ADDRESS") + one("sinks[0].redis.user", "INVALID_CHARACTER")
+         + one("sinks[0].redis.password", "REQUIRED") + one("sinks[0].redis.tls.ca_file", "INVALID_REFERENCE")
+         + one("sinks[0].redis.tls.ca_file", "UNEXPECTED") + one("sinks[0].redis.key", "SINK_TEMPLATE")
+         + one("sinks[0].redis.type", "UNKNOWN_ENUM_VALUE") + one("sinks[0].redis.ttl", "OUT_OF_RANGE")),
+    Case("keys of Redis without a key", redis(key=""), one("sinks[0].redis.key", "REQUIRED")),
+    Case("keys of Redis by another column", redis(key="${citi}", ttl="400000000s"),
+         one("sinks[0].redis.key", "SINK_TEMPLATE") + one("sinks[0].redis.ttl", "OUT_OF_RANGE")),
     Case("profiles with an event", clevertap(profile=True), one("sinks[0].clevertap.event", "UNEXPECTED")),
     Case("events of no project",
          mixpanel(project="p", user="a:b", secret=None, region="mars", event="", identity=""),

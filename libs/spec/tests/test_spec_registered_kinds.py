@@ -38,13 +38,18 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"event": "e", "identity": "c"},
         "https://api-eu.mixpanel.com",
     ),
+    "redis": (
+        {"address": "cache.example:6379", "user": "u", "password": TOKEN, "database": 2},
+        {"key": "trips:${city}", "type": "TYPE_HASH"},
+        "cache.example:6379",
+    ),
 }
 """Of a kind: what is registered, what a dagger says, and where rows go."""
 
 
 def address(kind: str) -> str:
     """The field that says where rows go."""
-    return "target" if kind == "grpc" else "url"
+    return {"grpc": "target", "redis": "address"}.get(kind, "url")
 
 
 class Holding(Known):

@@ -69,10 +69,15 @@ def _json(segment: _Segment, columns: Columns) -> _Values:
 
 
 def _values(reference: Reference, columns: Columns) -> list[str | None]:
-    """Values as texts: of JSON what stands between its quotes, unescaped."""
+    """Values as texts, times in the format that is asked for."""
     array = columns[reference.column]
     if reference.format:
         return [None if time is None else time.strftime(reference.format) for time in array.to_pylist()]
+    return plain(array)
+
+
+def plain(array: pa.Array) -> list[str | None]:
+    """Each value as a text: of JSON what stands between its quotes, unescaped; None for NULL."""
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         values: list[str | None] = array.to_pylist()
         return values

@@ -1,0 +1,121 @@
+"""The sink `redis`: each row is the value of a key of Redis, a string of JSON or a hash.
+
+Guarantee: effectively once. A row is identified by its key; a batch that is repeated after a crash puts the
+same values in their places. A row that the server refuses (its key holds a value of another type) is
+quarantined and the others are written; while the server is away, is a replica or has no memory left, the
+batch waits.
+
+Commands go many at once, and their replies are read then. They are no transaction: somebody who reads may see
+one row of a batch and not yet the next, and a hash whose time to live is not set yet.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+import pyarrow as pa
+from daggers.v1 import spec_pb2
+
+from daggerspec.sinks.redis import CAPABILITIES, MAX_KEY
+from runtime.clients import pace, redis
+from runtime.clients.http.posting import sized_parts
+from runtime.clients.redis import Command
+from runtime.encode import json_text, template
+from runtime.encode.rows import Refusal
+from runtime.errors import TemporaryError
+from runtime.sinks import RowWriter, Target, Writer
+
+
+def check(target: Target) -> None:
+    """Raise `JobError` for a secret that is not there, an address that is refused, a server that is not
+    known, or does not let this job in. Silence is no error.
+    """
+    _Keys(target, target.no_rows)
+    with suppress(TemporaryError):
+        probe(target)
+
+
+def probe(target: Target) -> None:
+    """Raise `JobError` while the server does not answer. That it takes writes only a write tells: what says
+    so is a command that few users may give.
+    """
+    with redis.connected(target.resolved) as connection:
+        redis.replies(connection, [("PING",)])
+
+
+def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
+    """A writer for one partition of one batch."""
+    return RowWriter(lambda rows: _written(target, _Keys(target, rows)))
+
+
+def _written(target: Target, keys: _Keys) -> list[Refusal]:
+    """Write rows, of one key the last; those that are refused. Raises: JobError."""
+    held = pace.of(target.resolved)
+    refusals = list(keys.refusals)
+    where = target.resolved.sink.redis.address
+    most_rows, most_bytes = held.most(CAPABILITIES.max_rows or 1), CAPABILITIES.max_bytes or 1
+    for rows in sized_parts(keys.texts, keys.refusals, most_rows, most_bytes):
+        held.wait(len(rows))
+        commands = [(row, command) for row in rows for command in keys.commands(row)]
+        with redis.connected(target.resolved) as connection:
+            replies = redis.replies(connection, [command for _, command in commands])
+        wrong = {
+            row for (row, _), reply in zip(commands, replies, strict=True) if isinstance(reply, Exception)
+        }
+        detail = (
+            f"Redis at {where} refuses the row: its key holds a value of another type ({redis.WRONG_TYPE})."
+        )
+        refusals += [Refusal(row, "SINK_REFUSED", detail) for row in sorted(wrong)]
+    return refusals
+
+
+class _Keys:
+    """The rows of a batch as keys and their values."""
+
+    def __init__(self, target: Target, rows: pa.RecordBatch) -> None:
+        sink = target.resolved.sink.redis
+        self._is_hash = sink.type == spec_pb2.RedisSink.TYPE_HASH
+        self._ttl = sink.ttl.ToTimedelta() // timedelta(milliseconds=1) if sink.HasField("ttl") else 0
+        visible = [(column.name, array) for column, array in target.layout.visible(rows)]
+        self._keys = template.texts(sink.key, dict(visible), rows.num_rows)
+        self.refusals = _unsendable(self._keys)
+        if self._is_hash:
+            columns = [template.plain(array) for _, array in visible]
+            self._names = [name.encode() for name, _ in visible]
+            self._values = [
+                [None if value is None else value.encode(errors="replace") for value in row]
+                for row in zip(*columns, strict=True)
+            ]
+            self.texts = [b"".join(value for value in row if value is not None) for row in self._values]
+        else:
+            self.texts = [text.encode(errors="replace") for text in json_text.objects(visible)]
+
+    def commands(self, row: int) -> list[Command]:
+        """The commands that write a row. Twice is as once."""
+        key = str(self._keys[row]).encode(errors="replace")
+        if not self._is_hash:
+            return [("SET", key, self.texts[row], *(("PX", self._ttl) if self._ttl else ()))]
+        fields = list(zip(self._names, self._values[row], strict=True))
+        said = [part for name, value in fields if value is not None for part in (name, value)]
+        unsaid = [name for name, value in fields if value is None]
+        made: list[Command] = []
+        if unsaid:
+            made.append(("HDEL", key, *unsaid))
+        if said:
+            made.append(("HSET", key, *said))
+        if self._ttl:
+            made.append(("PEXPIRE", key, self._ttl))
+        return made
+
+
+def _unsendable(keys: list[str | None]) -> list[Refusal]:
+    """The rows that have no key."""
+    refusals = []
+    for row, key in enumerate(keys):
+        if key is None:
+            refusals.append(Refusal(row, "TEMPLATE_NULL", "A value of the row within its key is NULL."))
+        elif not 0 < len(key.encode(errors="replace")) <= MAX_KEY:
+            what = f"The key of the row is empty, or longer than {MAX_KEY} bytes."
+            refusals.append(Refusal(row, "TOO_LARGE", what))
+    return refusals
