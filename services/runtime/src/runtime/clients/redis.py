@@ -39,7 +39,7 @@ class Connection(redis.Connection):
     """One to addresses that were checked, and no others; the certificate is that of the name."""
 
     def __init__(self, addresses: Sequence[str], context: ssl.SSLContext | None, **said: Any) -> None:
-        super().__init__(**said)
+        super().__init__(**said)  # type: ignore[no-untyped-call]
         self._addresses, self._context = addresses, context
 
     def _connect(self) -> socket.socket:
@@ -126,9 +126,9 @@ def _connect(sink: spec_pb2.ResolvedSink) -> Connection:
         maint_notifications_config=MaintNotificationsConfig(enabled=False),
     )
     try:
-        connection.connect()
+        connection.connect()  # type: ignore[no-untyped-call]
     except BaseException:
-        connection.disconnect()
+        connection.disconnect()  # type: ignore[no-untyped-call]
         raise
     return connection
 
@@ -177,14 +177,14 @@ def drop(sink: spec_pb2.ResolvedSink) -> None:
     connection = _open.pop(_key(sink), None)
     if connection is not None:
         with suppress(redis.RedisError, OSError):
-            connection.disconnect()
+            connection.disconnect()  # type: ignore[no-untyped-call]
 
 
 @atexit.register
 def _close() -> None:
     while _open:
         with suppress(redis.RedisError, OSError):
-            _open.popitem()[1].disconnect()
+            _open.popitem()[1].disconnect()  # type: ignore[no-untyped-call]
 
 
 def code(error: Exception) -> str:
