@@ -1,0 +1,100 @@
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+} from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { SQLDialect, sql } from "@codemirror/lang-sql";
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap } from "@codemirror/lint";
+import { EditorState } from "@codemirror/state";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  keymap,
+  lineNumbers,
+  tooltips,
+} from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { source, type Table } from "./completion.ts";
+
+const dialect = SQLDialect.define({
+  keywords:
+    "select from where group by having as and or not in is null between like case when then else end join left right " +
+    "full inner outer on union all distinct interval second minute hour day with lateral table unnest cast true false",
+  types: "varchar bigint int double boolean timestamp date decimal string",
+  identifierQuotes: "`",
+  caseInsensitiveIdentifiers: true,
+});
+const colours = HighlightStyle.define([
+  { tag: tags.keyword, color: "var(--syn-keyword)", fontWeight: "600" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--syn-string)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--syn-number)" },
+  { tag: [tags.standard(tags.name), tags.typeName], color: "var(--syn-function)" },
+  { tag: [tags.lineComment, tags.blockComment], color: "var(--syn-comment)", fontStyle: "italic" },
+]);
+
+/** Take the suggestion at the cursor, or else the first there is. */
+function take(view: EditorView): boolean {
+  const at = view.state.selection.main.head;
+  let best: { found: Diagnostic; from: number; to: number } | undefined;
+  forEachDiagnostic(view.state, (found, from, to) => {
+    const here = from <= at && at <= to;
+    if (found.actions?.length && (!best || here)) best = { found, from, to };
+  });
+  best?.found.actions![0]!.apply(view, best.from, best.to);
+  return best !== undefined;
+}
+
+export interface Options {
+  parent: HTMLElement;
+  text: string;
+  tables: () => Table[];
+  changed: (text: string) => void;
+  run: () => void;
+}
+
+/** An editor of one query. Tab leaves it, as everything in a page. */
+export function editor({ parent, text, tables, changed, run }: Options): EditorView {
+  const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
+  const keys = [
+    { key: "Mod-Enter", run: () => (run(), true) },
+    { key: "Alt-Enter", run: take },
+  ];
+  return new EditorView({
+    parent,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        EditorView.cspNonce.of(nonce),
+        keymap.of([
+          ...keys,
+          ...lintKeymap,
+          ...closeBracketsKeymap,
+          ...completionKeymap,
+          ...defaultKeymap,
+          ...historyKeymap,
+        ]),
+        tooltips({ tooltipSpace: (view) => view.dom.getBoundingClientRect() }),
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        bracketMatching(),
+        closeBrackets(),
+        highlightActiveLine(),
+        autocompletion({ icons: false }),
+        sql({ dialect, upperCaseKeywords: true }),
+        dialect.language.data.of({ autocomplete: source(tables) }),
+        syntaxHighlighting(colours),
+        lintGutter(),
+        EditorView.contentAttributes.of({ "aria-label": "Query" }),
+        EditorView.lineWrapping,
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) changed(update.state.doc.toString());
+        }),
+      ],
+    }),
+  });
+}

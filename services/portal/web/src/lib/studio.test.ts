@@ -1,0 +1,165 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { StreamColumnSchema } from "../gen/daggers/v1/catalog_service_pb.ts";
+import { FindingSchema, Severity } from "../gen/daggers/v1/findings_pb.ts";
+import {
+  PreviewDone_Empty as Empty,
+  PreviewDone_Reason as Reason,
+  PreviewDoneSchema,
+  PreviewProgress_Phase as Phase,
+  PreviewProgressSchema,
+} from "../gen/daggers/v1/preview_pb.ts";
+import { StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
+import { options, values } from "./completion.ts";
+import * as drafts from "./draft.ts";
+import { change, diagnostics, summary } from "./judged.ts";
+import { counts, doing, empty, remarks } from "./preview.ts";
+
+const spec = drafts.begun("pricing", "local");
+const known = ["bookings", "driver-pings"].map((name) =>
+  create(StreamSchema, { name, message: `examples.v1.${name}` }),
+);
+
+describe("a draft", () => {
+  it("names the table of a second stream after it", () => {
+    const both = drafts.choose(drafts.choose(spec, "bookings", true), "driver-pings", true);
+    expect(both.streams.map(drafts.tableOf)).toEqual(["data_stream", "driver_pings"]);
+    expect(drafts.choose(both, "bookings", false).streams.map((each) => each.stream)).toEqual([
+      "driver-pings",
+    ]);
+  });
+  it("forwards one stream alone", () => {
+    const both = drafts.choose(drafts.choose(spec, "bookings", true), "driver-pings", true);
+    const forward = drafts.forwarding({ ...both, sql: "SELECT 1" }, true);
+    expect([forward.streams.length, forward.sql, forward.forward !== undefined]).toEqual([1, "", true]);
+    expect(drafts.choose(forward, "driver-pings", true).streams.map((each) => each.stream)).toEqual([
+      "driver-pings",
+    ]);
+  });
+  it("renames a table in its query, and in no text or comment", () => {
+    const before = drafts.choose(spec, "bookings", true);
+    const sql = "SELECT 'data_stream', data_stream.a, my_data_stream FROM `data_stream` -- data_stream";
+    expect(drafts.renamed({ ...before, sql }, 0, "b").sql).toBe(
+      "SELECT 'data_stream', b.a, my_data_stream FROM `b` -- data_stream",
+    );
+  });
+  it("is what its address says, without streams that are not there", () => {
+    const parameters: Record<string, string> = { streams: "bookings,gone", cluster: "far" };
+    const draft = drafts.ofAddress((name) => parameters[name] ?? "", "pricing", "local", known);
+    expect(drafts.inAddress(draft)).toEqual({
+      kind: "",
+      message: "examples.v1.bookings",
+      streams: "bookings",
+      cluster: "far",
+    });
+    expect(draft.spec.sql).toContain("FROM `data_stream`");
+  });
+  it("stays in the browser, whole, until it is dropped", () => {
+    const held = new Map<string, string>();
+    const store = {
+      getItem: (key: string) => held.get(key) ?? null,
+      setItem: (key: string, value: string) => void held.set(key, value),
+      removeItem: (key: string) => void held.delete(key),
+    } as unknown as Storage;
+    const draft = { name: "a", message: "m", spec: drafts.choose(spec, "bookings", true) };
+    drafts.keep(store, "", draft);
+    expect(drafts.kept(store, "")).toEqual(draft);
+    expect(drafts.kept(store, "other")).toBeNull();
+    store.setItem("draft ", "{");
+    expect(drafts.kept(store, "")).toBeNull();
+    drafts.drop(store, "");
+    expect(held.size).toBe(0);
+  });
+  it("has sinks of each kind, which are read as they are written", () => {
+    for (const [kind] of drafts.SINKS) {
+      const sink = drafts.sinkOf(kind);
+      expect(sink.kind.case).toBe(kind);
+      expect(drafts.sinkRead(drafts.sinkText(sink))).toEqual(sink);
+    }
+    expect(() => drafts.sinkRead('{"influx": {"mesurement": "a"}}')).toThrow(/mesurement/);
+  });
+  it("takes seconds, and leaves to the platform what is none", () => {
+    expect(drafts.seconds(drafts.duration("1.5"))).toBe("1.5");
+    expect([drafts.duration(""), drafts.duration("-1"), drafts.duration("a")]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+});
+
+describe("completion", () => {
+  const status = create(StreamColumnSchema, {
+    path: "status",
+    type: "STRING",
+    comment: "How it went.",
+    enumValues: [{ name: "COMPLETED", number: 3 }],
+  });
+  const tables = [{ name: "data_stream", columns: [status] }];
+  it("knows tables, columns and what these are", () => {
+    expect(options(tables).map((each) => [each.label, each.detail])).toEqual([
+      ["`data_stream`", "table"],
+      ["status", "STRING"],
+    ]);
+  });
+  it("knows the values of an enum where one is compared", () => {
+    expect(values(tables, "WHERE status = 'CO")).toMatchObject({
+      back: 2,
+      options: [{ label: "COMPLETED" }],
+    });
+    expect(values(tables, "WHERE status IN ('A', '")).toMatchObject({ back: 0 });
+    expect(values(tables, "WHERE city = '")).toBeNull();
+  });
+});
+
+describe("findings", () => {
+  const text = "SELECT '😀', citi_id";
+  const finding = create(FindingSchema, {
+    code: "UNKNOWN_COLUMN",
+    severity: Severity.ERROR,
+    line: 1,
+    column: 13,
+    endLine: 1,
+    endColumn: 20,
+    suggestion: "city_id",
+    edit: { line: 1, column: 13, endLine: 1, endColumn: 20, text: "city_id" },
+  });
+  it("stand where the editor has their characters", () => {
+    const [one] = diagnostics(text, [finding, create(FindingSchema, { code: "NO_SINK" })]);
+    expect(text.slice(one!.from, one!.to)).toBe("citi_id");
+    const edit = change(text, finding)!;
+    expect(text.slice(0, edit.from) + edit.insert + text.slice(edit.to)).toBe("SELECT '😀', city_id");
+  });
+  it("are counted by what they hinder", () => {
+    const warning = create(FindingSchema, { severity: Severity.WARNING });
+    expect(summary([])).toBe("Ready to run");
+    expect(summary([finding, warning, warning])).toBe("1 error, 2 warnings");
+  });
+});
+
+describe("a preview", () => {
+  it("says what it does", () => {
+    expect(doing(create(PreviewProgressSchema, { phase: Phase.QUEUED, ahead: 2 }))).toBe(
+      "Waits: 2 before it",
+    );
+    expect(
+      doing(create(PreviewProgressSchema, { phase: Phase.READING, records: 1000n, recordsTotal: 2000n })),
+    ).toBe("1,000 of 2,000 records read");
+  });
+  it("says where records are that became no row", () => {
+    const done = create(PreviewDoneSchema, { empty: Empty.FILTERED, records: 7n, quarantined: { LATE: 2n } });
+    expect(empty(done)).toContain("WHERE");
+    expect(remarks(done)).toEqual(["Would be set aside: LATE 2."]);
+    expect(empty(create(PreviewDoneSchema, { rows: 1n }))).toBe("");
+  });
+  it("says what is left out", () => {
+    const done = create(PreviewDoneSchema, {
+      reason: Reason.ROW_LIMIT,
+      rows: 9n,
+      rowsLeftOut: 4n,
+      totalMs: 1500n,
+    });
+    expect(counts(done)).toBe("0 records · 9 rows · 1.5 s");
+    expect(remarks(done)).toHaveLength(2);
+  });
+});
