@@ -23,6 +23,7 @@ def query(page: Page, text: str) -> None:
     """Write another query, by keys."""
     page.get_by_role("textbox", name="Query").click()
     page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
     page.keyboard.insert_text(text)
 
 
@@ -163,7 +164,7 @@ def test_a_preview_without_rows_says_why(visit: Opened) -> None:
 def test_a_preview_is_cancelled(visit: Opened) -> None:
     one = visit()
     held: list[Route] = []
-    one.page.route(PREVIEW, held.append)
+    one.page.route(PREVIEW, lambda route: held.append(route))
     page = one.open(START, "New dagger")
     page.get_by_role("button", name="Preview").first.click()
     page.get_by_role("button", name="Cancel").click()
@@ -177,7 +178,7 @@ def test_an_edit_says_what_it_changes(visit: Opened) -> None:
     page.get_by_role("link", name="Edit").click()
     expect(page.locator(".cm-content")).to_contain_text("TUMBLE_END")
     page.get_by_label("Measurement").fill("bookings_by_city")
-    page.get_by_role("button", name="Review").click()
+    page.get_by_role("button", name="Review", exact=True).click()
     plan = page.get_by_role("region", name="Plan")
     expect(plan).to_contain_text("This changes completed_bookings")
     expect(plan).to_contain_text("bookings_by_city")
@@ -208,7 +209,7 @@ def test_records_are_forwarded_without_a_query(visit: Opened) -> None:
     page.get_by_label("Name of column 1").fill("order_number")
     page.get_by_label("Expression of column 1").fill("order_number")
     page.get_by_label("Kind of sink 1").select_option("kafka")
-    page.get_by_label("Topic").fill("completed-orders")
+    page.get_by_role("textbox", name="Topic").fill("completed-orders")
     page.get_by_role("button", name="Review and create").click()
 
     expect(page.get_by_role("region", name="Plan")).to_contain_text("This creates forwarded_in_a_page")

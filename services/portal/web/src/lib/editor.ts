@@ -48,6 +48,25 @@ function take(view: EditorView): boolean {
   return best !== undefined;
 }
 
+/**
+ * Text in place of a selection. Left alone, Chromium keeps the colour of what was there by an inline style, which
+ * the page's policy forbids: it would complain at each such key.
+ */
+function replace(event: InputEvent, view: EditorView): boolean {
+  const { from, to, empty } = view.state.selection.main;
+  if (event.inputType !== "insertText" || !event.data || empty || view.composing || !event.cancelable)
+    return false;
+  const text = event.data;
+  const insert = () =>
+    view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  const handled = view.state
+    .facet(EditorView.inputHandler)
+    .some((handler) => handler(view, from, to, text, insert));
+  if (!handled) view.dispatch(insert());
+  event.preventDefault();
+  return true;
+}
+
 export interface Options {
   parent: HTMLElement;
   text: string;
@@ -89,6 +108,7 @@ export function editor({ parent, text, tables, changed, run }: Options): EditorV
         dialect.language.data.of({ autocomplete: source(tables) }),
         syntaxHighlighting(colours),
         lintGutter(),
+        EditorView.domEventHandlers({ beforeinput: replace }),
         EditorView.contentAttributes.of({ "aria-label": "Query" }),
         EditorView.lineWrapping,
         EditorView.updateListener.of((update) => {
