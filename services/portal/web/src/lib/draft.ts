@@ -26,6 +26,7 @@ export const SINKS: [SinkKind, string][] = [
   ["http", "HTTP"],
   ["grpc", "gRPC"],
   ["parquet", "Parquet"],
+  ["redis", "Redis"],
   ["clevertap", "CleverTap"],
   ["mixpanel", "Mixpanel"],
 ];

@@ -9,7 +9,7 @@ import {
   PreviewProgress_Phase as Phase,
   PreviewProgressSchema,
 } from "../gen/daggers/v1/preview_pb.ts";
-import { StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
+import { SinkSchema, StreamSchema } from "../gen/daggers/v1/spec_pb.ts";
 import { options, values } from "./completion.ts";
 import * as drafts from "./draft.ts";
 import { change, diagnostics, summary } from "./judged.ts";
@@ -71,6 +71,8 @@ describe("a draft", () => {
     expect(held.size).toBe(0);
   });
   it("has sinks of each kind, which are read as they are written", () => {
+    const kinds = SinkSchema.oneofs[0]!.fields.map((each) => each.localName);
+    expect(drafts.SINKS.map(([kind]) => kind).sort()).toEqual(kinds.sort());
     for (const [kind] of drafts.SINKS) {
       const sink = drafts.sinkOf(kind);
       expect(sink.kind.case).toBe(kind);
