@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -23,7 +22,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
-from services.runtime.tests import launches
+from services.runtime.tests import fresh, launches
 from services.runtime.tests.sink_cases.postgres import sink
 from services.runtime.tests.test_sink_contract import ends, records
 from tests.integration.bookings import NOON
@@ -168,19 +167,15 @@ def run(attempt: Attempt, lease: Lease, *, most_rows: int, dies_at: int = 0) -> 
 def killed(desk: Desk, asked: events_pb2.QuarantineReplayRequested, at: int) -> bool:
     """Run an attempt in a process that dies there; whether it did, and has not come to its end before."""
     attempt = desk.attempt(asked)
-    process = multiprocessing.get_context("spawn").Process(
-        target=_run_to_death,
-        args=(
-            attempt.spec.SerializeToString(),
-            asked.SerializeToString(),
-            str(desk.dagger.checkpoints / "replay"),
-            at,
-        ),
+    code = fresh.exit_code(
+        _run_to_death,
+        attempt.spec.SerializeToString(),
+        asked.SerializeToString(),
+        str(desk.dagger.checkpoints / "replay"),
+        at,
     )
-    process.start()
-    process.join(240)
-    assert process.exitcode in (0, -signal.SIGKILL)
-    return process.exitcode != 0
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
 def _run_to_death(spec: bytes, asked: bytes, root: str, at: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections import Counter
@@ -13,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from services.runtime.tests import httpserver
+from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.collectors import CleverTap, Mixpanel
 from services.runtime.tests.httpserver import Reply
 from services.runtime.tests.sink_cases import clevertap as clevertap_case
@@ -221,14 +220,10 @@ def test_no_row_is_lost_wherever_a_worker_is_killed(
         if kind == "clevertap"
         else (to_mixpanel(mixpanel, tmp_path), Imports)
     )
-    worker = multiprocessing.get_context("fork").Process(
-        target=_write_and_be_killed, args=(aimed, rows, after)
-    )
-    worker.start()
-    worker.join(60)
+    code = fresh.exit_code(_write_and_be_killed, aimed, rows, after)
     write(aimed, batch(many(6_000)))
 
-    assert worker.exitcode == -signal.SIGKILL
+    assert code == -signal.SIGKILL
     said = [event["evtData"] for event in clevertap.processed]
     said += [event["properties"] for event in mixpanel.imported.values()]
     times = Counter(each["n"] for each in said)

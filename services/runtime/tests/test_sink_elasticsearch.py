@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests import httpserver
+from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.elasticsearch import ask, documents, sink
 from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, Counts, batch, many
@@ -259,14 +258,10 @@ def _write_and_be_killed(resolved: bytes, after: int) -> None:
 @pytest.mark.parametrize("after", [pytest.param(0, marks=slow), 2])
 def test_documents_are_there_once_wherever_a_worker_is_killed(opensearch: str, after: int) -> None:
     made = sink(opensearch, create_index=True)
-    worker = multiprocessing.get_context("fork").Process(
-        target=_write_and_be_killed, args=(made.SerializeToString(), after)
-    )
-    worker.start()
-    worker.join(120)
+    code = fresh.exit_code(_write_and_be_killed, made.SerializeToString(), after)
     write(target(made), batch(many(5_000)))
 
-    assert worker.exitcode == -signal.SIGKILL
+    assert code == -signal.SIGKILL
     assert Counter(row["n"] for row in documents(made)) == dict.fromkeys(range(5_000), 1)
 
 

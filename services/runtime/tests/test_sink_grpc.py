@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -21,7 +20,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
-from services.runtime.tests import grpcserver
+from services.runtime.tests import fresh, grpcserver
 from services.runtime.tests.grpcserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.grpc import counted, sink
 from services.runtime.tests.test_sink_contract import batch, many, target
@@ -502,15 +501,10 @@ def test_no_row_is_lost_and_repeats_have_their_key_wherever_a_worker_is_killed(
     server: Server, after: int
 ) -> None:
     said = sink(server.target)
-    # A child that was forked where gRPC runs cannot use it: Spark's workers are forked where it does not.
-    worker = multiprocessing.get_context("spawn").Process(
-        target=_write_and_be_killed, args=(said.SerializeToString(), after)
-    )
-    worker.start()
-    worker.join(120)
+    code = fresh.exit_code(_write_and_be_killed, said.SerializeToString(), after)
     write(said, batch(many(100)))
 
-    assert worker.exitcode == (0 if after == 10**6 else -signal.SIGKILL)
+    assert code == (0 if after == 10**6 else -signal.SIGKILL)
     messages: dict[str, set[bytes]] = {}
     for request in server.received:
         messages.setdefault(str(request.metadata["idempotency-key"]), set()).add(request.message)

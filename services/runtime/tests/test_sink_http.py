@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -24,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests import httpserver
+from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.serving import serving
 from services.runtime.tests.sink_cases.http import sink
@@ -641,14 +640,10 @@ def test_no_row_is_lost_and_repeats_have_their_key_wherever_a_worker_is_killed(
 ) -> None:
     said = sink(server.url, rows_per_request=rows_per_request)
     mark = tmp_path / "ended"
-    worker = multiprocessing.get_context("fork").Process(
-        target=_write_and_be_killed, args=(said.SerializeToString(), after, str(mark))
-    )
-    worker.start()
-    worker.join(60)
+    code = fresh.exit_code(_write_and_be_killed, said.SerializeToString(), after, str(mark))
     write(said, batch(many(100)))
 
-    assert mark.exists() == (worker.exitcode == 0) == (after == 10**6)
+    assert mark.exists() == (code == 0) == (after == 10**6)
     bodies: dict[str, set[bytes]] = {}
     for request in server.received:
         bodies.setdefault(request.headers["Idempotency-Key"], set()).add(request.body)
@@ -658,11 +653,12 @@ def test_no_row_is_lost_and_repeats_have_their_key_wherever_a_worker_is_killed(
     assert sorted(sent) == [*range(100)]
 
 
-def test_a_forked_worker_has_connections_of_its_own(server: Server) -> None:
-    said = sink(server.url)
+def _write_beside_a_child(resolved: bytes) -> None:
+    """In a process of its own, as Spark's daemon: writes, and so does a child that it forks."""
+    said = spec_pb2.ResolvedSink.FromString(resolved)
     write(said, batch(many(1)))
     child = os.fork()
-    if child == 0:  # as a worker of Spark, forked by its daemon
+    if child == 0:
         code = 1
         try:
             code = len(write(said, batch(many(1))).refused)
@@ -674,9 +670,12 @@ def test_a_forked_worker_has_connections_of_its_own(server: Server) -> None:
     if ended == (0, 0):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    assert ended == (child, 0)
     write(said, batch(many(1)))
 
-    assert ended == (child, 0)
+
+def test_a_forked_worker_has_connections_of_its_own(server: Server) -> None:
+    assert fresh.exit_code(_write_beside_a_child, sink(server.url).SerializeToString()) == 0
     assert len(server.received) == 3
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests.fresh import exit_code
 from services.runtime.tests.sink_cases.parquet import seen, sink
 
 from daggerspec.columns import Column, role_of
@@ -239,10 +239,7 @@ def _dies(text: bytes, table: Table, when: str) -> None:
 def test_what_a_process_that_was_killed_has_written_is_there_once(table: Table, when: str) -> None:
     own = Table(spec_pb2.ResolvedSink())
     text = table.resolved.SerializeToString()
-    process = multiprocessing.get_context("spawn").Process(target=_dies, args=(text, own, when))
-    process.start()
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
+    assert exit_code(_dies, text, own, when) == -signal.SIGKILL
     table.write(*FIRST, batch=batch(generation=2))
 
     assert table.seen() == table.told() == Counter([1, 2, 3])

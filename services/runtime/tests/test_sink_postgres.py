@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from services.runtime.tests import fresh
 from services.runtime.tests.sink_cases.postgres import sink
 from tests.proxy import Proxy
 
@@ -485,13 +485,9 @@ def killed_after(point: str, resolved: bytes) -> None:
 
 @pytest.mark.parametrize("point", ["before its mark", "after its mark", "after its commit"])
 def test_rows_are_added_once_wherever_a_worker_is_killed(appending: Appending, point: str) -> None:
-    killed = multiprocessing.get_context("spawn").Process(
-        target=killed_after, args=(point, appending.place.resolved.SerializeToString())
-    )
-    killed.start()
-    killed.join(60)
+    code = fresh.exit_code(killed_after, point, appending.place.resolved.SerializeToString())
 
-    assert (killed.exitcode, len(appending.place.ids())) == (9, 7_000 if "commit" in point else 0)
+    assert (code, len(appending.place.ids())) == (9, 7_000 if "commit" in point else 0)
     appending.write(range(7_000))
     assert appending.place.ids() == list(range(7_000))
 

@@ -28,7 +28,8 @@ class Kept(Generic[_Server, _Client]):
     def __init__(self, make: Callable[[_Server], _Client]) -> None:
         self._make = make
         self._open: dict[_Server, _Client] = {}
-        os.register_at_fork(after_in_child=self._open.clear)
+        self._parents: list[dict[_Server, _Client]] = []
+        os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.clear)  # before the loop ends, which was registered first
 
     def client(self, server: _Server) -> _Client:
@@ -42,6 +43,13 @@ class Kept(Generic[_Server, _Client]):
         client = self._open.pop(server, None)
         if client is not None:
             eventloop.run(client.close())
+
+    def _forget(self) -> None:
+        """In a child: what the parent has open stays untouched. One that is collected closes its connections,
+        and takes them out of the `epoll` that both processes share, so that the parent hears nothing more.
+        """
+        self._parents.append(self._open)
+        self._open = {}
 
     def clear(self) -> None:
         """Close each."""
