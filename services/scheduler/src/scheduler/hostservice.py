@@ -252,7 +252,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             wrong.append(Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE"))
         if wrong:
             raise invalid(wrong)
-        async with aclosing(self._sampler().frames(request)) as frames:
+        async with aclosing(self._there(self._streams, "samples no streams").frames(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.SampleStreamResponse.FromString(frame)
 
@@ -264,7 +264,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         if len(request.request.topics) > MAX_TOPICS:
             text = f"must not be more than {MAX_TOPICS}"
             raise invalid([Violation("request.topics", text, "TOO_MANY")])
-        async with aclosing(self._sampler().topics(request)) as frames:
+        async with aclosing(self._there(self._streams, "samples no streams").topics(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.DiscoverTopicsResponse.FromString(frame)
 
@@ -273,10 +273,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
         """A preview, in the process of its cluster."""
         self._meant(request.host)
-        if self._previews is None:
-            text = "this host previews nothing"
-            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
-        async with aclosing(self._previews.steps(request)) as steps:
+        async with aclosing(self._there(self._previews, "previews nothing").steps(request)) as steps:
             async for step in steps:
                 yield step
 
@@ -285,10 +282,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncIterator[gateway_pb2.TestSinkResponse]:
         """Whether sinks can be written to from this host."""
         self._meant(request.host)
-        if self._sinks is None:
-            text = "this host tries no sinks"
-            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
-        async with aclosing(self._sinks.frames(request)) as frames:
+        async with aclosing(self._there(self._sinks, "tries no sinks").frames(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.TestSinkResponse.FromString(frame)
 
@@ -299,19 +293,16 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         self._meant(request.host)
         if wrong := list(fields.name("name", request.name)):
             raise invalid(wrong)
-        if self._plans is None:
-            text = "this host looks at no checkpoints"
-            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
-        async with aclosing(self._plans.frames(request)) as frames:
+        async with aclosing(self._there(self._plans, "looks at no checkpoints").frames(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.PlannedReads.FromString(frame)
 
-    def _sampler(self) -> StreamSampler:
-        """Raises: ApiError."""
-        if self._streams is None:
-            text = "this host samples no streams"
+    def _there(self, part: Found | None, else_it: str) -> Found:
+        """What this host may not have. Raises: ApiError."""
+        if part is None:
+            text = f"this host {else_it}"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
-        return self._streams
+        return part
 
     async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
         """What a function answers that reads files."""

@@ -8,6 +8,7 @@ control topic and of this host.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
 from scheduler import readerprocess, retention
-from scheduler.readerprocess import Places, environment
+from scheduler.readerprocess import Places, Readers
 
 MODULE: Final = "runtime.planreads"
 _OFFSETS: Final = "offsets"
@@ -46,23 +47,22 @@ class ReadsPlanner:
         """`inherited` is the environment that secrets are found in, `folder` where they run, `checkpoints`
         the root of all daggers' checkpoints; an answer may take `patience_s`.
         """
-        self._python, self._inherited, self._folder = python, inherited, folder
+        self._readers = Readers(python, inherited, folder, patience_s)
         self._checkpoints, self._follower, self._fleet = checkpoints, follower, fleet
         self._places = Places(most, "plans")
-        self._patience_s, self._module = patience_s, module
+        self._module = module
 
     async def frames(self, request: host_pb2.PlanHostReadsRequest) -> AsyncGenerator[bytes, None]:
         """What is found: a serialised PlannedReads. Raises: ApiError."""
         with self._places.one():
             await readerprocess.reached(self._follower, request.min_sequence)
             job = self._job(request)
-            command = (self._python, "-P", "-m", self._module)
             # Of secrets those that Kafka asks for: no sink is looked at.
-            given = environment(self._inherited, *job.streams)
-            async with readerprocess.running(command, self._folder, given) as process:
-                await readerprocess.say(process, job.SerializeToString())
-                while (frame := await readerprocess.frame(process, _OFFSETS, self._patience_s)) is not None:
-                    yield frame[1]
+            async with aclosing(
+                self._readers.frames(self._module, job, _OFFSETS, secrets_of=job.streams)
+            ) as frames:
+                async for frame in frames:
+                    yield frame
 
     def _job(self, request: host_pb2.PlanHostReadsRequest) -> spec_pb2.JobSpec:
         """The launch that would follow. Raises: ApiError."""

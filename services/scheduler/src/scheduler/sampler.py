@@ -20,7 +20,7 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
 from scheduler import readerprocess
-from scheduler.readerprocess import Places, environment
+from scheduler.readerprocess import Places, Readers
 
 MODULE: Final = "runtime.samplestream"
 DISCOVERY: Final = "runtime.discovertopics"
@@ -46,10 +46,10 @@ class StreamSampler:
         """`inherited` is the environment that secrets are found in, `folder` where readers run, and a frame
         may take `patience_s`.
         """
-        self._python, self._inherited, self._folder = python, inherited, folder
+        self._readers = Readers(python, inherited, folder, patience_s)
         self._follower, self._fleet = follower, fleet
         self._places = Places(most, "samples of streams")
-        self._patience_s, self._module = patience_s, module
+        self._module = module
 
     async def frames(self, request: host_pb2.SampleHostStreamRequest) -> AsyncGenerator[bytes, None]:
         """What a reader finds: serialised SampleStreamResponses. Raises: ApiError."""
@@ -57,8 +57,9 @@ class StreamSampler:
         with self._places.one():
             await readerprocess.reached(self._follower, request.min_sequence)
             job = self._job(stream, [stream.message] if request.last_records else [])
+            count = f"--last-records={request.last_records}"
             async with aclosing(
-                self._read(self._module, job, _RECORDS, f"--last-records={request.last_records}")
+                self._readers.frames(self._module, job, _RECORDS, count, secrets_of=[job])
             ) as frames:
                 async for frame in frames:
                     yield frame
@@ -70,20 +71,9 @@ class StreamSampler:
         with self._places.one():
             await readerprocess.reached(self._follower, request.min_sequence)
             job = self._job(stream, [asked.message] if asked.message else sorted(self._fleet.messages))
-            async with aclosing(self._read(DISCOVERY, job, _TOPICS)) as frames:
+            async with aclosing(self._readers.frames(DISCOVERY, job, _TOPICS, secrets_of=[job])) as frames:
                 async for frame in frames:
                     yield frame
-
-    async def _read(
-        self, module: str, job: spec_pb2.JobSpec, what: str, *words: str
-    ) -> AsyncGenerator[bytes, None]:
-        """The frames of a reader that is told this. Raises: ApiError."""
-        command = (self._python, "-P", "-m", module, *words)
-        given = environment(self._inherited, job)
-        async with readerprocess.running(command, self._folder, given) as process:
-            await readerprocess.say(process, job.SerializeToString())
-            while (frame := await readerprocess.frame(process, what, self._patience_s)) is not None:
-                yield frame[1]
 
     def _job(self, stream: spec_pb2.Stream, wanted: list[str]) -> spec_pb2.JobSpec:
         """What a reader is told: where topics are, and the messages that may be in them. Raises: ApiError."""

@@ -7,6 +7,7 @@ secrets are those of the control topic.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from fleet.answers import missing
 from fleet.dagger import created
 from fleet.resolve import Registered
 from scheduler import readerprocess
-from scheduler.readerprocess import Places, environment
+from scheduler.readerprocess import Places, Readers
 
 MODULE: Final = "runtime.testsinks"
 NAME: Final = "sink-test"
@@ -50,10 +51,10 @@ class SinkTester:
         """`inherited` is the environment that secrets are found in, `folder` where processes run, `egress`
         holds the connections to addresses that no administrator registered, and a step may take `patience_s`.
         """
-        self._python, self._inherited, self._folder = python, inherited, folder
+        self._readers = Readers(python, inherited, folder, patience_s)
         self._follower, self._fleet, self._egress = follower, fleet, egress
         self._places = Places(most, "tests of sinks")
-        self._patience_s, self._module = patience_s, module
+        self._module = module
 
     async def frames(self, request: host_pb2.TestHostSinkRequest) -> AsyncGenerator[bytes, None]:
         """What is found: serialised TestSinkResponses. Raises: ApiError."""
@@ -66,12 +67,11 @@ class SinkTester:
                 code = grpc.StatusCode.FAILED_PRECONDITION
                 raise ApiError(code, error.reason, error.detail, {}) from error
             words = ["--send-one"] if asked.send_one else []
-            command = (self._python, "-P", "-m", self._module, *words)
-            given = environment(self._inherited, *job.sinks)
-            async with readerprocess.running(command, self._folder, given) as process:
-                await readerprocess.say(process, job.SerializeToString())
-                while (frame := await readerprocess.frame(process, _SINKS, self._patience_s)) is not None:
-                    yield frame[1]
+            async with aclosing(
+                self._readers.frames(self._module, job, _SINKS, *words, secrets_of=job.sinks)
+            ) as frames:
+                async for frame in frames:
+                    yield frame
 
     def _specified(self, asked: gateway_pb2.TestSinkRequest) -> spec_pb2.JobSpec:
         """The launch whose sinks are tried. Raises: Unresolved."""
