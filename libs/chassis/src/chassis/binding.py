@@ -1,8 +1,9 @@
-"""Addresses that a service binds to, host:port."""
+"""Addresses in settings: host:port that a service binds to, URLs that it is reached at."""
 
 from __future__ import annotations
 
 import ipaddress
+from urllib.parse import urlsplit
 
 
 def host_and_port(bind: str) -> tuple[str, int]:
@@ -22,6 +23,15 @@ def is_loopback(bind: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def secured(url: str) -> str:
+    """A URL that nobody on the way reads. Raises: ValueError."""
+    parts = urlsplit(url)
+    local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
+    if not parts.hostname or not (parts.scheme == "https" or local):
+        raise ValueError("must begin with https://, or with http:// on loopback")
+    return url
 
 
 def is_wildcard(bind: str) -> bool:

@@ -15,6 +15,11 @@ IDLE_TIMEOUT = timedelta(seconds=10)
 FUTURE_TOLERANCE = timedelta(minutes=5)
 TRIGGER = timedelta(seconds=1)
 
+PREVIEWED = "preview"
+"""The name of a draft without one, in its preview."""
+SINKS_TESTED = "sink-test"
+"""The name of a draft without one, whose sinks are tried."""
+
 
 def filled(name: str, asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
     """The spec with every default said. Filled in twice, it is the same.

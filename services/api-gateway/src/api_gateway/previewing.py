@@ -24,13 +24,12 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec import fields
 from daggerspec.columns import to_proto
-from daggerspec.defaults import filled
+from daggerspec.defaults import PREVIEWED, filled
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
 from daggerspec.violation import Violation
 from fleet import Fleet, quotas
 from fleet.tenancy import administrators
 
-NAME: Final = "preview"
 """Of a dagger that has none yet."""
 OF_A_PRINCIPAL: Final = 1
 OF_A_TEAM: Final = 2
@@ -68,7 +67,7 @@ class Previewing:
     ) -> AsyncGenerator[Step, None]:
         """Columns, rows as windows close, and what there is to say in the end. Raises: ApiError."""
         began = time.monotonic()
-        name, spec = request.name or NAME, without_sinks(request.spec)
+        name, spec = request.name or PREVIEWED, without_sinks(request.spec)
         spec = filled(name, spec)
         judged = await self._requests.judged(name, spec, context)
         refuse(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -12,7 +11,7 @@ from access.limits import Limits
 from api_gateway.oidc import Provider
 from api_gateway.reach import Bounds
 from api_gateway.teams import Unknown
-from chassis.binding import host_and_port, is_loopback
+from chassis.binding import host_and_port, secured
 from chassis.settings import (
     EgressSettings,
     FolderSettings,
@@ -122,13 +121,7 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @field_validator("oidc_issuer")
     @classmethod
     def _is_reached_safely(cls, issuer: str | None) -> str | None:
-        if issuer is None:
-            return None
-        parts = urlsplit(issuer)
-        local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
-        if not parts.hostname or not (parts.scheme == "https" or local):
-            raise ValueError("must begin with https://, or with http:// on loopback")
-        return issuer
+        return None if issuer is None else secured(issuer)
 
     @field_validator("database_url")
     @classmethod

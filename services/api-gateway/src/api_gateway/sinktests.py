@@ -10,11 +10,10 @@ from api_gateway.hosts import Hosts
 from api_gateway.requests import Requests, refuse
 from chassis.interceptors import Context
 from daggerspec import fields
-from daggerspec.defaults import filled
+from daggerspec.defaults import SINKS_TESTED, filled
 from daggerspec.violation import Violation
 from fleet import Fleet
 
-NAME = "sink-test"
 """Of a dagger that has none yet."""
 
 
@@ -32,7 +31,7 @@ class SinkTests:
         asked.CopyFrom(request)
         wrong = list(_wrong(request))
         if request.HasField("spec"):
-            asked.name = request.name or NAME
+            asked.name = request.name or SINKS_TESTED
             asked.spec.CopyFrom(filled(asked.name, request.spec))
             judged = await self._requests.judged(asked.name, asked.spec, context)
             wrong += judged.violations

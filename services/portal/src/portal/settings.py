@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port, is_loopback
+from chassis.binding import host_and_port, is_loopback, secured
 from chassis.settings import Settings, go_together, only_loopback_is_open
 
 
@@ -85,13 +85,7 @@ class PortalSettings(Settings):
     @field_validator("oidc_issuer", "public_url")
     @classmethod
     def _is_reached_safely(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        parts = urlsplit(url)
-        local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
-        if not parts.hostname or not (parts.scheme == "https" or local):
-            raise ValueError("must begin with https://, or with http:// on loopback")
-        return url
+        return None if url is None else secured(url)
 
     @field_validator("public_url")
     @classmethod

@@ -74,7 +74,7 @@ def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
     held = [range_ for range_ in ranges if range_.end > range_.begin]
     answer.records = sum(range_.end - range_.begin for range_ in held)
     most = sorted(held, key=lambda range_: range_.begin - range_.end)[:MAX_RANGES]
-    answer.ranges.extend(sorted(most, key=lambda record: (record.topic, record.partition)))
+    answer.ranges.extend(sorted(most, key=lambda part: (part.topic, part.partition)))
     return answer
 
 

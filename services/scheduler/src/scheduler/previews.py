@@ -21,6 +21,7 @@ from chassis.errors import ApiError
 from chassis.logging import logger
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
+from daggerspec.defaults import PREVIEWED
 from daggerspec.master import parse
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, quotas, resolve
@@ -37,7 +38,6 @@ MOST: Final = 100
 """Previews of one process."""
 WAITING: Final = 16
 """Previews of a cluster that may wait for their turn."""
-NAME: Final = "preview"
 """Of a dagger that has none yet."""
 _LOCAL: Final = "local[2]"
 _LOOK_S: Final = 2.0
@@ -168,7 +168,7 @@ class Previews:
         self._check_room()
         self._number += 1
         master = self._master(job)
-        own = spec_pb2.JobSpec(dagger=NAME, generation=self._number)
+        own = spec_pb2.JobSpec(dagger=PREVIEWED, generation=self._number)
         own.spec.driver_memory_mib = self._room.driver_memory_mib
         folder: Path | None = None
         try:
@@ -244,7 +244,7 @@ class Previews:
         spec.sinks.add().log.limit = 1
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
-        asked_for = events_pb2.DaggerRequested(name=asked.name or NAME, spec=spec)
+        asked_for = events_pb2.DaggerRequested(name=asked.name or PREVIEWED, spec=spec)
         try:
             return resolve.job(
                 self._fleet,

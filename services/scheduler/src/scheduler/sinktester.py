@@ -18,6 +18,7 @@ from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
 from chassis.errors import ApiError
 from daggerspec import sinks
 from daggerspec.catalogue import Unresolved
+from daggerspec.defaults import SINKS_TESTED
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
@@ -27,7 +28,6 @@ from scheduler import readerprocess
 from scheduler.readerprocess import Places, Readers
 
 MODULE: Final = "runtime.testsinks"
-NAME: Final = "sink-test"
 """Of a dagger that has none."""
 _SINKS: Final = "sinks"
 
@@ -75,7 +75,7 @@ class SinkTester:
 
     def _specified(self, asked: gateway_pb2.TestSinkRequest) -> spec_pb2.JobSpec:
         """The launch whose sinks are tried. Raises: Unresolved."""
-        asked_for = events_pb2.DaggerRequested(name=asked.name or NAME, spec=asked.spec)
+        asked_for = events_pb2.DaggerRequested(name=asked.name or SINKS_TESTED, spec=asked.spec)
         return resolve.job(
             self._fleet,
             created(asked_for, self._fleet.sequence, datetime.now(UTC)),
@@ -96,8 +96,8 @@ class SinkTester:
         spec = spec_pb2.DaggerSpec(team=next(iter(held.teams), ""))
         sink = spec.sinks.add(registered=name, name=name)
         getattr(sink, kind).SetInParent()
-        resolved = resolve.sink(self._fleet, NAME, spec, sink)
+        resolved = resolve.sink(self._fleet, SINKS_TESTED, spec, sink)
         if resolved.HasField("egress"):
             resolved.egress.CopyFrom(self._egress)
         resolve.place_secrets(resolved, self._fleet)
-        return spec_pb2.JobSpec(dagger=NAME, spec=spec, sinks=[resolved])
+        return spec_pb2.JobSpec(dagger=SINKS_TESTED, spec=spec, sinks=[resolved])
