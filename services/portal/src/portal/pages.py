@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 STATIC: Final = Path(__file__).parent / "static"
 """Where `web/build.py` puts them."""
 NOT_BUILT: Final = "The pages are not built: run `make web`."
+_CODINGS: Final = (("br", "br"), ("gzip", "gz"))
 _EMPTY_NONCE: Final = 'name="csp-nonce" content=""'
 
 
@@ -46,7 +47,16 @@ class Pages:
             return PlainTextResponse("There is no such file.", 404)
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         headers = {"vary": "accept-encoding", "cache-control": "public, max-age=31536000, immutable"}
-        packed = file.with_name(f"{name}.gz")
-        if "gzip" in request.headers.get("accept-encoding", "") and packed.is_file():
-            headers["content-encoding"], file = "gzip", packed
+        takes = _codings(request.headers.get("accept-encoding", ""))
+        for coding, ending in _CODINGS:
+            packed = file.with_name(f"{name}.{ending}")
+            if coding in takes and packed.is_file():
+                headers["content-encoding"], file = coding, packed
+                break
         return FileResponse(file, media_type=kind, headers=headers)
+
+
+def _codings(accepted: str) -> set[str]:
+    """The codings of an Accept-Encoding header that are not refused by their weight."""
+    told = (each.replace(" ", "").lower().partition(";q=") for each in accepted.split(","))
+    return {name for name, _, weight in told if weight.strip("0.") or not weight}

@@ -1,7 +1,5 @@
-import { Role } from "../gen/daggers/v1/access_pb.ts";
 import type { WhoAmIResponse } from "../gen/daggers/v1/access_service_pb.ts";
-import { type Problem, problem } from "./problem.ts";
-import { access } from "./rpc.ts";
+import type { Problem } from "./problem.ts";
 
 export interface Me {
   name: string | null;
@@ -10,22 +8,30 @@ export interface Me {
 }
 
 /** Who is logged in, and as what the gateway knows them. */
-export const session = $state<{ me: Me | null; who: WhoAmIResponse | null; trouble: Problem | null }>({
-  me: null,
-  who: null,
-  trouble: null,
-});
+export const session = $state<{
+  me: Me | null;
+  who: WhoAmIResponse | null;
+  /** What somebody may do, in a few words. */
+  rights: string;
+  trouble: Problem | null;
+}>({ me: null, who: null, rights: "", trouble: null });
 
 /** Ask who we are; without a login, go and get one. */
 export async function enter(): Promise<void> {
   try {
-    const answer = await fetch("/auth/me");
+    // Calls come as a module of their own: the frame of the page is drawn without them.
+    const [answer, calls] = await Promise.all([fetch("/auth/me"), import("./who.ts")]);
     session.me = (await answer.json()) as Me;
     if (session.me.name === null) return logIn(session.me.asked);
-    session.who = await access.whoAmI({});
-    session.trouble = null;
-  } catch (error) {
-    session.trouble = problem(error);
+    try {
+      session.who = await calls.ask();
+      session.rights = calls.rights(session.who);
+      session.trouble = null;
+    } catch (error) {
+      session.trouble = calls.problem(error);
+    }
+  } catch {
+    session.trouble = { kind: "away", text: "The portal does not answer." };
   }
 }
 
@@ -44,25 +50,3 @@ export async function leave(): Promise<void> {
   await fetch("/auth/logout", { method: "POST" });
   location.assign("/");
 }
-
-const ROLES: Record<Role, string> = {
-  [Role.UNSPECIFIED]: "",
-  [Role.VIEWER]: "viewer",
-  [Role.EDITOR]: "editor",
-  [Role.OWNER]: "owner",
-  [Role.ADMINISTRATOR]: "administrator",
-};
-export const roleName = (role: Role): string => ROLES[role] ?? "";
-
-/** pricing · editor: for the corner of the menu. */
-export function rights(who: WhoAmIResponse | null): string {
-  if (who === null) return "";
-  if (who.administrator) return "administrator";
-  const first = who.roles[0];
-  if (first === undefined) return "in no team";
-  const more = who.roles.length > 1 ? ` and ${who.roles.length - 1} more` : "";
-  return `${first.team} · ${roleName(first.role)}${more}`;
-}
-/** Whether somebody may change daggers of a team. The page hides what would be refused; the gateway decides. */
-export const edits = (who: WhoAmIResponse | null, team: string): boolean =>
-  who?.administrator || who?.roles.some((each) => each.team === team && each.role >= Role.EDITOR) || false;

@@ -1,0 +1,30 @@
+import { Role } from "../gen/daggers/v1/access_pb.ts";
+import type { WhoAmIResponse } from "../gen/daggers/v1/access_service_pb.ts";
+import { access } from "./rpc.ts";
+
+export { problem } from "./problem.ts";
+
+/** As what the gateway knows us. Raises: ConnectError. */
+export const ask = (): Promise<WhoAmIResponse> => access.whoAmI({});
+
+const ROLES: Record<Role, string> = {
+  [Role.UNSPECIFIED]: "",
+  [Role.VIEWER]: "viewer",
+  [Role.EDITOR]: "editor",
+  [Role.OWNER]: "owner",
+  [Role.ADMINISTRATOR]: "administrator",
+};
+export const roleName = (role: Role): string => ROLES[role] ?? "";
+
+/** pricing · editor: for the corner of the menu. */
+export function rights(who: WhoAmIResponse | null): string {
+  if (who === null) return "";
+  if (who.administrator) return "administrator";
+  const first = who.roles[0];
+  if (first === undefined) return "in no team";
+  const more = who.roles.length > 1 ? ` and ${who.roles.length - 1} more` : "";
+  return `${first.team} · ${roleName(first.role)}${more}`;
+}
+/** Whether somebody may change daggers of a team. The page hides what would be refused; the gateway decides. */
+export const edits = (who: WhoAmIResponse | null, team: string): boolean =>
+  who?.administrator || who?.roles.some((each) => each.team === team && each.role >= Role.EDITOR) || false;

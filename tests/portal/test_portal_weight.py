@@ -1,0 +1,56 @@
+"""What comes over the wire for a screen, by the built files: each as a browser takes it, by Brotli."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from portal.pages import STATIC
+
+CALLS: Final = "src/lib/who.ts"
+"""What the frame loads before any screen: the calls."""
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, dict[str, Any]]:
+    """What the build says of its files: module to file, styles and imports."""
+    told = STATIC / ".vite" / "manifest.json"
+    assert told.exists(), "the pages are not built: make web"
+    manifest: dict[str, dict[str, Any]] = json.loads(told.read_text())
+    return manifest
+
+
+def kib(modules: dict[str, dict[str, Any]], *names: str) -> float:
+    """KiB of all files that these modules need."""
+    needed, due = set[str](), list(names)
+    while due:
+        name = due.pop()
+        if name not in needed:
+            needed.add(name)
+            due += modules[name].get("imports", [])
+    files = {file for name in needed for file in (modules[name]["file"], *modules[name].get("css", []))}
+    assert files
+    return sum((STATIC / f"{file}.br").stat().st_size for file in files) / 1024
+
+
+def test_the_frame_is_drawn_from_few_bytes(modules: dict[str, dict[str, Any]]) -> None:
+    assert kib(modules, "index.html") <= 30
+
+
+@pytest.mark.parametrize(
+    ("screen", "bound"),
+    [("list/List", 75), ("dagger/Dagger", 115), ("studio/Studio", 220)],
+)
+def test_a_screen_stays_within_its_bound(
+    modules: dict[str, dict[str, Any]], screen: str, bound: float
+) -> None:
+    assert kib(modules, "index.html", CALLS, f"src/screens/{screen}.svelte") <= bound
+
+
+def test_who_reads_a_list_loads_no_editor_and_no_chart(modules: dict[str, dict[str, Any]]) -> None:
+    """Beyond the frame, the calls and its own messages, a small screen has next to nothing."""
+    frame = kib(modules, "index.html", CALLS)
+
+    assert kib(modules, "index.html", CALLS, "src/screens/list/List.svelte") - frame <= 20
