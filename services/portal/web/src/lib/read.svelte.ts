@@ -29,15 +29,23 @@ export class Read<T> {
   }
 }
 
-/** All pages of a list. */
-export async function pages<P extends { nextPageToken: string }>(
+/** Begin a task, and answer what ends it: for an effect, or for as long as a component is there. */
+export function during(task: (signal: AbortSignal) => unknown): () => void {
+  const abort = new AbortController();
+  void task(abort.signal);
+  return () => abort.abort();
+}
+
+/** What is on all pages of a list. */
+export async function pages<P extends { nextPageToken: string }, T>(
   page: (pageToken: string) => Promise<P>,
-): Promise<P[]> {
-  const found: P[] = [];
+  items: (page: P) => T[],
+): Promise<T[]> {
+  const found: T[] = [];
   let token = "";
   do {
     const answer = await page(token);
-    found.push(answer);
+    found.push(...items(answer));
     token = answer.nextPageToken;
   } while (token);
   return found;
