@@ -155,7 +155,8 @@ def fill(channel: grpc.Channel, folder: Path) -> None:
         message="examples.v1.Booking",
         time_field="event_timestamp",
     )
-    team = access_pb2.Team(name="pricing", contact="#pricing")
+    quotas = access_pb2.Quotas(daggers=access_pb2.Quota(soft=1, hard=40))
+    team = access_pb2.Team(name="pricing", contact="#pricing", quotas=quotas)
     catalog.RegisterCluster(gateway_pb2.RegisterClusterRequest(cluster=cluster), timeout=60)
     catalog.RegisterSchema(gateway_pb2.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files)), timeout=60)
     catalog.RegisterStream(gateway_pb2.RegisterStreamRequest(stream=stream), timeout=60)

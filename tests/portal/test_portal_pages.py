@@ -21,6 +21,7 @@ SCREENS = [
     ("/schemas?message=examples.v1.Booking", "Schemas"),
     ("/clusters", "Clusters"),
     ("/teams", "Teams"),
+    ("/teams/pricing", "pricing"),
     ("/nothing", "Nothing here"),
 ]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

@@ -18,6 +18,7 @@ const SCREENS: [RegExp, string, Load][] = [
   [/^\/schemas$/, "Schemas", () => import("./screens/schemas/Schemas.svelte")],
   [/^\/clusters$/, "Clusters", () => import("./screens/clusters/Clusters.svelte")],
   [/^\/teams$/, "Teams", () => import("./screens/teams/Teams.svelte")],
+  [/^\/teams\/([^/]+)$/, "", () => import("./screens/teams/Team.svelte")],
 ];
 const NOWHERE: Load = () => import("./screens/Nowhere.svelte");
 

@@ -1,0 +1,71 @@
+"""What people change and look up besides the studio: rollbacks, quotas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Route, expect
+from tests.portal.conftest import Visit
+
+Opened = Callable[..., Visit]
+
+
+def test_a_dagger_goes_back_to_an_earlier_version_after_its_plan(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/completed_bookings/edit", "Edit completed_bookings")
+    page.get_by_label("Measurement").fill("by_another_name")
+    page.get_by_role("button", name="Review", exact=True).click()
+    page.get_by_role("button", name="Apply completed_bookings").click()
+    page.get_by_role("link", name="Open completed_bookings").click()
+    page.get_by_role("tab", name="Revisions").click()
+    newest = page.get_by_role("article").first
+    expect(newest).to_contain_text("by_another_name")
+    expect(newest.get_by_role("button", name="Roll back to this")).to_have_count(0)
+    page.get_by_role("article").filter(has_text="Version 1").get_by_role("button", name="Roll back").click()
+    plan = page.get_by_role("group", name="Rollback to version 1")
+    expect(plan.get_by_role("region", name="Plan")).to_contain_text("This changes completed_bookings")
+    expect(plan).to_contain_text("− by_another_name")
+    plan.get_by_role("button", name="Roll back to version 1").click()
+
+    expect(page.get_by_role("article").first).to_contain_text("rollback to version 1")
+    expect(page.get_by_role("group", name="Rollback to version 1")).to_have_count(0)
+
+
+def test_a_rollback_that_is_refused_says_why_and_is_left(visit: Opened) -> None:
+    one = visit()
+
+    def refuse(route: Route) -> None:
+        told = '{"code": "aborted", "message": "it has version 9 by now: look again"}'
+        route.fulfill(status=409, body=told, content_type="application/json")
+
+    one.page.route(re.compile("DaggerService/PlanDagger"), refuse)
+    page = one.open("/daggers/completed_bookings?tab=revisions", "completed_bookings")
+    page.get_by_role("article").last.get_by_role("button", name="Roll back to this").click()
+    plan = page.get_by_role("group", name="Rollback to version 1")
+    expect(plan.get_by_role("alert")).to_contain_text("it has version 9 by now")
+    expect(plan.get_by_role("button", name="Roll back to version 1")).to_have_count(0)
+    plan.get_by_role("button", name="Leave it").click()
+
+    expect(plan).to_have_count(0)
+    one.complaints.clear()  # the browser itself tells of the 409
+
+
+def test_a_team_sees_what_it_uses_of_its_quotas(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/teams", "Teams")
+    page.get_by_role("link", name="pricing", exact=True).click()
+    expect(page.get_by_role("heading", level=1, name="pricing")).to_be_visible()
+    row = page.get_by_role("region", name="Quotas").get_by_role("row", name=re.compile("^Daggers"))
+
+    expect(row).to_contain_text("warned of above 1, at most 40")
+    expect(row).to_contain_text("Above its warning")
+    expect(page.get_by_role("region", name="What its daggers take")).to_contain_text("completed_bookings")
+
+
+def test_a_team_that_is_not_there_is_told_as_such(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/teams/no_such_team", "no_such_team")
+
+    expect(page.get_by_role("alert")).to_contain_text("This is not there")
+    one.complaints.clear()  # the browser itself tells of each 404
