@@ -65,7 +65,7 @@ ARGUMENTS = {
 }  # fmt: skip
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
-LOCAL = {"version", "local status", "local down", "local dump", "sql check"}
+LOCAL = {"version", "local status", "local down", "local dump", "sql check", "sql functions"}
 # These end with Ctrl-C only.
 ENDLESS = {"alerts watch"}
 # These read the broker.

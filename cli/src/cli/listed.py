@@ -108,7 +108,7 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "stream": Listed("Topics that carry one message.", "cli.commands.streams", "streams"),
         "alerts": Listed("What is wrong with daggers, and who was told.", "cli.commands.alerts", "alerts"),
         "quarantine": Listed("Records that were set aside.", "cli.commands.quarantine", "quarantine"),
-        "sql": Listed("Queries, without a gateway.", "cli.commands.checking", "sql"),
+        "sql": Listed("Queries and functions, without a gateway.", "cli.commands.checking", "sql"),
         "reference": Listed(
             "Tables that queries look things up in.", "cli.commands.references", "references"
         ),

@@ -1,4 +1,4 @@
-"""`daggers validate` and `daggers sql check`: everything that would be refused, before anything runs."""
+"""`daggers validate` and `daggers sql`: everything that would be refused, before anything runs; functions."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from cli.output import amount
 from cli.session import Session, command
 
 app = group()
-sql = group("Queries, without a gateway.")
+sql = group("Queries and functions, without a gateway.")
 REFUSED = 1
 STREAMS_HELP = (
     "File that names the streams: a JSON object by table, each with `schema` (a .proto file or a descriptor"
@@ -91,6 +91,22 @@ def check_sql(
     session.out.show(document, text)
     errors = sum(finding["severity"] == "error" for finding in document["findings"])
     _end(session, valid=document["valid"], errors=errors, what="the query")
+
+
+@command(sql, "functions", example="daggers sql functions S2Id")
+def functions(
+    session: Session, name: Annotated[str, typer.Argument(help="One function, in any letter case.")] = ""
+) -> None:
+    """Every function that a query may call, or one with its documentation. Asks no gateway."""
+    from cli import sqlfunctions  # the dialect's imports take longer than all other commands'
+
+    if not name:
+        listed = sqlfunctions.listed()
+        rows = [(function["usage"], function["about"]) for function in listed]
+        session.out.show(listed, lambda out: out.table(("FUNCTION", "GIVES"), rows, empty=""))
+    else:
+        document = sqlfunctions.one(name)
+        session.out.show(document, lambda out: out.lines(sqlfunctions.lines(document)))
 
 
 def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:

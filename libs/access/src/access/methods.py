@@ -190,6 +190,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "DescribeStream": _LOOK,
         "SampleStream": Rule(Action.LOOK_AROUND, _nobodys, samples_stream=True, audited=True),
         "DiscoverTopics": Rule(Action.CATALOGUE, _platform, audited=True),
+        "ListFunctions": _LOOK,
         "DeleteStream": _REGISTER,
         "RegisterReference": _REGISTER,
         "GetReference": _LOOK,

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
-from api_gateway import describing, paging, prototext, registered, schemas, validation
+from api_gateway import describing, paging, prototext, registered, schemas, sqlfunctions, validation
 from api_gateway.masking import Masking
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -120,6 +120,12 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         async with aclosing(self._samples.discovered(request, context)) as steps:
             async for step in steps:
                 yield step
+
+    async def ListFunctions(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListFunctionsRequest, context: Context
+    ) -> gateway_pb2.ListFunctionsResponse:
+        """Every function of the dialect."""
+        return sqlfunctions.listed()
 
     async def ListReferences(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListReferencesRequest, context: Context

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from itertools import zip_longest
 
 from daggersql.functions import registry
-from daggersql.functions.signature import Doc, Function
+from daggersql.functions.signature import Function
+from daggersql.ir.families import WORDS, Family
 from daggersql.ir.types import Type
 
 _HEAD = """# Functions of our own
@@ -30,7 +32,7 @@ def _section(function: Function) -> str:
     doc = function.doc
     if doc is None:
         return f"## {function.name}\n"
-    lines = [f"## {function.name}", f"`{_call(function, doc)}`{_result(function)}", "", doc.about, ""]
+    lines = [f"## {function.name}", f"`{_call(function)}`{_result(function)}", "", doc.about, ""]
     lines += [f"- `{name}`: {what}" for name, what in doc.parameters]
     if doc.examples:
         lines += ["", "```sql"]
@@ -45,9 +47,31 @@ def _section(function: Function) -> str:
     return "\n".join([*lines, ""])
 
 
-def _call(function: Function, doc: Doc) -> str:
+def usage(function: Function) -> str:
+    """How a function is called, and what it gives: `upper(text) → STRING`."""
+    return _call(function) + _result(function)
+
+
+def _call(function: Function) -> str:
     more = ", …" if any(signature.variadic for signature in function.signatures) else ""
-    return f"{function.name}({', '.join(name for name, _ in doc.parameters)}{more})"
+    return f"{function.name}({', '.join(_parameters(function))}{more})"
+
+
+def _parameters(function: Function) -> list[str]:
+    """Their names; what stands in each place, where they have none, [in brackets] if it need not."""
+    if function.doc is not None:
+        return [name for name, _ in function.doc.parameters]
+    needed = min(len(signature.parameters) for signature in function.signatures)
+    places = zip_longest(*(signature.parameters for signature in function.signatures))
+    words = [_taken({family for family in place if family is not None}) for place in places]
+    return [*words[:needed], *(f"[{word}]" for word in words[needed:])]
+
+
+def _taken(families: set[Family]) -> str:
+    """What a parameter takes that each signature says its own family of."""
+    if Family.NUMBER in families:
+        families -= {Family.INTEGER, Family.DECIMAL}
+    return " or ".join(WORDS[family] for family in Family if family in families)
 
 
 def _result(function: Function) -> str:

@@ -26,7 +26,12 @@ def find(name: str) -> Function | None:
 
 def known_names() -> list[str]:
     """Every name worth suggesting, as the documentation writes it."""
-    return [*(function.name for function in _ALL.values()), *own_functions.NOT_YET]
+    return [*(function.name for function in known()), *own_functions.NOT_YET]
+
+
+def known() -> tuple[Function, ...]:
+    """Every function that a query calls by its name."""
+    return tuple(_ALL.values())
 
 
 def own() -> tuple[Function, ...]:

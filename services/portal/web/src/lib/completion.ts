@@ -1,5 +1,5 @@
 import type { Completion, CompletionContext, CompletionResult } from "@codemirror/autocomplete";
-import type { StreamColumn } from "../gen/daggers/v1/catalog_service_pb.ts";
+import type { SqlFunction, StreamColumn } from "../gen/daggers/v1/catalog_service_pb.ts";
 
 /** A table of a query and what can be read of it. */
 export interface Table {
@@ -7,8 +7,8 @@ export interface Table {
   columns: StreamColumn[];
 }
 
-/** What may be written: tables, their columns and the fields in those, with type and comment. */
-export function options(tables: Table[]): Completion[] {
+/** What may be written: tables, their columns and the fields in those, functions; with type and comment. */
+export function options(tables: Table[], functions: SqlFunction[] = []): Completion[] {
   const found = new Map<string, Completion>();
   for (const table of tables) {
     const quoted = `\`${table.name}\``;
@@ -23,6 +23,14 @@ export function options(tables: Table[]): Completion[] {
           boost: 1,
         });
   }
+  for (const each of functions)
+    found.set(each.name.toUpperCase(), {
+      label: each.name,
+      apply: `${each.name}(`,
+      type: "function",
+      detail: each.usage.slice(each.name.length),
+      ...(each.about ? { info: each.about } : {}),
+    });
   return [...found.values()];
 }
 
@@ -38,12 +46,16 @@ export function values(tables: Table[], before: string): { back: number; options
 
 /** The source that an editor asks. */
 export const source =
-  (tables: () => Table[]) =>
+  (tables: () => Table[], functions: () => SqlFunction[]) =>
   (context: CompletionContext): CompletionResult | null => {
     const line = context.state.doc.lineAt(context.pos);
     const enums = values(tables(), line.text.slice(0, context.pos - line.from));
     if (enums) return { from: context.pos - enums.back, options: enums.options };
     const word = context.matchBefore(/[`\w][\w.[\]'`]*/);
     if (!word && !context.explicit) return null;
-    return { from: word?.from ?? context.pos, options: options(tables()), validFor: /^[`\w.[\]']*$/ };
+    return {
+      from: word?.from ?? context.pos,
+      options: options(tables(), functions()),
+      validFor: /^[`\w.[\]']*$/,
+    };
   };

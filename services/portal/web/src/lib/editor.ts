@@ -18,6 +18,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import type { SqlFunction } from "../gen/daggers/v1/catalog_service_pb.ts";
 import { source, type Table } from "./completion.ts";
 
 const dialect = SQLDialect.define({
@@ -71,12 +72,13 @@ export interface Options {
   parent: HTMLElement;
   text: string;
   tables: () => Table[];
+  functions: () => SqlFunction[];
   changed: (text: string) => void;
   run: () => void;
 }
 
 /** An editor of one query. Tab leaves it, as everything in a page. */
-export function editor({ parent, text, tables, changed, run }: Options): EditorView {
+export function editor({ parent, text, tables, functions, changed, run }: Options): EditorView {
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
   const keys = [
     { key: "Mod-Enter", run: () => (run(), true) },
@@ -105,7 +107,7 @@ export function editor({ parent, text, tables, changed, run }: Options): EditorV
         highlightActiveLine(),
         autocompletion({ icons: false }),
         sql({ dialect, upperCaseKeywords: true }),
-        dialect.language.data.of({ autocomplete: source(tables) }),
+        dialect.language.data.of({ autocomplete: source(tables, functions) }),
         syntaxHighlighting(colours),
         lintGutter(),
         EditorView.domEventHandlers({ beforeinput: replace }),

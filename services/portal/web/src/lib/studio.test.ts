@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { StreamColumnSchema } from "../gen/daggers/v1/catalog_service_pb.ts";
+import { SqlFunctionSchema, StreamColumnSchema } from "../gen/daggers/v1/catalog_service_pb.ts";
 import { FindingSchema, Severity } from "../gen/daggers/v1/findings_pb.ts";
 import {
   PreviewDone_Empty as Empty,
@@ -102,6 +102,16 @@ describe("completion", () => {
     expect(options(tables).map((each) => [each.label, each.detail])).toEqual([
       ["`data_stream`", "table"],
       ["status", "STRING"],
+    ]);
+  });
+  it("knows functions by how they are called", () => {
+    const s2 = create(SqlFunctionSchema, {
+      name: "S2Id",
+      usage: "S2Id(latitude) → STRING",
+      about: "A cell.",
+    });
+    expect(options([], [s2])).toEqual([
+      { label: "S2Id", apply: "S2Id(", type: "function", detail: "(latitude) → STRING", info: "A cell." },
     ]);
   });
   it("knows the values of an enum where one is compared", () => {
