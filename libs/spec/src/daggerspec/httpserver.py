@@ -42,11 +42,61 @@ def auth_keys(header: str, to: str) -> Key:
                     secret("value", "Where its value is.", required=True),
                 ),
             ),
+            Key(
+                "oauth2",
+                "A token that the sink asks for itself, by client credentials, and anew before it ends.",
+                keys=(
+                    Key("token_url", "Where tokens are asked for.", required=True, address=True),
+                    Key("client_id", "Who asks.", required=True, address=True),
+                    Key(
+                        "client_secret",
+                        "Where its secret is, which goes to token_url alone.",
+                        required=True,
+                        address=True,
+                        sent_to=("auth.oauth2.token_url",),
+                    ),
+                    Key("scopes", "What the token is to allow.", address=True),
+                    Key("audience", "Whom the token is for, where token_url asks that.", address=True),
+                    Key(
+                        "ca_file",
+                        "A file with the certificates that sign the one of token_url; without it the system's.",
+                        address=True,
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def tls_keys(to: str) -> Key:
+    """What is shown and asked for in a handshake, beside `ca_file`; `to` is the field with the address."""
+    return Key(
+        "tls",
+        "A certificate of who calls, and the name of the server's own.",
+        "client_tls",
+        keys=(
+            Key(
+                "client_certificate_file",
+                "A file with the certificate that the server is shown, and those that sign it.",
+                address=True,
+            ),
+            Key(
+                "client_key",
+                "Where its private key is, PEM without a passphrase; it is sent nowhere.",
+                address=True,
+                sent_to=(to,),
+            ),
+            Key(
+                "server_name",
+                "Name that the server's certificate is to have; without it that of its address.",
+                address=True,
+            ),
         ),
     )
 
 
 AUTH: Final = auth_keys("A header", "url")
+TLS: Final = tls_keys("url")
 CA_FILE: Final = Key(
     "ca_file",
     "A file with the certificates that sign the server's; without it the system's.",
@@ -59,6 +109,13 @@ SECRET: Final = re.compile(
 )
 """Names under which secrets go."""
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_CERTIFICATE: Final = "client_certificate_file"
+_KEY: Final = "client_key"
+_HANDSHAKE: Final = (_CERTIFICATE, _KEY, "server_name")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e]{1,1000}")
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
+"""A scope-token of RFC 6749."""
 _OWN: Final = frozenset(
     {"ce-id", "connection", "content-length", "expect", "host", "idempotency-key", "te", "trailer"}
     | {"transfer-encoding", "upgrade"}
@@ -66,20 +123,20 @@ _OWN: Final = frozenset(
 """Headers that a sink says itself, or that are about the connection."""
 
 
-def violations(
-    path: str, url: str, auth: spec_pb2.HttpAuth, tls: spec_pb2.Tls, timeout: Duration
-) -> Iterator[Violation]:
+def violations(path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) -> Iterator[Violation]:
     """What is wrong with them."""
-    yield from fields.url(f"{path}.url", url)
-    yield from caller(path, auth, tls)
-    yield from waited(f"{path}.timeout", timeout)
+    yield from fields.url(f"{path}.url", sink.url)
+    yield from caller(path, sink, is_plain=sink.url.startswith("http:"))
+    yield from waited(f"{path}.timeout", sink.timeout)
 
 
-def caller(path: str, auth: spec_pb2.HttpAuth, tls: spec_pb2.Tls) -> Iterator[Violation]:
-    """What a server is shown of who calls, and how it is known."""
-    yield from _auth(f"{path}.auth", auth)
-    if tls.ca_file and not tls.ca_file.startswith("/"):
-        yield Violation(f"{path}.tls.ca_file", "must be an absolute path", "INVALID_REFERENCE")
+def caller(
+    path: str, sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink | spec_pb2.GrpcSink, *, is_plain: bool
+) -> Iterator[Violation]:
+    """What a server is shown of who calls, and how it is known; `is_plain`: nothing is encrypted."""
+    yield from _auth(f"{path}.auth", sink.auth)
+    yield from _file(f"{path}.tls.ca_file", sink.tls.ca_file)
+    yield from _handshake(f"{path}.client_tls", sink.client_tls, is_plain=is_plain)
 
 
 def waited(path: str, timeout: Duration) -> Iterator[Violation]:
@@ -99,8 +156,44 @@ def header(path: str, name: str) -> Iterator[Violation]:
         yield Violation(path, f"{name} is said by the sink itself", "UNEXPECTED")
 
 
+def _file(path: str, said: str) -> Iterator[Violation]:
+    if said and not said.startswith("/"):
+        yield Violation(path, "must be an absolute path", "INVALID_REFERENCE")
+
+
+def _handshake(path: str, said: spec_pb2.ClientTls, *, is_plain: bool) -> Iterator[Violation]:
+    """What is shown and asked for in a handshake."""
+    own = [name for name in _HANDSHAKE if Key(name, "").said(said)]
+    if is_plain:
+        for name in own:
+            yield Violation(f"{path}.{name}", "is about TLS, and nothing is encrypted here", "UNEXPECTED")
+        return
+    yield from _file(f"{path}.{_CERTIFICATE}", said.client_certificate_file)
+    if (_CERTIFICATE in own) != (_KEY in own):
+        missing, other = (_KEY, _CERTIFICATE) if _CERTIFICATE in own else (_CERTIFICATE, _KEY)
+        yield Violation(f"{path}.{missing}", f"is required, as {other} is said", "REQUIRED")
+    if _KEY in own:
+        yield from fields.secret(f"{path}.{_KEY}", said.client_key)
+    if said.server_name and not _HOST_NAME.fullmatch(said.server_name):
+        yield Violation(f"{path}.server_name", "must be the name of a host", "INVALID_NAME")
+
+
+def _oauth2(path: str, said: spec_pb2.HttpAuth.OAuth2) -> Iterator[Violation]:
+    yield from fields.url(f"{path}.token_url", said.token_url)
+    if not _PRINTABLE.fullmatch(said.client_id):
+        yield Violation(f"{path}.client_id", "must be printable ASCII characters", "INVALID_CHARACTER")
+    yield from fields.secret(f"{path}.client_secret", said.client_secret)
+    for number, scope in enumerate(said.scopes):
+        if not _SCOPE.fullmatch(scope):
+            what = "must be one scope: ASCII characters without spaces and quotation marks"
+            yield Violation(f"{path}.scopes[{number}]", what, "INVALID_CHARACTER")
+    if said.audience and not _PRINTABLE.fullmatch(said.audience):
+        yield Violation(f"{path}.audience", "must be printable ASCII characters", "INVALID_CHARACTER")
+    yield from _file(f"{path}.ca_file", said.ca_file)
+
+
 def _auth(path: str, said: spec_pb2.HttpAuth) -> Iterator[Violation]:
-    kinds = [kind for kind in ("bearer", "basic", "header") if said.HasField(kind)]
+    kinds = [kind for kind in ("bearer", "basic", "header", "oauth2") if said.HasField(kind)]
     if len(kinds) > 1:
         yield Violation(path, f"says {' and '.join(kinds)}: one of them is enough", "UNEXPECTED")
     if said.HasField("bearer"):
@@ -113,3 +206,5 @@ def _auth(path: str, said: spec_pb2.HttpAuth) -> Iterator[Violation]:
     if said.HasField("header"):
         yield from header(f"{path}.header.name", said.header.name)
         yield from fields.secret(f"{path}.header.value", said.header.value)
+    if said.HasField("oauth2"):
+        yield from _oauth2(f"{path}.oauth2", said.oauth2)

@@ -7,7 +7,7 @@ something else of it is not asked about that again. A gateway that observes says
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -109,11 +109,10 @@ class Reach:
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink]
     ) -> AsyncIterator[Violation]:
         """Addresses that no administrator registered, and that lead where nobody may go."""
-        known = {sinks.reached_at(sink) for sink in had}
+        known = {server for sink in had for server in sinks.servers(sink).items()}
         for path, sink in ruled.items():
-            if sinks.reached_at(sink) not in known:
-                for violation in await self._refused(path, sink):
-                    yield violation
+            for violation in await self._refused(path, sink, known):
+                yield violation
 
     def _folders(
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink], team: str
@@ -147,14 +146,17 @@ class Reach:
         asked = sinks.Asked(name, spec, Registered(self._fleet))
         return [resolved.sink for resolved, _ in sinks.all_resolved("", asked)]
 
-    async def _refused(self, path: str, sink: spec_pb2.Sink) -> Sequence[Violation]:
-        """Why a sink may not be where its address says."""
-        field, url = sinks.reached_at(sink)
-        why = await self._refusal(url) if url else None
-        if why is None:
-            return []
-        text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
-        return [Violation(f"{path}.{field}", text, "ADDRESS_REFUSED")]
+    async def _refused(
+        self, path: str, sink: spec_pb2.Sink, known: Set[tuple[str, str]] = frozenset()
+    ) -> Sequence[Violation]:
+        """Why a sink may not be where its address says, nor ask for tokens where it does; but of `known`."""
+        found = []
+        for field, url in sinks.servers(sink).items():
+            why = None if (field, url) in known else await self._refusal(url)
+            if why is not None:
+                text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
+                found.append(Violation(f"{path}.{field}", text, "ADDRESS_REFUSED"))
+        return found
 
     async def _refusal(self, url: str) -> str | None:
         """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may, or

@@ -6,10 +6,11 @@ step goes to its standard output, in frames.
     S  TestSinkResponse   a step, and what became of it
     E  DaggerError        why nothing can be tried
 
-    secrets   each that the sink names is there, and may be sent to where the sink is
+    secrets   each that the sink names is there, and may be sent to where it goes
     address   names have addresses, and these may be reached
     connect   a server listens at one of them
     tls       where it is HTTPS: it is whom its certificates speak of
+    token     where one is asked for (OAuth2): it was given
     ask       what the sink says, to who shows the secrets
     row       with --send-one: a row that is made up was taken
 """
@@ -35,8 +36,9 @@ from daggerspec import address, secrets
 from daggerspec import sinks as rulebook
 from daggerspec.address import Address
 from runtime import framed, sinks
-from runtime.clients import egress
+from runtime.clients import egress, eventloop, handshake
 from runtime.clients.credentials import forbidden
+from runtime.clients.http.oauth2 import Token, Tokens
 from runtime.clients.secrets import resolve
 from runtime.encode.rows import Layout
 from runtime.errors import TemporaryError, explain, external
@@ -81,6 +83,7 @@ def _tried(name: str, trial: _Trial, row: pa.RecordBatch | None) -> Iterator[Sin
         ("address", trial.addresses),
         ("connect", trial.connection),
         ("tls", trial.certificates),
+        ("token", trial.token),
         ("ask", lambda: sinks.ask(trial.target)),
     ]
     if row is not None:
@@ -111,8 +114,10 @@ class _Trial:
     def secrets(self) -> str:
         """Read each."""
         named = [reference for reference in secrets.references(self._sink) if secrets.is_place(reference)]
+        sent = [(reference, to) for _, reference, to in rulebook.secrets_sent(self._sink.sink)]
         for name in named:
-            resolve(name, self._to)
+            for to in [to for reference, to in sent if reference == name] or [self._to]:
+                resolve(name, to)
         return f"{len(named)} of {len(named)} are there." if named else ""
 
     def addresses(self) -> str:
@@ -156,11 +161,14 @@ class _Trial:
             return ""
         server, hosts = https[0]
         own = getattr(self._sink.sink, self.target.kind)
-        trusted = own.tls.ca_file if "tls" in own.DESCRIPTOR.fields_by_name else ""
+        known = own.DESCRIPTOR.fields_by_name
+        trusted = own.tls.ca_file if "tls" in known else ""
+        shown = own.client_tls if "client_tls" in known else spec_pb2.ClientTls()
+        context = handshake.context(trusted, shown, self._to, server.host)
         try:
-            context = ssl.create_default_context(cafile=trusted or None)
             plain = socket.create_connection((hosts[0], server.port), CONNECT_S)
-            with context.wrap_socket(plain, server_hostname=server.host.strip("[]")) as wrapped:
+            name = shown.server_name or server.host.strip("[]")
+            with context.wrap_socket(plain, server_hostname=name) as wrapped:
                 until = (wrapped.getpeercert() or {}).get("notAfter")
                 return f"{wrapped.version()}, and its certificate is good until {until}."
         except ssl.SSLError as error:
@@ -168,6 +176,24 @@ class _Trial:
             raise external("SINK_TLS", f"{server.host}: {said}; `ca_file` names who signs.") from None
         except OSError:
             raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} hangs up.") from None
+
+    def token(self) -> str:
+        """Ask for a token where the sink shows one."""
+        own = getattr(self._sink.sink, self.target.kind)
+        auth = own.auth if "auth" in own.DESCRIPTOR.fields_by_name else spec_pb2.HttpAuth()
+        if not auth.HasField("oauth2"):
+            return ""
+        told = self._sink.egress.SerializeToString() if self._sink.HasField("egress") else None
+
+        async def asked() -> Token:
+            tokens = Tokens(auth.oauth2, told)
+            try:
+                return await tokens.asked()
+            finally:
+                await tokens.close()
+
+        token = eventloop.run(asked())
+        return f"{auth.oauth2.token_url} gives one, which is kept for {token.for_s:.0f} s."
 
     def sent(self, row: pa.RecordBatch) -> str:
         """Write a row, as a batch of its own."""

@@ -309,6 +309,29 @@ def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
     return f"{name}.{key.sent_to[0]}", key.destination(own) if key.is_addressed(own) else ""
 
 
+def secrets_sent(sink: spec_pb2.Sink) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """The secrets that a resolved sink refers to: the field of the address it is sent to, the reference, and
+    the address; of a key of a certificate that of the server that is shown the certificate.
+    """
+    name = kind_of(sink)
+    if name is None:
+        return
+    own = getattr(sink, name)
+    for key in _flat(name):
+        if key.sent_to and key.said(own):
+            to = key.destination(own) if key.is_addressed(own) else ""
+            yield f"{name}.{key.sent_to[0]}", key.value(own), to
+
+
+def servers(sink: spec_pb2.Sink) -> Mapping[str, str]:
+    """Every server that a resolved sink asks, by the path of the field that says it: where rows go, and where
+    its secrets do.
+    """
+    field, where = reached_at(sink)
+    found = {path: to for path, _, to in secrets_sent(sink) if to}
+    return {field: where, **found} if where else found
+
+
 def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
     """The folder of the drivers' hosts that a sink writes below, behind the path of the field that says it;
     None where it writes no files.

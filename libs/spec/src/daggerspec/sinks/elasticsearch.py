@@ -47,6 +47,7 @@ KEYS: Final = (
     Key("create_index", "Whether an index that is not there is made, with the types of the columns."),
     httpserver.AUTH,
     httpserver.CA_FILE,
+    httpserver.TLS,
     Key("timeout", f"How long a request may take; without it {DEFAULT_TIMEOUT.seconds}s."),
 )
 resolve = own_address
@@ -86,7 +87,7 @@ def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
 
 def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
-    yield from httpserver.violations(path, sink.url, sink.auth, sink.tls, sink.timeout)
+    yield from httpserver.violations(path, sink)
     if sink.operation not in _OPERATIONS:
         yield Violation(f"{path}.operation", f"{sink.operation} is not an operation", "UNKNOWN_ENUM_VALUE")
     elif sink.operation != _Sink.OPERATION_INDEX and asked.spec.emit == spec_pb2.EMIT_EARLY:

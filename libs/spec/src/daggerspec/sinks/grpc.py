@@ -52,6 +52,7 @@ KEYS: Final = (
     Key("metadata", "Further metadata, in which ${column} stands for a value of the row."),
     httpserver.auth_keys("Metadata", "target"),
     httpserver.CA_FILE,
+    httpserver.tls_keys("target"),
     Key("plaintext", "Whether nothing is encrypted; without it TLS.", address=True),
     Key("deadline", f"How long a call may take; without it {DEFAULT_DEADLINE.seconds}s."),
 )
@@ -80,7 +81,7 @@ def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Vio
     """What is wrong with it."""
     if not fields.is_host_port(sink.target):
         yield Violation(f"{path}.target", "must be host:port", "INVALID_ADDRESS")
-    yield from httpserver.caller(path, sink.auth, sink.tls)
+    yield from httpserver.caller(path, sink, is_plain=sink.plaintext)
     if sink.auth.HasField("header") and not _is_name(sink.auth.header.name.lower()):
         yield Violation(f"{path}.auth.header.name", _NAMED, "INVALID_NAME")
     if sink.plaintext and sink.tls.ca_file:

@@ -61,6 +61,7 @@ KEYS: Final = (
     Key("query", "Parameters of the URL's query, as the headers."),
     httpserver.AUTH,
     httpserver.CA_FILE,
+    httpserver.TLS,
     Key("timeout", f"How long a request may take; without it {DEFAULT_TIMEOUT.seconds}s."),
     Key("retry_statuses", 'Statuses after which rows are sent again, whatever they mean else: "409".'),
     Key("refuse_statuses", 'Statuses after which rows are set aside: "501", or "500-599".'),
@@ -95,7 +96,7 @@ def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
-    yield from httpserver.violations(path, sink.url, sink.auth, sink.tls, sink.timeout)
+    yield from httpserver.violations(path, sink)
     if sink.method not in METHODS:
         yield Violation(f"{path}.method", f"must be one of {', '.join(METHODS)}", "INVALID_METHOD")
     if not 1 <= sink.rows_per_request <= (CAPABILITIES.max_rows or 1):

@@ -26,8 +26,9 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 from grpc import StatusCode, aio
 
 from chassis.egress.addresses import AddressRefused
-from runtime.clients import egress, eventloop, pace
-from runtime.clients.credentials import forbidden, header
+from runtime.clients import egress, eventloop, handshake, pace
+from runtime.clients.credentials import forbidden
+from runtime.clients.http.caller import Caller
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
 from runtime.clients.sending import Batches, Requests
@@ -71,6 +72,8 @@ class Server:
     auth: bytes = b""
     """A serialised `HttpAuth`."""
     ca_file: str = ""
+    client_tls: bytes = b""
+    """A serialised `ClientTls`."""
     is_plain: bool = False
     """Whether nothing is encrypted."""
     egress: bytes | None = None
@@ -124,20 +127,18 @@ class Client:
         most = InFlightLimit().most
         self.limit = InFlightLimit(most=min(share.max_in_flight or most, most))
         """Calls that may be under way, as far as is known."""
-        shown = header(spec_pb2.HttpAuth.FromString(server.auth), server.target, server.name)
-        self._shown: _Metadata = tuple((name.lower(), value) for name, value in shown.items())
-        self._roots = b"" if server.is_plain else _roots(server)
+        self._caller = Caller(server.auth, server.target, server.name, server.egress)
+        self._client_tls = spec_pb2.ClientTls.FromString(server.client_tls)
+        self._credentials = None if server.is_plain else _credentials(server, self._client_tls)
         self._turn = asyncio.Lock()
         self._channel: aio.Channel | None = None
         self._call: Callable[..., Any] | None = None
 
     async def send(self, request: Request) -> Answer:
         """One call of the method, and its status, whatever it is. Raises: JobError, as above."""
-        call = self._call or await self._method()
+        call, shown = self._call or await self._method(), await self._shown()
         try:
-            await call(
-                request.message, timeout=self.server.deadline_s, metadata=request.metadata + self._shown
-            )
+            await call(request.message, timeout=self.server.deadline_s, metadata=request.metadata + shown)
         except aio.AioRpcError as error:
             return self._told(error)
         return _TAKEN
@@ -147,15 +148,22 @@ class Client:
         await self._method()
         assert self._channel is not None, "it was made for the method"
         call: Callable[..., Any] = self._channel.unary_unary(f"/{HEALTH}")
+        shown = await self._shown()
         try:
-            said = await call(b"", timeout=self.server.deadline_s, metadata=self._shown)
+            said = await call(b"", timeout=self.server.deadline_s, metadata=shown)
         except aio.AioRpcError as error:
             return self._told(error)
         return Answer(StatusCode.OK, message=said)
 
+    async def _shown(self) -> _Metadata:
+        """What shows who calls. Raises: JobError where no token is to be had."""
+        return tuple((name.lower(), value) for name, value in (await self._caller.shown()).items())
+
     def _told(self, error: aio.AioRpcError) -> Answer:
         """Raises: JobError for a server that is not whom its certificates speak of."""
         status, said = error.code(), error.details() or ""
+        if status == StatusCode.UNAVAILABLE and handshake.is_refusal(said):
+            raise handshake.refused(self.server.name)
         if status == StatusCode.UNAVAILABLE and _UNTRUSTED.search(said):
             detail = (
                 f"{self.server.name} is not the server that its certificates speak of, or speaks no TLS: name"
@@ -186,14 +194,14 @@ class Client:
         except (OSError, UnicodeError):
             raise TemporaryError("SINK_UNAVAILABLE", f"{server.name} has no address.") from None
         options = [*_OPTIONS, ("grpc.default_authority", server.target)]
-        if server.is_plain:
+        if self._credentials is None:
             return aio.insecure_channel(_listed(addresses, port), options=options)
-        options.append(("grpc.ssl_target_name_override", host))
-        trusted = grpc.ssl_channel_credentials(self._roots)
-        return aio.secure_channel(_listed(addresses, port), trusted, options=options)
+        options.append(("grpc.ssl_target_name_override", self._client_tls.server_name or host))
+        return aio.secure_channel(_listed(addresses, port), self._credentials, options=options)
 
     async def close(self) -> None:
-        """Close the channel."""
+        """Close the channel, and the connections to who gives tokens."""
+        await self._caller.close()
         if self._channel is not None:
             await self._channel.close()
 
@@ -240,17 +248,17 @@ def _listed(addresses: list[str], port: int) -> str:
     return f"{family}:{','.join(form.format(address, port) for address in own)}"
 
 
-def _roots(server: Server) -> bytes | None:
-    """The certificates that sign the server's; None: those that gRPC has itself. Raises: JobError."""
+def _credentials(server: Server, told: spec_pb2.ClientTls) -> grpc.ChannelCredentials:
+    """The certificates that sign the server's, and those that it is shown. Raises: JobError."""
+    handshake.context(
+        server.ca_file, told, server.target, server.name
+    )  # gRPC tells what it cannot read too late
     place = server.ca_file or ssl.get_default_verify_paths().cafile
-    if not place:
-        return None
-    try:
-        ssl.create_default_context(cafile=place)
-        return Path(place).read_bytes()
-    except (OSError, ssl.SSLError):
-        detail = f"{place}, by which {server.name} is to be known, cannot be read as certificates."
-        raise external("SINK_TLS", detail, retryable=True) from None
+    roots = Path(place).read_bytes() if place else None
+    if not told.client_certificate_file:
+        return grpc.ssl_channel_credentials(roots)
+    key = handshake.client_key(told, server.target)
+    return grpc.ssl_channel_credentials(roots, key, handshake.certificate(told, server.name))
 
 
 def _retry_after(error: aio.AioRpcError) -> float | None:

@@ -16,15 +16,14 @@ _NO_HEADER: Final = re.compile("[\r\n\0]|[^\x00-\xff]")
 
 
 def header(auth: spec_pb2.HttpAuth, to: str, name: str) -> dict[str, str]:
-    """The header for a server at `to`, which people know by `name`; none where nothing is shown.
+    """The header for a server at `to`, which people know by `name`; none where nothing is shown, or a token.
 
     Raises: JobError.
     """
     if auth.HasField("bearer"):
         key, value = "Authorization", f"Bearer {resolve(auth.bearer, to)}"
     elif auth.HasField("basic"):
-        pair = f"{auth.basic.user}:{resolve(auth.basic.password, to)}"
-        key, value = "Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return basic(auth.basic.user, resolve(auth.basic.password, to))
     elif auth.HasField("header"):
         key, value = auth.header.name, resolve(auth.header.value, to)
     else:
@@ -33,6 +32,11 @@ def header(auth: spec_pb2.HttpAuth, to: str, name: str) -> dict[str, str]:
         detail = f"The secret for {name} has line breaks, or characters of no header."
         raise external("SECRET_UNUSABLE", detail, retryable=True)
     return {key: value}
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    """The header of a user and a password."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 def forbidden(name: str, why: str) -> JobError:

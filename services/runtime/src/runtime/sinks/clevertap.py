@@ -18,7 +18,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.clevertap import CAPABILITIES, LONGEST_VALUE, MOST_IN_FLIGHT
 from runtime.clients.http import posting
-from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.connection import Answer, Request, Server
 from runtime.clients.http.posting import Posting
 from runtime.clients.sending import Rows, Verdict, parts
 from runtime.encode import json_text, user_events

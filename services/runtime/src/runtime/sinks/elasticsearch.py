@@ -23,7 +23,7 @@ from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
 from runtime.clients.http import client, posting
-from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting, sized_parts
 from runtime.clients.sending import DENIED, Rows, Verdict
 from runtime.encode import json_text, template
@@ -80,9 +80,7 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
     """Where the documents of a sink go."""
     sink = resolved.sink.elasticsearch
     timeout_s = sink.timeout.ToTimedelta().total_seconds()
-    return Server.of(
-        resolved, "Elasticsearch", sink.url, sink.auth, ca_file=sink.tls.ca_file, timeout_s=timeout_s
-    )
+    return Server.of(resolved, "Elasticsearch", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
 def _base(server: Server) -> str:

@@ -77,6 +77,7 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
         sink.method,
         auth=sink.auth.SerializeToString(deterministic=True),
         ca_file=sink.tls.ca_file,
+        client_tls=sink.client_tls.SerializeToString(deterministic=True),
         is_plain=sink.plaintext,
         egress=resolved.egress.SerializeToString(deterministic=True) if resolved.HasField("egress") else None,
         deadline_s=sink.deadline.ToTimedelta().total_seconds(),

@@ -24,7 +24,7 @@ from yarl import URL
 from daggerspec import template as templates
 from daggerspec.sinks import http as kind
 from runtime.clients.http import posting
-from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.sending import Rows, Verdict, parts
 from runtime.encode import json_text, template
@@ -72,8 +72,8 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
     """Where requests of a sink go."""
     sink = resolved.sink.http
-    kept = {"ca_file": sink.tls.ca_file, "timeout_s": sink.timeout.ToTimedelta().total_seconds()}
-    return Server.of(resolved, "HTTP", sink.url, sink.auth, **kept)
+    timeout_s = sink.timeout.ToTimedelta().total_seconds()
+    return Server.of(resolved, "HTTP", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
 class HttpRows:

@@ -17,7 +17,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.mixpanel import CAPABILITIES
 from runtime.clients.http import posting
-from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.connection import Answer, Request, Server
 from runtime.clients.http.posting import Posting, sized_parts
 from runtime.clients.sending import Rows, Verdict
 from runtime.encode import json_text, user_events

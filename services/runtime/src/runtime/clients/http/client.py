@@ -1,174 +1,41 @@
-"""One HTTP server: connections that stay open, what it is shown of who calls, and what its silence means.
+"""One HTTP server: connections that stay open, how much it is asked for, what it is shown of who calls.
 
-    TemporaryError              it does not answer: SINK_UNAVAILABLE
-    JobError, to be waited out  SINK_TLS, SINK_ADDRESS_REFUSED, SECRET_MISSING, SECRET_UNUSABLE
-
-No redirect is followed, no proxy of the environment is asked, no cookie is kept.
+TemporaryError              it, or who gives tokens for it, does not answer: SINK_UNAVAILABLE
+JobError, to be waited out  SINK_TLS, SINK_ADDRESS_REFUSED, SINK_DENIED, SECRET_MISSING, SECRET_UNUSABLE
 """
 
 from __future__ import annotations
 
-import io
-import ssl
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, Self
+from typing import Final
 
-import aiohttp
 from daggers.v1 import spec_pb2
-from yarl import URL
 
-from chassis.egress.addresses import PORTS, AddressRefused, Allowed
-from chassis.egress.connector import connector
-from chassis.egress.pools import Judge
 from runtime.clients import eventloop, pace
-from runtime.clients.credentials import forbidden, header
-from runtime.clients.egress import judge
+from runtime.clients.http.caller import Caller
+from runtime.clients.http.connection import Answer, Connection, Request, Server
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
-from runtime.errors import TemporaryError, external
-
-ANSWER_BYTES: Final = 4 * 1024 * 1024
-"""What is read of an answer; of a longer one the connection is closed."""
-_SENT_AT_ONCE: Final = 1024 * 1024
-"""More would keep the loop from all else."""
-_HEADERS: Final = {"User-Agent": "daggers", "Accept-Encoding": "identity"}
-_VOUCHED: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
-_UNTRUSTED: Final = (
-    aiohttp.ClientConnectorCertificateError,
-    aiohttp.ClientConnectorSSLError,
-    ssl.SSLError,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where requests go, and what is shown of who calls. Equal ones share their connections."""
-
-    name: str
-    """The server, as a person knows it: HTTP at https://crm.example."""
-    url: str
-    auth: bytes = b""
-    """A serialised `HttpAuth`."""
-    ca_file: str = ""
-    egress: bytes | None = None
-    """A serialised `Egress`; None: an administrator vouches for the address."""
-    timeout_s: float = 10.0
-    most: float = InFlightLimit().most
-    """So many requests may be under way, at most."""
-    share: bytes = b""
-    """A serialised `RateLimit`: how much may be written there."""
-
-    @classmethod
-    def of(
-        cls, resolved: spec_pb2.ResolvedSink, kind: str, url: str, auth: spec_pb2.HttpAuth, **more: Any
-    ) -> Self:
-        """That of a sink, which is told what it may do there; `more` are the other fields."""
-        egress = (
-            resolved.egress.SerializeToString(deterministic=True) if resolved.HasField("egress") else None
-        )
-        return cls(
-            f"{kind} at {url}",
-            url,
-            auth.SerializeToString(deterministic=True),
-            egress=egress,
-            share=resolved.share.SerializeToString(deterministic=True),
-            **more,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    is_whole: bool = True
-    """Whether the body was read to its end."""
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds that it asks to be left alone for; None where it says none."""
-        return _seconds(self.headers.get("Retry-After", ""), datetime.now(UTC))
 
 
 class Client:
     """Connections to one server. Raises: JobError for what its server or its secret is not."""
 
     def __init__(self, server: Server) -> None:
-        self.server = server
         share = spec_pb2.RateLimit.FromString(server.share)
         self.pace = pace.Pace(share)
         self.limit = InFlightLimit(most=min(share.max_in_flight or server.most, server.most))
         """Requests that may be under way, as far as is known."""
-        self._shown = header(spec_pb2.HttpAuth.FromString(server.auth), server.url, server.name)
-        self._context = _context(server)
-        self._session: aiohttp.ClientSession | None = None
+        self._caller = Caller(server.auth, server.url, server.name, server.egress)
+        self._connection = Connection(server)
 
     async def send(self, request: Request) -> Answer:
         """One request, and its answer, whatever it says. Raises: JobError, as above."""
-        name = self.server.name
-        try:
-            session = self._session = self._session or self._connected()
-            async with session.request(
-                request.method,
-                URL(request.url, encoded=True),
-                data=request.body if len(request.body) < _SENT_AT_ONCE else io.BytesIO(request.body),
-                headers={**_HEADERS, **request.headers, **self._shown},
-                allow_redirects=False,
-            ) as response:
-                body = await _read(response)
-                whole = response.content.at_eof()
-                if not whole:
-                    response.close()
-                return Answer(response.status, response.headers, body, whole)
-        except AddressRefused as why:
-            raise forbidden(name, str(why)) from None
-        except _UNTRUSTED:  # some are ValueErrors, too
-            detail = (
-                f"{name} is not the server that its certificates speak of: name their issuer by `ca_file`."
-            )
-            raise external("SINK_TLS", detail, retryable=True) from None
-        except (aiohttp.InvalidURL, ValueError):
-            raise forbidden(name, "that is no address as addresses are written") from None
-        except (TimeoutError, aiohttp.ClientError, OSError) as silence:
-            detail = f"{name} does not answer ({type(silence).__name__})."
-            raise TemporaryError("SINK_UNAVAILABLE", detail) from None
-
-    def _connected(self) -> aiohttp.ClientSession:
-        """In the loop, where alone a session is made. Raises: AddressRefused, ValueError."""
-        url, egress = URL(self.server.url), self.server.egress
-        allowed, judged = Allowed(plain=True), _VOUCHED
-        if egress is not None:
-            said = spec_pb2.Egress.FromString(egress)
-            allowed, judged = Allowed.parse(said.hosts, said.networks), judge(said, self.server.name)
-        port = url.port or PORTS[url.scheme]
-        return aiohttp.ClientSession(
-            connector=connector(url.scheme, url.host or "", port, self._context, allowed, judged),
-            timeout=aiohttp.ClientTimeout(total=self.server.timeout_s),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-        )
+        return await self._connection.send(request, await self._caller.shown())
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
+        await self._connection.close()
+        await self._caller.close()
 
 
 kept: Final = Kept(Client)
@@ -178,35 +45,3 @@ kept: Final = Kept(Client)
 def ask(server: Server, request: Request) -> Answer:
     """One request by itself. Raises: JobError."""
     return eventloop.run(kept.client(server).send(request))
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The beginning of a body."""
-    if response.content_length is not None and response.content_length <= ANSWER_BYTES:
-        return await response.read()
-    read = bytearray()
-    while len(read) < ANSWER_BYTES and (more := await response.content.read(ANSWER_BYTES - len(read))):
-        read += more
-    return bytes(read)
-
-
-def _context(server: Server) -> ssl.SSLContext:
-    """What is trusted; nothing is read for a server that shows no certificates. Raises: JobError."""
-    if not server.url.startswith("https"):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        return ssl.create_default_context(cafile=server.ca_file or None)
-    except (OSError, ssl.SSLError):
-        detail = f"{server.ca_file}, by which {server.name} is to be known, cannot be read as certificates."
-        raise external("SINK_TLS", detail, retryable=True) from None
-
-
-def _seconds(header: str, now: datetime) -> float | None:
-    """Of a Retry-After header: seconds, or a date."""
-    if header.isascii() and header.isdigit():
-        return float(header[:9])
-    with suppress(ValueError):
-        until = parsedate_to_datetime(header)
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        return max((until - now).total_seconds(), 0.0)
-    return None

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from runtime.clients.http import client
-from runtime.clients.http.client import Answer, Request, Server
+from runtime.clients.http.connection import Answer, Request, Server
 from runtime.clients.sending import DENIED, Batches, Requests, Rows, Verdict
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
