@@ -59,7 +59,7 @@ def auth_keys(header: str, to: str) -> Key:
                     Key("audience", "Whom the token is for, where token_url asks that.", address=True),
                     Key(
                         "ca_file",
-                        "A file with the certificates that sign the one of token_url; without it the system's.",
+                        "A file with the certificates that sign token_url's; without it the system's.",
                         address=True,
                     ),
                 ),

@@ -151,11 +151,11 @@ class Reach:
     ) -> Sequence[Violation]:
         """Why a sink may not be where its address says, nor ask for tokens where it does; but of `known`."""
         found = []
-        for field, url in sinks.servers(sink).items():
-            why = None if (field, url) in known else await self._refusal(url)
+        for place, url in sinks.servers(sink).items():
+            why = None if (place, url) in known else await self._refusal(url)
             if why is not None:
                 text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
-                found.append(Violation(f"{path}.{field}", text, "ADDRESS_REFUSED"))
+                found.append(Violation(f"{path}.{place}", text, "ADDRESS_REFUSED"))
         return found
 
     async def _refusal(self, url: str) -> str | None:

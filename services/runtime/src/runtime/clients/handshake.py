@@ -1,4 +1,4 @@
-"""What a server is to show in a handshake of TLS, and what it is shown: SINK_TLS where that cannot be used."""
+"""What a server shows in a handshake of TLS, and is shown: SINK_TLS where that cannot be used."""
 
 from __future__ import annotations
 
