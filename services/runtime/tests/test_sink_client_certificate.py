@@ -31,7 +31,7 @@ NAME = "crm.example"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with certificates that sign themselves: the server's, of NAME alone, ours, and a stranger's."""
+    """Certificates that sign themselves: the server's, of NAME alone, ours, and a stranger's."""
     folder = tmp_path_factory.mktemp("certificates")
     for name, about in (("server", f"DNS:{NAME}"), ("ours", "DNS:ours"), ("stranger", "DNS:stranger")):
         subprocess.run(

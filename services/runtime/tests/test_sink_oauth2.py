@@ -171,7 +171,11 @@ def test_a_call_that_is_refused_has_its_token_asked_for_anew(issuer: Issuer, aut
 @pytest.mark.parametrize(
     ("reply", "reason", "word"),
     [
-        (Reply(401, b'{"error": "invalid_client", "error_description": "canary"}'), "SINK_DENIED", "(invalid_client)"),
+        (
+            Reply(401, b'{"error": "invalid_client", "error_description": "canary"}'),
+            "SINK_DENIED",
+            "(invalid_client)",
+        ),
         (Reply(400, b'{"error": "canary"}'), "SINK_DENIED", "answers 400:"),
         (Reply(200, b'{"token": "canary"}'), "SINK_DENIED", "without a bearer token"),
         (Reply(200, b'{"access_token": "a", "token_type": "mac"}'), "SINK_DENIED", "without a bearer token"),

@@ -193,10 +193,12 @@ class Client:
             raise forbidden(server.name, str(why)) from None
         except (OSError, UnicodeError):
             raise TemporaryError("SINK_UNAVAILABLE", f"{server.name} has no address.") from None
-        options = [*_OPTIONS, ("grpc.default_authority", server.target)]
+        # gRPC wants one name in a call and in the certificate.
+        named = self._client_tls.server_name
+        options = [*_OPTIONS, ("grpc.default_authority", f"{named}:{port}" if named else server.target)]
         if self._credentials is None:
             return aio.insecure_channel(_listed(addresses, port), options=options)
-        options.append(("grpc.ssl_target_name_override", self._client_tls.server_name or host))
+        options.append(("grpc.ssl_target_name_override", named or host))
         return aio.secure_channel(_listed(addresses, port), self._credentials, options=options)
 
     async def close(self) -> None:
