@@ -150,13 +150,13 @@ class Reach:
         self, path: str, sink: spec_pb2.Sink, known: Set[tuple[str, str]] = frozenset()
     ) -> Sequence[Violation]:
         """Why a sink may not be where its address says, nor ask for tokens where it does; but of `known`."""
-        found = []
+        refused = []
         for place, url in sinks.servers(sink).items():
             why = None if (place, url) in known else await self._refusal(url)
             if why is not None:
                 text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"
-                found.append(Violation(f"{path}.{place}", text, "ADDRESS_REFUSED"))
-        return found
+                refused.append(Violation(f"{path}.{place}", text, "ADDRESS_REFUSED"))
+        return refused
 
     async def _refusal(self, url: str) -> str | None:
         """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may, or

@@ -328,8 +328,8 @@ def servers(sink: spec_pb2.Sink) -> Mapping[str, str]:
     its secrets do.
     """
     field, where = reached_at(sink)
-    found = {path: to for path, _, to in secrets_sent(sink) if to}
-    return {field: where, **found} if where else found
+    asked = {path: to for path, _, to in secrets_sent(sink) if to}
+    return {field: where, **asked} if where else asked
 
 
 def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
