@@ -30,7 +30,7 @@ that the page names as not here.
 """
 _ROW = re.compile(r"^\| (`[A-Z].*?) \| (.*) \|$", re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")
-_KEY = re.compile(r"[a-z_]+(?:\.[a-z_]+)+")
+_KEY = re.compile(r"[a-z_]+(?:\.[a-z_0-9]+)+")
 HEAD = "name: orders\nteam: crm\ncluster: local\nstreams: [{stream: bookings}]\n"
 
 
