@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 QUERY = (
     "SELECT city AS tag_city, count(1) AS orders,"
@@ -74,8 +74,16 @@ def postgres(**fields: Any) -> dict[str, Any]:
     return sink(postgres={"address": address, "table": "t", **fields})
 
 
+CERTIFICATE: Final = {"clientCertificateFile": "/own.pem", "clientKey": {"env": "KEY"}}
+
+
 def http(**fields: Any) -> dict[str, Any]:
     return sink(http={"url": "https://crm.example", **fields})
+
+
+def oauth2(**fields: Any) -> dict[str, Any]:
+    own = {"tokenUrl": "https://login.example/token", "clientId": "daggers", "clientSecret": {"env": "S"}}
+    return {"oauth2": own | fields}
 
 
 def grpc(**fields: Any) -> dict[str, Any]:
@@ -156,6 +164,11 @@ ACCEPTED = (
     Case("a server that gets each row at its own path",
          http(path="/v1/${tag_city}", template='{"at": "${window_timestamp:%Y}"}', query={"n": "${orders}"},
               auth={"header": {"name": "X-Api-Key", "value": {"env": "KEY"}}})),
+    Case("a server that is shown a token that is asked for",
+         http(auth=oauth2(scopes=["rows:write"], audience="crm", caFile="/ca.pem"))),
+    Case("documents by a token that is asked for", elasticsearch(auth=oauth2())),
+    Case("calls with a certificate of who calls",
+         grpc(clientTls={**CERTIFICATE, "serverName": "crm.internal"}, auth=oauth2())),
 )  # fmt: skip
 
 REFUSED = (
@@ -351,6 +364,33 @@ REFUSED = (
          http(auth={"bearer": {"env": "A"}, "basic": {"user": "a:b", "password": {}}}),
          one("sinks[0].http.auth", "UNEXPECTED") + one("sinks[0].http.auth.basic.user", "INVALID_CHARACTER")
          + one("sinks[0].http.auth.basic.password", "REQUIRED")),
+    Case("a token that nobody gives",
+         http(auth={"bearer": {"env": "A"},
+                    **oauth2(tokenUrl="login", clientId="\n", clientSecret={}, scopes=["a", "b c"],
+                             audience="é", caFile="ca.pem")}),
+         one("sinks[0].http.auth", "UNEXPECTED")
+         + one("sinks[0].http.auth.oauth2.token_url", "INVALID_URL")
+         + one("sinks[0].http.auth.oauth2.client_id", "INVALID_CHARACTER")
+         + one("sinks[0].http.auth.oauth2.client_secret", "REQUIRED")
+         + one("sinks[0].http.auth.oauth2.scopes[1]", "INVALID_CHARACTER")
+         + one("sinks[0].http.auth.oauth2.audience", "INVALID_CHARACTER")
+         + one("sinks[0].http.auth.oauth2.ca_file", "INVALID_REFERENCE")),
+    Case("a token's URL that shows its secret", http(auth=oauth2(tokenUrl="https://u:p@login.example")),
+         one("sinks[0].http.auth.oauth2.token_url", "INLINE_SECRET")),
+    Case("a client's secret to another server",
+         http(auth=oauth2(clientSecret={"name": "pricing-token"})),
+         one("sinks[0].http.auth.oauth2.client_secret", "SECRET_ADDRESS")),
+    Case("a certificate without its key",
+         http(clientTls={"clientCertificateFile": "own.pem", "serverName": "-"}),
+         one("sinks[0].http.client_tls.client_certificate_file", "INVALID_REFERENCE")
+         + one("sinks[0].http.client_tls.client_key", "REQUIRED")
+         + one("sinks[0].http.client_tls.server_name", "INVALID_NAME")),
+    Case("a key without its certificate", grpc(clientTls={"clientKey": {"env": "KEY"}}),
+         one("sinks[0].grpc.client_tls.client_certificate_file", "REQUIRED")),
+    Case("a certificate where nothing is encrypted",
+         elasticsearch(url="http://search", clientTls=CERTIFICATE),
+         one("sinks[0].elasticsearch.client_tls.client_certificate_file", "UNEXPECTED")
+         + one("sinks[0].elasticsearch.client_tls.client_key", "UNEXPECTED")),
     Case("a header of the sink's own",
          http(headers={"Host": "a", "X@Y": "b", "X": "\n"},
               auth={"header": {"name": "TE", "value": {"env": "A"}}}),

@@ -158,6 +158,53 @@ def test_a_sink_of_nested_keys_reads_back_as_it_is_written_and_a_registered_one_
     assert again.spec.sinks == dagger.spec.sinks
 
 
+CALLERS = HTTP.replace(
+    "      auth: {basic: {user: u, password: crm-token}}\n",
+    """\
+      auth:
+        oauth2:
+          token_url: https://login.example/token
+          client_id: daggers
+          client_secret: crm-token
+          scopes: [rows:write]
+          audience: crm
+          ca_file: /ca.pem
+      tls: {client_certificate_file: /own.pem, client_key: {file: /own.key}, server_name: crm.internal}
+""",
+)
+
+
+def test_a_sink_says_where_it_asks_for_tokens_and_which_certificate_it_shows() -> None:
+    [dagger] = parse(CALLERS, "d.yaml")
+
+    own = dagger.spec.sinks[0].http
+    assert own.auth == spec_pb2.HttpAuth(
+        oauth2=spec_pb2.HttpAuth.OAuth2(
+            token_url="https://login.example/token",
+            client_id="daggers",
+            client_secret=spec_pb2.SecretRef(name="crm-token"),
+            scopes=["rows:write"],
+            audience="crm",
+            ca_file="/ca.pem",
+        )
+    )
+    assert own.client_tls == spec_pb2.ClientTls(
+        client_certificate_file="/own.pem",
+        client_key=spec_pb2.SecretRef(file="/own.key"),
+        server_name="crm.internal",
+    )
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+    assert again.spec.sinks == dagger.spec.sinks
+
+
+def test_what_is_wrong_with_who_calls_is_told_by_its_key() -> None:
+    missing = only(CALLERS.replace("          client_id: daggers\n", ""))
+    shown = only(CALLERS.replace("client_secret: crm-token", "client_secret: eyJhbGciOi.J9_-"))
+
+    assert (missing["code"], missing["field"]) == ("MISSING_KEY", "sinks[0].http.auth.oauth2.client_id")
+    assert (shown["code"], shown["field"]) == ("INLINE_SECRET", "sinks[0].http.auth.oauth2.client_secret")
+
+
 def test_a_sink_without_an_address_is_told_which_key_it_lacks() -> None:
     missing = only(HTTP.replace("registered: crm, ", ""))
 

@@ -128,6 +128,24 @@ async def test_what_is_registered_or_allowed_or_public_is_reached(
     await enforcing.bot("editor").CreateDagger(create(asked))
 
 
+def asking(samples: Any, token_url: str, url: str = "https://93.184.216.34") -> spec_pb2.DaggerSpec:
+    asked = {"token_url": token_url, "client_id": "daggers", "client_secret": {"env": "SECRET"}}
+    return spec(samples, http={"url": url, "auth": {"oauth2": asked}})
+
+
+async def test_tokens_are_asked_for_where_rows_may_go_alone(
+    enforcing: World, samples: Any, refusal: Refused
+) -> None:
+    root = enforcing.root  # who alone may name a variable
+    said = {url: found(await refusal(root.CreateDagger(create(asking(samples, url))))) for url in INWARD}
+    both = found(await refusal(root.CreateDagger(create(asking(samples, INWARD[0], INWARD[1])))))
+    await root.CreateDagger(create(asking(samples, "https://93.184.216.35")))
+
+    place = ("spec.sinks[0].http.auth.oauth2.token_url", "ADDRESS_REFUSED")
+    assert said == {url: [place] for url in INWARD}
+    assert both == [("spec.sinks[0].http.url", "ADDRESS_REFUSED"), place]
+
+
 ELSEWHERE = ("/data", "/data/pricing2", "/data/other", "/etc", "/allx")
 
 

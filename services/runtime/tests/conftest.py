@@ -22,6 +22,7 @@ from runtime.source.context import SourceContext
 def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test hides is an ordinary word to the next."""
     monkeypatch.setattr(hiding, "_values", {})
+    monkeypatch.setattr(hiding, "_tokens", {})
 
 
 @pytest.fixture(autouse=True)

@@ -247,6 +247,18 @@ def test_what_an_error_of_ours_says_has_no_secret_in_it() -> None:
     assert JobError(1, "X", f"It says {CANARY}.").error.detail == "It says (secret)."
 
 
+def test_tokens_are_hidden_until_many_others_have_followed_them() -> None:
+    hiding.hide("password")
+    for number in range(hiding.NEWEST + 1):
+        hiding.hide_token(f"token-{number:03}", "https://crm.example", "daggers")
+    hiding.hide_token("another", "https://crm.example", "another")
+    for _ in range(hiding.NEWEST + 1):
+        hiding.hide_token("token-007", "https://crm.example", "daggers")
+
+    said = hiding.hidden(f"token-000 token-001 token-007 token-{hiding.NEWEST} another password")
+    assert said == "token-000 (secret) (secret) (secret) (secret) (secret)"
+
+
 def test_an_ordinary_word_is_not_taken_for_a_secret() -> None:
     for value in ("", "a", "word"):
         hiding.hide(value)

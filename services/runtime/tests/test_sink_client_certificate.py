@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -146,6 +147,23 @@ def test_a_grpc_server_is_shown_the_certificate_that_it_demands(made: Path) -> N
         server.stop(0.1).wait(10)
 
     assert len(own.received) == 1
+
+
+def test_a_certificate_that_is_renewed_is_shown_without_a_launch(made: Path, tmp_path: Path) -> None:
+    def renew(name: str) -> None:
+        for end in ("pem", "key"):
+            shutil.copy(made / f"{name}.{end}", tmp_path / f"own.{end}")
+
+    said = shown(made)
+    said["client_tls"].client_certificate_file = str(tmp_path / "own.pem")
+    said["client_tls"].client_key.file = str(tmp_path / "own.key")
+    with demanding(made) as (url, received):
+        renew("stranger")
+        assert reason(lambda: write(http_case.sink(url, **said))) == "SINK_TLS"
+        renew("ours")
+        write(http_case.sink(url, **said))
+
+    assert len(received) == 1
 
 
 def test_a_key_goes_to_the_server_of_its_secret_alone(made: Path) -> None:

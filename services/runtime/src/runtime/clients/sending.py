@@ -27,6 +27,7 @@ PATIENCE_S = 5.0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 DENIED: Final = "SINK_DENIED"
+TLS: Final = "SINK_TLS"
 Rows: TypeAlias = Sequence[int]
 Request: TypeAlias = Any
 """What a client sends: each has its own."""
@@ -184,9 +185,9 @@ class Batches:
         try:
             eventloop.run(self._sending.run(self.kept.client(self.server)))
         except JobError as error:
-            if error.error.reason != DENIED:
+            if error.error.reason not in (DENIED, TLS):
                 raise
-            self.kept.drop(self.server)  # once more, with the secret as it is now
+            self.kept.drop(self.server)  # once more, with secrets and certificates as they are now
             eventloop.run(self._sending.run(self.kept.client(self.server)))
         return self._sending.refused
 

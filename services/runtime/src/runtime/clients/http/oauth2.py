@@ -23,7 +23,7 @@ from runtime.clients.credentials import basic
 from runtime.clients.http.connection import Answer, Connection, Request, Server
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
-from runtime.hiding import hide
+from runtime.hiding import hide_token
 
 UNSAID_S: Final = 300.0
 """How long a token is kept whose server does not say when it ends."""
@@ -53,6 +53,7 @@ class Tokens:
     def __init__(self, said: spec_pb2.HttpAuth.OAuth2, egress: bytes | None) -> None:
         """`egress` is a serialised `Egress`; None: an administrator vouches for the address."""
         self.name = f"The OAuth2 server at {said.token_url}"
+        self._client = (said.token_url, said.client_id)
         self._request = Request("POST", said.token_url, _HEADERS, _form(said).encode())
         secret = resolve(said.client_secret, said.token_url)
         # As RFC 6749, 2.3.1 has it: both are encoded as in a form.
@@ -80,7 +81,7 @@ class Tokens:
         value, kind = said.get("access_token"), said.get("token_type", "bearer")
         if not isinstance(value, str) or str(kind).lower() != "bearer":
             raise external("SINK_DENIED", f"{self.name} answers 200 without a bearer token.", retryable=True)
-        hide(value)
+        hide_token(value, *self._client)
         if not _TOKEN.fullmatch(value):
             detail = f"{self.name} gives a token that no header can carry."
             raise external("SECRET_UNUSABLE", detail, retryable=True)
