@@ -11,16 +11,17 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 import api_gateway.metrics
 import chassis.metrics
 import health_monitor.metrics
+import portal.metrics
 import scheduler.metrics
 from chassis.metrics import Metric
 
 HEAD: Final = """# Metrics
 
 Made by `make metrics-doc` from the code that tells them. With `DAGGERS_GATEWAY_METRICS_BIND`,
-`DAGGERS_SCHEDULER_METRICS_BIND` or `DAGGERS_MONITOR_METRICS_BIND` set to HOST:PORT, that service answers
-Prometheus at `http://HOST:PORT/metrics`, in OpenMetrics where that is asked for. Unset, which is the
-default, nothing listens. It asks for no token and has no TLS: bind it to loopback, or to a network where
-Prometheus alone reaches it.
+`DAGGERS_SCHEDULER_METRICS_BIND`, `DAGGERS_MONITOR_METRICS_BIND` or `DAGGERS_PORTAL_METRICS_BIND` set to
+HOST:PORT, that service answers Prometheus at `http://HOST:PORT/metrics`, in OpenMetrics where that is asked
+for. Unset, which is the default, nothing listens. It asks for no token and has no TLS: bind it to loopback,
+or to a network where Prometheus alone reaches it.
 
 Units are in the names: seconds, bytes. A label has few values, which the code knows; no name of a dagger is
 one. What each dagger does is in `daggers get`, `WatchVitals`, and the points that `python -m telemetry`
@@ -29,20 +30,19 @@ about daggers](operations.md#alerts) are the health monitor's.
 
 A scrape is answered by the service's own loop. One that hangs fails the scrape, so `up` is 0.
 """
+_EVERY: Final = """## Every service
+The health monitor takes no calls, and tells of none. The portal reads no log, and tells of calls in its own
+way.
+
+"""
 SHARED: Final = chassis.metrics.DECLARED
-CALLS: Final = (chassis.metrics.CALLS, chassis.metrics.OPEN_CALLS, chassis.metrics.CALL_SECONDS)
 SERVICES: Final = {
     "api-gateway": api_gateway.metrics.DECLARED,
     "scheduler": scheduler.metrics.DECLARED,
     "health-monitor": health_monitor.metrics.DECLARED,
+    "portal": portal.metrics.DECLARED,
 }
 _ENDINGS: Final = {"counter": "_total", "info": "_info"}
-
-
-def told_by(service: str) -> tuple[Metric, ...]:
-    """All that a service tells of itself; the monitor takes no calls."""
-    shared = [metric for metric in SHARED if service != "health-monitor" or metric not in CALLS]
-    return (*shared, *SERVICES[service])
 
 
 def shown(metric: Metric) -> str:
@@ -73,7 +73,7 @@ def text() -> str:
     """The page."""
     parts = [
         HEAD,
-        "## Every service\nThe health monitor takes no calls, and tells of none.\n\n" + _table(SHARED) + "\n",
+        _EVERY + _table(SHARED) + "\n",
         *(f"## `python -m {name.replace('-', '_')}`\n{_table(own)}\n" for name, own in SERVICES.items()),
         "## Its process\n" + _table(list(process())) + "\n",
     ]

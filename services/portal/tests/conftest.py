@@ -49,6 +49,7 @@ def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
     async def started(
         ways: Ways | None = None, origin: str = "http://127.0.0.1:1", **further: Any
     ) -> AsyncIterator[httpx.AsyncClient]:
+        certificate = further.pop("certificate", None)
         plan = Plan(
             bind="127.0.0.1:0",
             gateway=upstream.address,
@@ -59,14 +60,17 @@ def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
             idle_s=further.pop("idle_s", 3600),
             life_s=further.pop("life_s", 7200),
             drain_s=2,
+            certificate=certificate,
+            metrics_bind=further.pop("metrics_bind", ""),
             look_s=further.pop("look_s", 30),
             pages=further.pop("pages", pages),
         )
         async with serving(plan, **further) as port:
             headers = {"sec-fetch-site": "same-origin"}
             async with httpx.AsyncClient(
-                base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=WITHIN_S
-            ) as client:
+                base_url=f"http{'s' if certificate else ''}://127.0.0.1:{port}",
+                headers=headers, timeout=WITHIN_S, http2=bool(certificate), verify=False,
+            ) as client:  # fmt: skip
                 yield client
 
     return started

@@ -62,6 +62,19 @@ def test_an_address_that_is_taken_ends_it_with_69(tmp_path: Path) -> None:
     assert address in last["detail"]
 
 
+def test_what_is_no_certificate_is_a_bad_setting(tmp_path: Path) -> None:
+    files = {name: tmp_path / f"{name}.pem" for name in ("cert", "key")}
+    for file in files.values():
+        file.write_text("no certificate")
+    process = started(
+        tmp_path, **{f"DAGGERS_PORTAL_TLS_{name.upper()}_FILE": str(file) for name, file in files.items()}
+    )
+    _, said = process.communicate(timeout=WITHIN_S)
+
+    assert process.returncode == 2
+    assert "are no certificate and its key" in said
+
+
 def test_its_sessions_are_its_users_alone(tmp_path: Path) -> None:
     process = started(tmp_path)
     try:

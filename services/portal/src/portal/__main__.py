@@ -7,6 +7,7 @@ which pages ask for again.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ def read(told: PortalSettings) -> Plan:
     certificate = None
     if told.tls_cert_file is not None and told.tls_key_file is not None:
         certificate = told.tls_cert_file, told.tls_key_file
+        _is_served(*certificate)
     return Plan(
         bind=told.bind,
         gateway=told.gateway,
@@ -45,6 +47,7 @@ def read(told: PortalSettings) -> Plan:
         life_s=told.life_s,
         drain_s=told.drain_s,
         certificate=certificate,
+        metrics_bind=told.metrics_bind,
     )
 
 
@@ -62,6 +65,14 @@ def _ways(told: PortalSettings) -> Ways:
     if key is not None and len(key) < _MIN_KEY:
         raise ValueError(f"the key in {told.key_file} has less than {_MIN_KEY} characters")
     return Ways(None, key, _token(told.token_file), cookie, secure)
+
+
+def _is_served(chain: Path, key: Path) -> None:
+    """Raises: ValueError when the two cannot be served with."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, password="")
+    except ssl.SSLError as why:
+        raise ValueError(f"{chain} and {key} are no certificate and its key: {why.reason or why}") from why
 
 
 def _token(file: Path | None) -> Callable[[], str] | None:

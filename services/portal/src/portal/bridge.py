@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from chassis.logging import note, unit_of_work
+from portal.metrics import Counted, not_counted
 
 UNARY: Final = "application/proto"
 STREAM: Final = "application/connect+proto"
@@ -84,12 +85,21 @@ class Bridge:
 
     closing: set when the service ends; streams end then, and pages ask again.
     look_s: how often a stream asks whether its session goes on.
+    counted: told of each call that ended: unary or stream, and its status.
     """
 
     def __init__(
-        self, gateway: grpc.aio.Channel, caller: Caller, closing: asyncio.Event, look_s: float = LOOK_S
+        self,
+        gateway: grpc.aio.Channel,
+        caller: Caller,
+        closing: asyncio.Event,
+        look_s: float = LOOK_S,
+        counted: Counted = not_counted,
     ) -> None:
         self._gateway, self._caller, self._closing, self._look_s = gateway, caller, closing, look_s
+        self._counted = counted
+        self.streams = 0
+        """How many go on now."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
@@ -98,11 +108,13 @@ class Bridge:
         with unit_of_work("call", method=f"/daggers.v1.{service}/{method}") as notes:
             try:
                 answer = await self._answer(request, f"/daggers.v1.{service}/{method}", send)
+                if answer is not None:
+                    await answer(scope, receive, send)
             except ClientDisconnect:
                 notes["code"] = "canceled"
-                return
-            if answer is not None:
-                await answer(scope, receive, send)
+            finally:
+                kind = "stream" if request.headers.get("content-type") == STREAM else "unary"
+                self._counted(kind, notes.get("code", "unknown"))
 
     async def _answer(self, request: Request, method: str, send: Send) -> Response | None:
         """The whole answer; None: it was a stream, which is written."""
@@ -146,9 +158,11 @@ class Bridge:
             asyncio.ensure_future(watch)
             for watch in (self._until_left(call, request), self._until_over(call, request, why))
         ]
+        self.streams += 1
         try:
             end = await _forwarded(call, send, why)
         finally:
+            self.streams -= 1
             for watch in watches:
                 watch.cancel()
             call.cancel()

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from chassis.logging import logger
 from portal.bridge import Caller, Metadata, NotLoggedIn
+from portal.metrics import Counted, not_counted
 from portal.provider import LoginRefused, Provider, ProviderAway
 from portal.sessions import LOGIN_S, Session, Sessions, Tokens
 
@@ -55,8 +56,16 @@ class Ways:
 class Entry(Caller):
     """The routes below /auth, and who makes a call."""
 
-    def __init__(self, ways: Ways, sessions: Sessions, clock: Callable[[], float], version: str) -> None:
+    def __init__(
+        self,
+        ways: Ways,
+        sessions: Sessions,
+        clock: Callable[[], float],
+        version: str,
+        counted: Counted = not_counted,
+    ) -> None:
         self._ways, self._sessions, self._clock, self._version = ways, sessions, clock, version
+        self._counted = counted
         self._renewals: dict[bytes, asyncio.Lock] = {}
 
     def routes(self) -> list[Route]:
@@ -140,7 +149,7 @@ class Entry(Caller):
         try:
             url, state, login = await provider.begin(target)
         except ProviderAway as why:
-            return _said(f"The login does not work now: {why}.", 503, target)
+            return self._away(why, target)
         self._sessions.start_login(state, login)
         answer = RedirectResponse(url, 303)
         self._set(answer, self._of_login(state), state, round(LOGIN_S))
@@ -155,15 +164,15 @@ class Entry(Caller):
         if provider is None or login is None:
             return _said("This login was not begun here, or took too long.", 400)
         if "code" not in said:
-            logger().warning("login_refused", why=said.get("error", "no code")[:100])
+            self._refused(said.get("error", "no code")[:100])
             return _said("The provider has not let you in.", 403, login.target)
         try:
             name, tokens = await provider.finish(said["code"], login)
         except LoginRefused as why:
-            logger().warning("login_refused", why=str(why))
+            self._refused(str(why))
             return _said(f"You are not logged in: {why}.", 403, login.target)
         except ProviderAway as why:
-            return _said(f"The login does not work now: {why}.", 503, login.target)
+            return self._away(why, login.target)
         answer = self._entered(request, name, tokens, login.target)
         answer.delete_cookie(self._of_login(state), path="/", secure=self._ways.secure, httponly=True)
         return answer
@@ -173,7 +182,7 @@ class Entry(Caller):
         key = self._ways.key
         shown = request.query_params.get("key", "")
         if key is None or not secrets.compare_digest(shown.encode(), key.encode()):
-            logger().warning("login_refused", why="another key")
+            self._refused("another key")
             return _said(_SHOW_KEY, 403)
         return self._entered(request, "administrator", None, "/")
 
@@ -192,6 +201,14 @@ class Entry(Caller):
         answer.delete_cookie(self._ways.cookie, path="/", secure=self._ways.secure, httponly=True)
         return answer
 
+    def _refused(self, why: str) -> None:
+        logger().warning("login_refused", why=why)
+        self._counted("refused")
+
+    def _away(self, why: ProviderAway, target: str) -> Response:
+        self._counted("away")
+        return _said(f"The login does not work now: {why}.", 503, target)
+
     def _entered(self, request: Request, name: str, tokens: Tokens | None, target: str) -> Response:
         """A new session, whatever the browser had: nobody's session is handed to somebody else."""
         before = self._session(request)
@@ -199,6 +216,7 @@ class Entry(Caller):
             self._sessions.end(before.hash)
         secret = self._sessions.begin(name, tokens)
         logger().info("logged_in", name=name)
+        self._counted("entered")
         answer = RedirectResponse(target, 303)
         self._set(answer, self._ways.cookie, secret, None)
         return answer

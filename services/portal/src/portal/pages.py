@@ -58,5 +58,5 @@ class Pages:
 
 def _codings(accepted: str) -> set[str]:
     """The codings of an Accept-Encoding header that are not refused by their weight."""
-    told = (each.replace(" ", "").lower().partition(";q=") for each in accepted.split(","))
+    told = (coding.replace(" ", "").lower().partition(";q=") for coding in accepted.split(","))
     return {name for name, _, weight in told if weight.strip("0.") or not weight}

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import uvicorn
-
 from chassis.binding import host_and_port, is_loopback
 from chassis.endpoint import CannotBind
 from chassis.logging import logger
+from chassis.metrics import Metrics
 from portal.app import application
 from portal.bridge import LOOK_S, Bridge, channel
 from portal.entry import Entry, Ways
+from portal.metrics import CALLS, LOGINS, counter, gauges
 from portal.pages import NOT_BUILT, Pages
 from portal.sessions import Sessions
+from portal.transport import answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,9 @@ class Plan:
     """How often a stream asks whether its session goes on, in seconds."""
     certificate: tuple[Path, Path] | None = None
     """Certificate chain and its key."""
+    metrics_bind: str = ""
+    """Where Prometheus asks, host:port; nowhere when empty."""
     pages: Pages = field(default_factory=Pages)
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the service's."""
-        yield
 
 
 @asynccontextmanager
@@ -62,35 +58,27 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
     sessions = Sessions(plan.sessions, idle_s=plan.idle_s, life_s=plan.life_s, clock=clock)
     gateway = channel(plan.gateway, plan.authority)
     try:
-        entry = Entry(plan.ways, sessions, clock, version("portal"))
+        metrics = Metrics("portal")
+        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS))
+        bridge = Bridge(gateway, entry, closing, plan.look_s, counter(metrics, CALLS))
         app = application(
-            Bridge(gateway, entry, closing, plan.look_s),
+            bridge,
             entry,
             plan.pages,
             hosts=_hosts(plan, port),
             secure=plan.ways.secure,
         )
-        chain, key = plan.certificate or (None, None)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            proxy_headers=False,
-            ssl_certfile=chain,
-            ssl_keyfile=key,
-            timeout_graceful_shutdown=max(1, round(plan.drain_s)),
-        )
-        server = _Server(config)
-        going = asyncio.create_task(server.serve([listener]))
-        try:
-            logger().info("serving", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked)
-            yield port
-        finally:
-            closing.set()
-            server.should_exit = True
-            await going
+        async with (
+            metrics.serving(plan.metrics_bind, lambda: gauges(bridge.streams, sessions.count())),
+            answering(app, listener, plan.certificate, plan.drain_s),
+        ):
+            try:
+                logger().info(
+                    "serving", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked
+                )
+                yield port
+            finally:
+                closing.set()
     finally:
         listener.close()
         await gateway.close()

@@ -111,6 +111,15 @@ class Sessions:
         tokens = None if id_token is None else Tokens(id_token, refresh_token, ends)
         return Session(hashed, name, tokens, began, seen)
 
+    def count(self) -> int:
+        """How many go on."""
+        now = self._clock()
+        number = self._file.execute(
+            "SELECT count(*) FROM session WHERE seen > ? AND began > ?",
+            (now - self._idle_s, now - self._life_s),
+        ).fetchone()
+        return int(number[0])
+
     def renew(self, session: Session, tokens: Tokens) -> None:
         """Keep what the provider gave anew."""
         self._file.execute(

@@ -9,10 +9,10 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback, secured
-from chassis.settings import Settings, go_together, only_loopback_is_open
+from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
 
 
-class PortalSettings(Settings):
+class PortalSettings(MetricsSettings):
     """The pages of Daggers, in front of a gateway: who is logged in calls it as themselves."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_PORTAL_")

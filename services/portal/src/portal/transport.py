@@ -1,0 +1,117 @@
+"""HTTP on a socket: 1.1 in plain text by uvicorn; with a certificate HTTP/2, too, by hypercorn.
+
+Browsers speak HTTP/2 on TLS alone. Without it they open six connections to a host, and what is followed
+holds one each; with it, everything goes over one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import hypercorn
+import uvicorn
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.asyncio.tcp_server import TCPServer
+from hypercorn.asyncio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+from starlette.types import ASGIApp
+
+_STREAMS: Final = 250
+"""Calls that one browser may have open; what a tab has beyond them waits."""
+_IDLE_S: Final = 120.0
+_CLOSE_S: Final = 2.0
+_REQUESTS: Final = 2**31
+"""A connection ends when it is idle, and not, with all that is followed on it, after so many requests."""
+
+
+def answering(
+    app: ASGIApp, listener: socket.socket, certificate: tuple[Path, Path] | None, drain_s: float
+) -> AbstractAsyncContextManager[None]:
+    """Answer on a socket while the block runs; what goes on at its end may take `drain_s` more seconds.
+
+    certificate: the chain's file and its key's; without it, plain text.
+    """
+    if certificate is None:
+        return _plain(app, listener, drain_s)
+    return _secure(app, listener, certificate, drain_s)
+
+
+class _Uvicorn(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the service's."""
+        yield
+
+
+@asynccontextmanager
+async def _plain(app: ASGIApp, listener: socket.socket, drain_s: float) -> AsyncIterator[None]:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        proxy_headers=False,
+        timeout_graceful_shutdown=max(1, round(drain_s)),
+    )
+    server = _Uvicorn(config)
+    going = asyncio.create_task(server.serve([listener]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await going
+
+
+class _Connection(TCPServer):
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        # The browser is gone. hypercorn ends those who wait for a message, and not those who wait to be sent.
+        for buffer in getattr(self.protocol.protocol, "stream_buffers", {}).values():
+            await buffer.close()
+
+
+@asynccontextmanager
+async def _secure(
+    app: ASGIApp, listener: socket.socket, certificate: tuple[Path, Path], drain_s: float
+) -> AsyncIterator[None]:
+    config = hypercorn.Config()
+    config.certfile, config.keyfile = (str(file) for file in certificate)
+    config.errorlog = logging.getLogger("hypercorn.error")
+    config.errorlog.setLevel(logging.WARNING)
+    config.include_server_header = False
+    config.keep_alive_timeout = _IDLE_S
+    config.keep_alive_max_requests = _REQUESTS
+    config.h2_max_concurrent_streams = _STREAMS
+    served, context = ASGIWrapper(cast("Any", app)), WorkerContext(None)
+    loop = asyncio.get_running_loop()
+    browsers: dict[asyncio.Task[Any], asyncio.WriteTransport] = {}
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        browser = asyncio.current_task()
+        assert browser is not None
+        browsers[browser] = writer.transport
+        browser.add_done_callback(browsers.pop)
+        await _Connection(served, loop, config, context, ConnectionState({}), reader, writer)
+
+    # Not hypercorn's own serve(): that waits half a minute for a browser that does not answer the end of TLS.
+    server = await asyncio.start_server(
+        connected, sock=listener, ssl=config.create_ssl_context(), ssl_shutdown_timeout=_CLOSE_S
+    )
+    try:
+        yield
+    finally:
+        server.close()
+        await context.terminated.set()
+        if browsers:
+            await asyncio.wait(browsers, timeout=drain_s)
+        for browser, connection in list(browsers.items()):
+            connection.abort()
+            browser.cancel()
+        await asyncio.gather(*browsers, return_exceptions=True)
