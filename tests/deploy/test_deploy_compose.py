@@ -6,7 +6,9 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
 from daggerclient import teamfile
 from health_monitor.settings import monitor_settings
+from portal.settings import PortalSettings
 from scheduler.settings import SchedulerSettings
 from telemetry.settings import TelemetrySettings
 
@@ -27,6 +30,7 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
 SETTINGS: dict[str, type[Settings]] = {
     "api-gateway": GatewaySettings,
     "health-monitor": monitor_settings(),
+    "portal": PortalSettings,
     "scheduler": SchedulerSettings,
     "telemetry": TelemetrySettings,
 }
@@ -171,7 +175,7 @@ def test_every_variable_an_operator_may_set_is_in_the_documentation() -> None:
 
 def made(root: Path) -> dict[str, str]:
     """What the container `secrets` makes in a folder of volumes, by file."""
-    for volume in ("gateway", "client", "influx", "grafana", "host"):
+    for volume in ("gateway", "client", "influx", "grafana", "host", "portal"):
         (root / volume).mkdir(exist_ok=True)
     script = COMPOSE / "image" / "secrets.sh"
     subprocess.run(["sh", script, root], check=True, capture_output=True, timeout=60)
@@ -196,6 +200,7 @@ def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: 
     first, second = made(tmp_path), made(tmp_path)
 
     assert first == second
+    assert first["portal/gateway-ca.pem"] == first["client/ca.pem"] != first["portal/ca.pem"]
     assert first["gateway/tokens"] == f"operator:{first['client/token']}"
     assert access(tmp_path) == "enforce -m api_gateway"
     assert access(tmp_path, DAGGERS_ACCESS="observe") == "observe -m api_gateway"
@@ -210,6 +215,43 @@ def test_a_deployment_from_before_there_were_roles_observes_until_somebody_enfor
     assert "gateway/access" not in files
     assert access(tmp_path) == "observe -m api_gateway"
     assert access(tmp_path, DAGGERS_ACCESS="enforce") == "enforce -m api_gateway"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_the_portal_serves_by_what_it_is_given_and_is_told_healthy(tmp_path: Path) -> None:
+    """As in its container, but for the places of files and its port."""
+    made(tmp_path)
+    provider = {"DAGGERS_OIDC_ISSUER": "https://login.example.com", "DAGGERS_OIDC_AUDIENCE": "daggers"}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        **{
+            name: value.replace("/run/daggers", str(tmp_path))
+            for name, value in given("portal", **provider).items()
+        },
+        "DAGGERS_PORTAL_STATE_DIR": str(tmp_path / "state"),
+        "DAGGERS_PORTAL_BIND": f"127.0.0.1:{port}",
+        "DAGGERS_PORTAL_METRICS_BIND": "127.0.0.1:0",
+        "PATH": os.defpath,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "portal"], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        assert any('"serving"' in line for line in process.stderr)
+        check = [sys.executable, COMPOSE / "image" / "healthy.py", "portal"]
+        well = subprocess.run(check, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        other = environment | {"DAGGERS_PORTAL_PUBLIC_URL": "https://another.example"}
+        ill = subprocess.run(check, env=other, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+    assert (well.returncode, well.stderr) == (0, "")
+    assert ill.returncode == 1
+    assert "421" in ill.stderr
+    assert process.returncode == 0
 
 
 def test_the_example_of_a_provider_is_one_that_the_gateway_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import sys
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 KAFKA = "kafka:9092"
 HEARTBEATS = "daggers.heartbeats"
@@ -58,6 +61,22 @@ def health_monitor() -> str | None:
     return asyncio.run(_beat(b"daggers.v1.MonitorBeat"))
 
 
+def portal() -> str | None:
+    """Whether it answers by the name that browsers call it by."""
+    from portal.settings import PortalSettings
+
+    told = PortalSettings()
+    asked = Request(
+        f"https://127.0.0.1:{told.bind.rpartition(':')[2]}/healthz",
+        headers={"host": urlsplit(told.origin).netloc},
+    )
+    # Its certificate is for browsers, and may be any that an operator has put there.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with urlopen(asked, timeout=TIMEOUT_S, context=context) as answer:  # noqa: S310 - an address of this container
+        return None if answer.status == HTTPStatus.OK else f"it answers {answer.status}"
+
+
 def telemetry() -> str | None:
     """Whether what leaders said lately stands in the database."""
     from influxdb_client import InfluxDBClient
@@ -77,6 +96,7 @@ def telemetry() -> str | None:
 CHECKS: dict[str, Callable[[], str | None]] = {
     "api-gateway": api_gateway,
     "health-monitor": health_monitor,
+    "portal": portal,
     "scheduler": scheduler,
     "spark-master": spark_master,
     "spark-worker": spark_worker,
