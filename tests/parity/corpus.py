@@ -49,6 +49,10 @@ def forward(*fields: dict[str, str], **more: Any) -> dict[str, Any]:
     return {"sql": "", "forward": {"fields": list(fields), **more}, "sinks": [{"log": {}}]}
 
 
+def records(*sinks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**forward(payload="PAYLOAD_RECORD", **more), "sinks": list(sinks)}
+
+
 def sink(**kind: Any) -> dict[str, Any]:
     return {"sinks": [kind]}
 
@@ -127,6 +131,10 @@ ACCEPTED = (
     Case("without an idle timeout", stream(idleTimeout="0s")),
     Case("forwarding all", forward()),
     Case("forwarding some", forward({"name": "tag_city", "expression": "UPPER(city)"}, filter="city <> 'x'")),
+    Case("records as they are, wherever those can go", records(
+        {"kafka": {"topic": "out"}}, {"http": {"url": "https://crm.example", "ordered": True}},
+        grpc(message="shop.Booking", ordered=True)["sinks"][0], {"log": {}}, filter="city <> 'x'")),
+    Case("rows of records in their order", {**forward(), **http(ordered=True, rowsPerRequest=10)}),
     Case("from an instant", stream(start={"at": "2023-11-14T22:13:20Z"})),
     Case("into the log", sink(log={"limit": 5})),
     Case("into a topic as JSON", kafka()),
@@ -189,6 +197,26 @@ REFUSED = (
           ("spec.forward.filter", "UNKNOWN_COLUMN"))),
     Case("two columns in one", forward({"name": "a", "expression": "city, city"}, filter="city ="),
          (("spec.forward.fields[0].expression", "SYNTAX_ERROR"), ("spec.forward.filter", "SYNTAX_ERROR"))),
+    Case("unknown payload", forward(payload=9), one("forward.payload", "UNKNOWN_ENUM_VALUE")),
+    Case("records with columns", forward({"name": "a", "expression": "city"}, payload="PAYLOAD_RECORD"),
+         one("forward.fields", "UNEXPECTED")),
+    Case("records where only rows can go", records({"influx": {"measurement": "m"}}),
+         one("sinks[0]", "NOT_RECORDS")),
+    Case("records as JSON", records({"kafka": {"topic": "out", "format": "FORMAT_JSON"}}),
+         one("sinks[0].kafka.format", "UNEXPECTED")),
+    Case("records of an own query", kafka(format="FORMAT_RECORD"),
+         one("sinks[0].kafka.format", "RAW_NEEDS_FORWARD")),
+    Case("bodies as they are, of an own query", http(body="BODY_RAW"),
+         one("sinks[0].http.body", "RAW_NEEDS_FORWARD")),
+    Case("several records in a body of JSON", records(
+        {"http": {"url": "https://crm.example", "rowsPerRequest": 2, "template": "{}", "rowId": "id"}}),
+         one("sinks[0].http.rows_per_request", "UNEXPECTED") + one("sinks[0].http.template", "UNEXPECTED")
+         + one("sinks[0].http.row_id", "UNEXPECTED")),
+    Case("calls with records of another message", records(grpc()["sinks"][0]),
+         one("sinks[0].grpc.message", "TYPE_MISMATCH")),
+    Case("windows in the order of records", http(ordered=True), one("sinks[0].http.ordered", "UNEXPECTED")),
+    Case("columns of records in an own query", {"sql": "SELECT __value AS v FROM data_stream"},
+         one("sql", "UNKNOWN_COLUMN")),
     Case("no streams", {"streams": []}, one("streams", "REQUIRED")),
     Case("twelve streams", {"streams": [{**STREAM, "table": f"t{n}"} for n in range(12)],
                             "sql": QUERY.replace("data_stream", "t1")}, one("streams", "TOO_MANY")),

@@ -255,6 +255,24 @@ def test_a_forwarding_has_a_filter_and_columns_in_their_order() -> None:
     assert again.spec.forward == dagger.spec.forward
 
 
+def test_a_forwarding_may_pass_records_on_as_they_are_and_keep_their_order() -> None:
+    text = (
+        FORWARD[: FORWARD.index("  fields:")]
+        + """\
+  payload: record
+sinks: [{kafka: {topic: t}}, {http: {url: "https://crm", ordered: true}}]
+"""
+    )
+    [dagger] = parse(text, "d.yaml")
+
+    assert dagger.spec.forward.payload == spec_pb2.Forward.PAYLOAD_RECORD
+    assert dagger.spec.sinks[0].kafka.format == spec_pb2.KafkaSink.FORMAT_UNSPECIFIED  # the gateway says it
+    assert dagger.spec.sinks[1].http.ordered
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+    assert (again.spec.forward, [*again.spec.sinks]) == (dagger.spec.forward, [*dagger.spec.sinks])
+    assert findings(text.replace("record", "bytes")) == [("UNKNOWN_VALUE", "forward.payload", 9)]
+
+
 def test_what_is_wrong_with_a_forwarding_is_told_by_its_key() -> None:
     text = FORWARD.replace("zone: UPPER(city)", "zone: 7").replace("  filter: |", "  filtre: |")
 

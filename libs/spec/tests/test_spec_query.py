@@ -37,6 +37,16 @@ def test_fields_are_columns_in_their_order_and_the_filter_is_where() -> None:
     ]  # fmt: skip
 
 
+def test_records_as_they_are_have_three_columns_and_the_filter_is_where() -> None:
+    text = query.of(spec(forward={"filter": "fare > 0", "payload": "PAYLOAD_RECORD"}))
+
+    assert text.sql == (
+        "SELECT\n`__value` AS `value`, `__key` AS `key`, `__headers` AS `headers`\n"
+        "FROM `data_stream`\nWHERE\nfare > 0"
+    )
+    assert [text.sql[start:end] for start, end in text.expressions] == ["fare > 0"]
+
+
 def test_a_name_cannot_end_its_quotes() -> None:
     assert "AS `a`` FROM x`" in query.of(forward(**{"a` FROM x": "fare"})).sql
 

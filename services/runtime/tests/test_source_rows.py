@@ -213,3 +213,52 @@ def test_each_record_is_judged_by_itself_alike_where_it_is_read_and_where_it_is_
     sampled = [one.offset() for one, _ in EventTimes(decoder, TOLERANCE_MS, 0).of(records, PLANNED_MS)]
 
     assert (read, sampled) == (right, right)
+
+
+def raw(at: int, value: bytes | None, time_ms: int | None = None) -> Message:
+    stamp = (1, START_S * 1000 + at if time_ms is None else time_ms)
+    return Message(
+        topic="orders", partition=0, offset=at, value=value, key=b"k", timestamp=stamp, headers=[("h", b"1")]
+    )
+
+
+def test_without_a_time_field_every_record_is_a_row_at_its_kafka_time(pool: DescriptorPool) -> None:
+    paths = ("__headers", "__key", "__offset", "__value")
+    rows = Rows(find_message(pool, "test.Order"), paths, "", TOLERANCE_MS)
+    given = [raw(0, b"\xff"), raw(1, None), raw(2, b"", 10**15), raw(3, b"x", 0)]
+
+    batch, quarantined = rows.rows(
+        Records.of(given, headers=True), PARTITION, PLANNED_MS, None, RangeStatistics()
+    )
+
+    assert quarantined == []
+    assert batch.schema == rows.schema
+    assert batch.column("__value").to_pylist() == [b"\xff", None, b"", b"x"]
+    assert batch.column("__key").to_pylist() == [b"k"] * 4
+    assert batch.column("__headers").to_pylist() == [[{"key": "h", "value": b"1"}]] * 4
+    assert [time.timestamp() for time in batch.column(ROWTIME).to_pylist()] == [START_S] * 4
+
+
+def test_with_a_time_field_a_broken_record_is_quarantined_and_the_others_are_as_they_were(
+    pool: DescriptorPool,
+) -> None:
+    rows = Rows(find_message(pool, "test.Order"), ("__headers", "__value", "status"), "time", TOLERANCE_MS)
+    sound = messages(pool, ["DONE", "NEW"])
+    given = [sound[0], raw(5, b"\xff"), raw(6, None), sound[1]]
+
+    batch, quarantined = rows.rows(
+        Records.of(given, headers=True), PARTITION, PLANNED_MS, None, RangeStatistics()
+    )
+
+    assert [(one.offset, one.reason) for one in quarantined] == [
+        (6, Reason.EMPTY_VALUE), (5, Reason.MALFORMED),
+    ]  # fmt: skip
+    assert batch.column("__value").to_pylist() == [sound[0].value(), sound[1].value()]
+    assert batch.column("__headers").to_pylist() == [None, None]
+
+
+def test_a_planner_that_decodes_nothing_goes_by_kafka_times() -> None:
+    times = EventTimes(None, TOLERANCE_MS, 0)
+    given = [raw(0, b"\xff"), raw(1, None), raw(2, b"", 10**15)]
+
+    assert [micros for _, micros in times.of(given, PLANNED_MS)] == [START_S * 10**6] * 3

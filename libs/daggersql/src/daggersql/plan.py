@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from google.protobuf.descriptor import Descriptor
 
 from daggerspec.columns import Column, Role
 from daggersql.environment import Reference
 from daggersql.findings import Finding
+
+PSEUDO_COLUMNS: Final = frozenset(
+    {"__topic", "__partition", "__offset", "__timestamp", "__value", "__key", "__headers"}
+)
+"""What a stream has beside the fields of its message, the last three only where `Table.records` says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class Table:
     message: Descriptor
     time_field: str
     """The message's field of type google.protobuf.Timestamp that becomes `rowtime`."""
+    records: bool = False
+    """Whether a query may have its records as they are: value, key and headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,13 @@ class Read:
     time. `Plan.spark_sql` asks for it again, `Plan.partial_aggregation` does not."""
     conditions: tuple[Condition, ...] = ()
     """What else rows must meet that are not left out; the SQL asks for all of it again."""
+    undecoded: bool = False
+    """Whether nothing of a record is looked at but its bytes: its Kafka time is its event time."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The paths that lead into the message."""
+        return tuple(path for path in self.paths if path not in PSEUDO_COLUMNS)
 
     @property
     def wanted(self) -> tuple[Condition, ...]:

@@ -27,6 +27,8 @@ class Capabilities:
     """Whether a row that is written again takes the place of the one before: what `emit: early` needs."""
     repeats_tellable: bool
     """Whether who reads can tell a row that is there twice from two rows."""
+    records: bool = False
+    """Whether it takes records as they are: what `payload: record` needs."""
     compares_versions: bool = False
     """Whether a row that is updated changes nothing where a newer one is."""
     max_rows: int | None = None

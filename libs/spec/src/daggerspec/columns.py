@@ -99,6 +99,16 @@ def key_of(name: str) -> str:
     return name.removeprefix(LABEL)
 
 
+# Topic, partition and offset, and two more at most: an element, a branch. Pairs have the parts of both.
+_PARTS_OF_RECORDS: Final = range(3, 6)
+
+
+def is_of_records(hidden: Sequence[str]) -> bool:
+    """Whether each row with these hidden columns is made of one record."""
+    parts = sum(name.startswith(KEY) for name in hidden)
+    return WINDOW_START not in hidden and parts in _PARTS_OF_RECORDS
+
+
 def time_column(columns: Sequence[Column], hidden: Sequence[str]) -> str | None:
     """The column that is a row's time: window_timestamp, else rowtime; None when there is neither."""
     names = {column.name for column in columns}

@@ -20,8 +20,6 @@ class Key:
     least: int = 0
     most: int = 2**31 - 1
     """Of a number."""
-    unsaid: str = ""
-    """The word that stands for nothing said."""
     needed_with: tuple[str, str] = ("", "")
     """Another key, and the word of it that makes this one required."""
     address: bool = False

@@ -64,16 +64,32 @@ class Query:
         )
 
 
+RECORD_COLUMNS: Final = {"value": "__value", "key": "__key", "headers": "__headers"}
+"""The columns of a record that is passed on as it is, and what the dialect calls them."""
+
+
+def has_records(spec: spec_pb2.DaggerSpec) -> bool:
+    """Whether its rows are records as they are."""
+    return spec.HasField(_FORWARD) and spec.forward.payload == spec_pb2.Forward.PAYLOAD_RECORD
+
+
 def of(spec: spec_pb2.DaggerSpec) -> Query:
     """The query of a spec, its defaults filled in, that has `sql` or `forward`."""
     if not spec.HasField(_FORWARD):
         return Query(spec.sql, (Part(_SQL, 0, spec.sql),))
-    text, parts = "SELECT\n", []
+    text, parts = "SELECT\n", list[Part]()
+    if has_records(spec):
+        text += ", ".join(f"{quote_name(name)} AS {quote_name(as_)}" for as_, name in RECORD_COLUMNS.items())
+        return _filtered(text, parts, spec)
     for number, (field, written, after) in enumerate(_columns(spec.forward)):
         text += ",\n" if number else ""
         parts.append(Part(field, len(text), written))
         text += f"{written}\n{after}"
     text += "" if parts else "*"
+    return _filtered(text, parts, spec)
+
+
+def _filtered(text: str, parts: list[Part], spec: spec_pb2.DaggerSpec) -> Query:
     text += f"\nFROM {quote_name(spec.streams[0].table)}" if spec.streams else ""
     if spec.forward.filter.strip():
         text += "\nWHERE\n"

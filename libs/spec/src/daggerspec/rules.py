@@ -12,7 +12,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import defaults, fields, limits, sinks
+from daggerspec import defaults, fields, limits, query, sinks
 from daggerspec.catalogue import Catalogue
 from daggerspec.protobuf import is_instant
 from daggerspec.sinks import Asked
@@ -115,6 +115,12 @@ def _query(path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
         yield Violation(f"{path}.forward", what, "FORWARD_AND_SQL")
     if len(spec.streams) > 1:
         yield Violation(f"{path}.streams", "must be one: forward has no joins, sql has", "TOO_MANY")
+    if spec.forward.payload not in spec_pb2.Forward.Payload.values():
+        what = f"{spec.forward.payload} is not a payload"
+        yield Violation(f"{path}.forward.payload", what, "UNKNOWN_ENUM_VALUE")
+    if query.has_records(spec) and spec.forward.fields:
+        what = "go with payload: row: a record that is passed on as it is has no other columns"
+        yield Violation(f"{path}.forward.fields", what, "UNEXPECTED")
     for number, field in enumerate(spec.forward.fields):
         inner = f"{path}.forward.fields[{number}]"
         if not field.name.strip():

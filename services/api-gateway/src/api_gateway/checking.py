@@ -39,6 +39,8 @@ class Stream:
     time_field: str
     files: bytes
     """A FileDescriptorSet with the message and all it needs."""
+    records: bool = False
+    """Whether the query may have its records as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def answer(question: Question) -> Checked:
     return check(
         question.sql,
         [
-            Table(stream.table, _message(stream.files, stream.message), stream.time_field)
+            Table(stream.table, _message(stream.files, stream.message), stream.time_field, stream.records)
             for stream in question.streams
         ],
         question.references,

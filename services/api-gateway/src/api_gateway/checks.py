@@ -56,7 +56,13 @@ class Checks:
         return Question(
             text.sql,
             tuple(
-                Stream(name, stream.message, stream.time_field, self._described(stream.message, fleet))
+                Stream(
+                    name,
+                    stream.message,
+                    stream.time_field,
+                    self._described(stream.message, fleet),
+                    query.has_records(spec),
+                )
                 for name, stream in streams
             ),
             tuple(fleet.references),
@@ -90,4 +96,4 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> 
         message = fleet.messages.get(stream.message)
         tables.append((input_.table, stream.message, message and message.sequence, stream.time_field))
     points = sinks.is_time_series(spec)
-    return query.of(spec), spec.emit, tuple(tables), tuple(fleet.references), points
+    return query.of(spec), query.has_records(spec), spec.emit, tuple(tables), tuple(fleet.references), points

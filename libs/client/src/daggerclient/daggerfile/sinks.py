@@ -172,17 +172,14 @@ def fill(
     required = [key.name for key in keys if key.required and not (key.address and registered)]
     values = reader.mapping(node, path, [key.name for key in keys], required)
     for key in keys:
-        owner, field = _field(message, key)
         key_path = f"{path}.{key.name}"
         if key.name not in values:
-            if key.unsaid and field.enum_type:
-                setattr(owner, field.name, words(field.enum_type)[key.unsaid])
             other, word = key.needed_with
             if other and other in values and getattr(values[other], "value", None) == word:
                 what = f"{key.name} is missing: {other} {word} needs it"
                 reader.fail(node, key_path, "MISSING_KEY", what)
             continue
-        _put(reader, values[key.name], key_path, owner, field, key)
+        _put(reader, values[key.name], key_path, *_field(message, key), key)
 
 
 def _put(
@@ -237,7 +234,7 @@ def _value(message: Message, key: Key) -> Any:
     if field.message_type is not None:
         return duration(value) if owner.HasField(field.name) else None
     if field.enum_type is not None:
-        return {number: word for word, number in words(field.enum_type).items()}.get(value, key.unsaid)
+        return {number: word for word, number in words(field.enum_type).items()}.get(value, "")
     return value
 
 

@@ -23,7 +23,7 @@ from daggersql.ir.types import (
     held,
     of_message,
 )  # fmt: skip
-from daggersql.ir.walk import METADATA
+from daggersql.ir.walk import METADATA, RECORD
 from daggersql.limits import Budget
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.plan import Table
@@ -77,10 +77,10 @@ class Source:
 
 
 def stream_columns(table: Table) -> dict[str, Type]:
-    """The columns of a stream: the message's fields, rowtime, metadata."""
+    """The columns of a stream: the message's fields, rowtime, metadata; its records where they may be had."""
     fields = dict(of_message(table.message).fields())
     fields.pop("rowtime", None)
-    return {**fields, "rowtime": ROWTIME, **METADATA}
+    return {**fields, "rowtime": ROWTIME, **METADATA, **(RECORD if table.records else {})}
 
 
 def stream(alias: str, table: Table, name: str) -> Source:
@@ -196,7 +196,7 @@ class Scope:
             (name, replace(column, span=span))
             for source in sources
             for name, column in source.columns.items()
-            if name not in METADATA
+            if name not in METADATA and name not in RECORD
         ]
 
     def event_time(self) -> str | None:

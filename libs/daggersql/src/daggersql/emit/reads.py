@@ -13,8 +13,9 @@ from daggersql.ir.walk import (
     identity,
     nodes,
     streams,
+    tables,
 )
-from daggersql.plan import Read
+from daggersql.plan import PSEUDO_COLUMNS, Read
 
 
 def reads(query: Result) -> tuple[Read, ...]:
@@ -31,7 +32,17 @@ def reads(query: Result) -> tuple[Read, ...]:
                 by_table.setdefault(table, set()).add(path)
     equal = tuple(equality for equality in equalities(query) if equality is not None)
     others = other_conditions(query)
-    return tuple(Read(table, _least(paths - {"rowtime"}), equal, others) for table, paths in by_table.items())
+    records = {table.name for select in selects for table in tables([select.relation]) if table.records}
+    return tuple(
+        Read(
+            table,
+            _least(paths - {"rowtime"}),
+            equal,
+            others,
+            undecoded=table in records and paths <= PSEUDO_COLUMNS,
+        )
+        for table, paths in by_table.items()
+    )
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:

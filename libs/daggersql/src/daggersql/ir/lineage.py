@@ -6,7 +6,7 @@ it: what one can be told from is not decided here. WHERE, HAVING and ON choose r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from daggersql.ir.relations import (
     Union,
     Unnest,
 )
-from daggersql.ir.walk import columns_of, expressions, identity
+from daggersql.ir.walk import RECORD, columns_of, expressions, identity, tables
 
 Fields: TypeAlias = frozenset[tuple[str, str]]
 """Tables, each with the dotted Protobuf path of a field."""
@@ -33,8 +33,20 @@ _NONE: Fields = frozenset()
 
 
 def origins(query: Result) -> tuple[Fields, ...]:
-    """Of each output column."""
-    return _Lineage().outputs(query)
+    """Of each output column. Of a record as it is: all that its message has, for it may stand there."""
+    selects = query.branches if isinstance(query, Union) else (query,)
+    whole = {
+        table.name: frozenset((table.name, str(field_.name)) for field_ in table.message.fields)
+        for table in tables([select.relation for select in selects])
+        if table.records
+    }
+    return tuple(_spelled_out(fields, whole) for fields in _Lineage().outputs(query))
+
+
+def _spelled_out(fields: Fields, whole: Mapping[str, Fields]) -> Fields:
+    """With all fields of a table in the place of its records."""
+    records = {table for table, path in fields if path in RECORD and table in whole}
+    return fields.union(*(whole[table] for table in records))
 
 
 def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:

@@ -21,7 +21,7 @@ from daggersql.ir.relations import (
     bound_column,
     group_column,
 )
-from daggersql.ir.types import BIGINT, INT, ROWTIME, STRING, TIMESTAMP, Type
+from daggersql.ir.types import BIGINT, BINARY, INT, ROWTIME, STRING, TIMESTAMP, Array, Struct, Type
 from daggersql.plan import Table
 
 METADATA: Mapping[str, Type] = {
@@ -31,6 +31,12 @@ METADATA: Mapping[str, Type] = {
     "__timestamp": TIMESTAMP,
 }
 """The columns that a stream has beside the fields of its message."""
+RECORD: Mapping[str, Type] = {
+    "__value": BINARY,
+    "__key": BINARY,
+    "__headers": Array(Struct((("key", STRING), ("value", BINARY)))),
+}
+"""And where records are passed on as they are: what a record is made of, its headers as Spark has them."""
 _NOWHERE = (0, 0)
 METADATA_KEYS = ("__topic", "__partition", "__offset")
 

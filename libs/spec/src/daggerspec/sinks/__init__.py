@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import count
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, fit, outages, registered
+from daggerspec import fields, fit, outages, query, registered
 from daggerspec.capabilities import Capabilities
 from daggerspec.catalogue import Catalogue, Unresolved
-from daggerspec.columns import Output
+from daggerspec.columns import Output, is_of_records
 from daggerspec.keys import Key, flat
 from daggerspec.secrets import wrong_use
 from daggerspec.violation import Violation
@@ -54,6 +54,29 @@ def no_messages(sink: object) -> Mapping[str, str]:
     """`Kind.messages` of a kind that writes none."""
     del sink
     return {}
+
+
+def records_only(path: str, word: str, asked: Asked, *, is_said: bool) -> Iterator[Violation]:
+    """What is wrong with a form of rows that goes with `payload: record`, and that with it."""
+    if is_said and not query.has_records(asked.spec):
+        what = f"{word} goes with payload: record of a forwarding alone"
+        yield Violation(path, what, "RAW_NEEDS_FORWARD")
+    elif query.has_records(asked.spec) and not is_said:
+        yield Violation(path, f"must be {word}, or not be said: payload: record has no other", "UNEXPECTED")
+
+
+def order_violations(path: str, asked: Asked, *, ordered: bool) -> Iterator[Violation]:
+    """Whether rows have an order that a sink can keep: that of the records they are made of, one each."""
+    if ordered and asked.output is not None and not is_of_records(asked.output.hidden):
+        what = "goes with rows that are made of one record each: windows and joins have no order of records"
+        yield Violation(path, what, "UNEXPECTED")
+
+
+ORDERED: Final = Key(
+    "ordered",
+    "Whether rows of a Kafka partition are sent in its order, one request at a time; without it as many at"
+    " once as the server takes.",
+)
 
 
 def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation]:
@@ -281,6 +304,10 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
         yield Violation(path, what, "NOT_UPSERT")
+    if query.has_records(asked.spec) and not kind.CAPABILITIES.records:
+        taking = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.records)
+        what = f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
+        yield Violation(path, what, "NOT_RECORDS")
 
 
 def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:

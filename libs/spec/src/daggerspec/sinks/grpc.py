@@ -13,6 +13,14 @@ DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED: it is sent again, after what `RetryInf
 (SINK_MISSING): somebody has to act. INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, OUT_OF_RANGE and
 DATA_LOSS: the row is set aside, as is one that is too large. INTERNAL and UNKNOWN may mean either: the row is
 sent again, and set aside after five times if the server takes others meanwhile.
+
+A forwarding with `payload: record` sends the value of each record as the request, as it was read; `message`
+is then the message of the stream. A record without a value (a tombstone) is set aside.
+
+With `ordered`, the next call of a Kafka partition is made once the one before it is settled: what is made
+again holds up all behind it; what is set aside does not. The first row of a batch that gets INTERNAL or
+UNKNOWN waits until the server takes it, as no other is tried. After a crash or an outage a partition goes on
+where its batch began: calls come again, in the same order, with the same keys.
 """
 
 from __future__ import annotations
@@ -25,12 +33,12 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, httpserver, template
+from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
 from daggerspec.nearest import hint, nearest
-from daggerspec.sinks import Asked, message_mismatches, own_address
+from daggerspec.sinks import ORDERED, Asked, message_mismatches, order_violations, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -38,6 +46,7 @@ CAPABILITIES: Final = Capabilities(
     because="repeats can be told, the idempotency-key of a call is the same",
     upserts=False,
     repeats_tellable=True,
+    records=True,
     max_rows=1,
     limits=("rows_per_second", "requests_per_second", "max_in_flight"),
 )
@@ -54,6 +63,7 @@ KEYS: Final = (
     httpserver.CA_FILE,
     httpserver.tls_keys("target"),
     Key("plaintext", "Whether nothing is encrypted; without it TLS.", address=True),
+    ORDERED,
     Key("deadline", f"How long a call may take; without it {DEFAULT_DEADLINE.seconds}s."),
 )
 resolve = own_address
@@ -91,7 +101,11 @@ def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Vio
     if not sink.message:
         yield Violation(f"{path}.message", "is required", "REQUIRED")
     yield from _method(f"{path}.method", sink, asked)
-    yield from message_mismatches(f"{path}.message", sink.message, asked)
+    if query.has_records(asked.spec):
+        yield from _own_message(f"{path}.message", sink.message, asked)
+    else:
+        yield from message_mismatches(f"{path}.message", sink.message, asked)
+    yield from order_violations(f"{path}.ordered", asked, ordered=sink.ordered)
     yield from _metadata(f"{path}.metadata", sink, asked)
 
 
@@ -115,6 +129,15 @@ def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violat
             yield Violation(path, "is a method of streams: only unary ones can be called", "WRONG_KIND")
         elif method.input_type.full_name != sink.message:
             what = f"takes {method.input_type.full_name}, not {sink.message}"
+            yield Violation(path, what, "TYPE_MISMATCH")
+
+
+def _own_message(path: str, message: str, asked: Asked) -> Iterator[Violation]:
+    """Whether the records, as they are, are requests of the method."""
+    for input_ in asked.spec.streams:
+        stream = asked.catalogue.stream(input_.stream)
+        if message and stream is not None and stream.message != message:
+            what = f"must be {stream.message}: with payload: record a request is a record of {stream.name}"
             yield Violation(path, what, "TYPE_MISMATCH")
 
 

@@ -10,6 +10,14 @@ takes each row once. Of several rows it is the key of all of them, and `row_id` 
 What the server answers decides: 2xx, the rows are taken; 408, 425, 429, 5xx, they are sent again, after
 `Retry-After` if it says one; 401, 403, 407 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS),
 somebody has to act; any other 4xx, the rows of the request are set aside.
+
+A forwarding with `payload: record` sends the value of each record as the body, as it was read, with the
+Content-Type application/protobuf unless `headers` say another. `${key}` and `${headers}` are the record's, in
+base64 and as JSON. A record without a value (a tombstone) is set aside.
+
+With `ordered`, the next request of a Kafka partition is sent once the one before it is settled: what is sent
+again holds up all behind it; what is set aside does not. After a crash or an outage a partition goes on where
+its batch began: requests come again, in the same order, with the same keys.
 """
 
 from __future__ import annotations
@@ -21,10 +29,17 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, httpserver, template
+from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, no_messages, own_address
+from daggerspec.sinks import (
+    ORDERED,
+    Asked,
+    no_messages,
+    order_violations,
+    own_address,
+    records_only,
+)
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(
@@ -32,6 +47,7 @@ CAPABILITIES: Final = Capabilities(
     because="repeats can be told, the Idempotency-Key of a request is the same",
     upserts=False,
     repeats_tellable=True,
+    records=True,
     max_rows=1_000,
     limits=("rows_per_second", "requests_per_second", "max_in_flight"),
 )
@@ -52,8 +68,9 @@ KEYS: Final = (
     Key(
         "body",
         "How the rows of a request stand in it: object, of one row, array or ndjson; without it object, and"
-        " array for several rows.",
+        " array for several rows. With `payload: record` it is raw: the value of the record as it was read.",
     ),
+    ORDERED,
     Key("template", "JSON of a row, with ${column} in its strings; without it all columns by their names."),
     Key("wrap", 'JSON around the array of rows, for example {"records": "${rows}"}; without it the array.'),
     Key("row_id", "A key that each row's object gets, with an id that repeats with the row."),
@@ -73,10 +90,12 @@ KEYS: Final = (
 )
 resolve = own_address
 messages = no_messages
+_RAW: Final = spec_pb2.HttpSink.BODY_RAW
 _BODIES: Final = (
     spec_pb2.HttpSink.BODY_OBJECT,
     spec_pb2.HttpSink.BODY_ARRAY,
     spec_pb2.HttpSink.BODY_NDJSON,
+    _RAW,
 )
 _STATUSES: Final = re.compile(r"([45]\d\d)(?:-([45]\d\d))?")
 _PATH: Final = re.compile(r"(?:/[!\"$->@-\[\]-~]*)?")
@@ -85,11 +104,12 @@ _VALUE: Final = re.compile(r"[\x20-\x7e]{0,8000}")
 
 def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
     """Say its defaults."""
-    del dagger, spec
+    del dagger
     sink.method = sink.method or DEFAULT_METHOD
     sink.rows_per_request = sink.rows_per_request or 1
     one = sink.rows_per_request == 1
-    sink.body = sink.body or (spec_pb2.HttpSink.BODY_OBJECT if one else spec_pb2.HttpSink.BODY_ARRAY)
+    of_rows = spec_pb2.HttpSink.BODY_OBJECT if one else spec_pb2.HttpSink.BODY_ARRAY
+    sink.body = sink.body or (_RAW if query.has_records(spec) else of_rows)
     if not sink.HasField("timeout"):
         sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
 
@@ -108,6 +128,9 @@ def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Vio
                 what = 'must be a status such as "409", or some as "500-599", from 400 to 599'
                 yield Violation(f"{path}.{field}[{number}]", what, "INVALID_STATUS")
     yield from _body(path, sink, asked)
+    yield from records_only(f"{path}.body", "raw", asked, is_said=sink.body == _RAW)
+    yield from _raw(path, sink)
+    yield from order_violations(f"{path}.ordered", asked, ordered=sink.ordered)
     yield from _texts(path, sink, asked)
 
 
@@ -139,6 +162,18 @@ def _body(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violatio
         elif not sink.template and sink.row_id in columns:
             what = f"{sink.row_id} is a column of the query: say another name"
             yield Violation(f"{path}.row_id", what, "DUPLICATE_COLUMN")
+
+
+def _raw(path: str, sink: spec_pb2.HttpSink) -> Iterator[Violation]:
+    """What goes with objects alone: a record's value is what it is."""
+    if sink.body != _RAW:
+        return
+    if sink.rows_per_request > 1:
+        what = "must be 1: the value of a record is a body of its own"
+        yield Violation(f"{path}.rows_per_request", what, "UNEXPECTED")
+    for field in ("template", "row_id"):
+        if getattr(sink, field):
+            yield Violation(f"{path}.{field}", "goes with rows as JSON, not with body: raw", "UNEXPECTED")
 
 
 def _texts(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:

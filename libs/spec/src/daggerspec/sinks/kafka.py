@@ -1,4 +1,10 @@
-"""Each row is one record of a Kafka topic, as JSON or as a Protobuf message."""
+"""Each row is one record of a Kafka topic, as JSON or as a Protobuf message.
+
+A forwarding with `payload: record` writes the records themselves: value, key and headers as they were read, a
+tombstone as one. Behind their headers they have one more, `daggers_id`, which is the same when a record is
+written again. Records of one key stay in their order, as they go to one partition; those without a key have
+none, as with any producer.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,10 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, topics
+from daggerspec import fields, query, topics
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, message_mismatches
+from daggerspec.sinks import Asked, message_mismatches, records_only
 from daggerspec.violation import Violation, unregistered
 
 CAPABILITIES: Final = Capabilities(
@@ -18,12 +24,17 @@ CAPABILITIES: Final = Capabilities(
     because="repeats can be told, their key, ce_id and value are the same",
     upserts=False,
     repeats_tellable=True,
+    records=True,
     limits=("rows_per_second",),  # what a request is its client decides
 )
 TIME_SERIES: Final = False
 KEYS: Final = (
     Key("topic", "The topic; the broker creates it if it may.", required=True),
-    Key("format", "How a row becomes the record's value: json or protobuf; without it json.", unsaid="json"),
+    Key(
+        "format",
+        "How a row becomes the record's value: json or protobuf; without it json. With `payload: record` it"
+        " is record: value, key and headers as they were read.",
+    ),
     Key(
         "message",
         "Full name of the registered message, columns to fields by name; for the format protobuf.",
@@ -35,12 +46,13 @@ KEYS: Final = (
 )
 _JSON: Final = spec_pb2.KafkaSink.FORMAT_JSON
 _PROTOBUF: Final = spec_pb2.KafkaSink.FORMAT_PROTOBUF
+_RECORD: Final = spec_pb2.KafkaSink.FORMAT_RECORD
 
 
 def fill(sink: spec_pb2.KafkaSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
     """Say its defaults."""
     del dagger
-    sink.format = sink.format or _JSON
+    sink.format = sink.format or (_RECORD if query.has_records(spec) else _JSON)
     sink.cluster = sink.cluster or spec.cluster
 
 
@@ -71,11 +83,12 @@ def violations(path: str, sink: spec_pb2.KafkaSink, asked: Asked) -> Iterator[Vi
         if stream and stream.cluster == sink.cluster and sink.topic in stream.topics:
             text = f"{sink.topic} is read by this dagger: its rows would come back"
             yield Violation(f"{path}.topic", text, "LOOP")
+    yield from records_only(f"{path}.format", "record", asked, is_said=sink.format == _RECORD)
     if sink.format == _PROTOBUF:
         if not sink.message:
             yield Violation(f"{path}.message", "is required for the format Protobuf", "REQUIRED")
         yield from message_mismatches(f"{path}.message", sink.message, asked)
-    elif sink.format != _JSON:
+    elif sink.format not in (_JSON, _RECORD):
         yield Violation(f"{path}.format", f"{sink.format} is not a format", "UNKNOWN_ENUM_VALUE")
     elif sink.message:
         yield Violation(f"{path}.message", "goes with the format Protobuf only", "UNEXPECTED")

@@ -17,6 +17,7 @@ CAPABILITIES: Final = Capabilities(
     because="for people to look at, a batch that is repeated after a crash is printed again",
     upserts=False,
     repeats_tellable=False,
+    records=True,
 )
 TIME_SERIES: Final = False
 KEYS: Final = (Key("limit", "Rows printed for each batch; without it 100.", least=1, most=1_000_000),)

@@ -38,6 +38,7 @@ CAPABILITIES: Final = Capabilities(
     because="the files of a batch count once its manifest is there, and each batch has one",
     upserts=False,
     repeats_tellable=True,
+    records=True,
     trigger=timedelta(seconds=60),
 )
 TIME_SERIES: Final = False

@@ -215,8 +215,10 @@ kept: Final = Kept(Client)
 class Calling(Batches):
     """The batches of one partition on their way to a method."""
 
-    def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
-        super().__init__(encode, kept, server)
+    def __init__(
+        self, server: Server, encode: Callable[[pa.RecordBatch], Requests], *, ordered: bool = False
+    ) -> None:
+        super().__init__(encode, kept, server, ordered)
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
         """As any batches; a server that takes nothing may have moved, and is looked up anew.

@@ -71,6 +71,9 @@ class Sending:
     """The rows, as requests are to have them."""
     refused: list[Refusal] = field(default_factory=list)
     """Rows that are settled, and can never be written."""
+    ordered: bool = False
+    """Whether the next request waits until the one before it is settled: by then its rows were taken or
+    refused, and are never sent behind others."""
 
     def __post_init__(self) -> None:
         self._open = deque(self.parts)
@@ -88,7 +91,8 @@ class Sending:
             raise self._trouble
 
     def _widen(self, client: Client, lanes: asyncio.TaskGroup) -> None:
-        for _ in range(min(client.limit.requests - self._lanes, len(self._open))):
+        most = 1 if self.ordered else client.limit.requests
+        for _ in range(min(most - self._lanes, len(self._open))):
             self._lanes += 1
             lanes.create_task(self._lane(client, lanes))
 
@@ -168,6 +172,8 @@ class Batches:
     """The clients of this process."""
     server: Hashable
     """Where the rows go."""
+    ordered: bool = False
+    """Whether they go there one request after the other, in the order of the rows."""
 
     def __post_init__(self) -> None:
         self._rows: pa.RecordBatch | None = None
@@ -181,7 +187,7 @@ class Batches:
         if self._rows is not batch:
             made = self.encode(batch)
             self._rows = batch
-            self._sending = Sending(made.request, made.judge, made.parts, made.refusals)
+            self._sending = Sending(made.request, made.judge, made.parts, made.refusals, self.ordered)
         try:
             eventloop.run(self._sending.run(self.kept.client(self.server)))
         except JobError as error:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.types import is_timestamp
 
-from daggerspec.columns import KEY, RECORD_TIME, WINDOW_END
+from daggerspec.columns import KEY, RECORD_TIME, WINDOW_END, is_of_records
 from daggerspec.row import Row
 from runtime.encode import json_text
 from runtime.encode.readback import from_columns, from_json
@@ -32,9 +32,6 @@ _HOURS: Final = (
 )
 _MICROSECONDS: Final = pa.timestamp("us", "UTC")
 _AN_HOUR_US: Final = 3_600_000_000
-# Records of one stream have three parts in their key, and two more at most: an element, a branch. Pairs have
-# the parts of both.
-_PARTS_OF_RECORDS: Final = range(3, 6)
 
 
 def time_column(layout: Layout, schema: pa.Schema) -> str:
@@ -48,7 +45,7 @@ def time_column(layout: Layout, schema: pa.Schema) -> str:
 def coordinates(layout: Layout) -> tuple[str, ...]:
     """The hidden columns that say which record a row is made of; none where that is not one."""
     parts = tuple(name for name in layout.hidden if name.startswith(KEY))
-    return parts[:3] if not layout.windowed and len(parts) in _PARTS_OF_RECORDS else ()
+    return parts[:3] if is_of_records(layout.hidden) else ()
 
 
 def columns(layout: Layout) -> dict[str, str]:

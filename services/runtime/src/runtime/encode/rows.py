@@ -43,6 +43,8 @@ class Layout:
     """The visible columns that are the row's identity, where all of it is seen."""
     fields: tuple[tuple[str, int], ...] = ()
     """Of each visible column the message and the number of the field that it is; "" and 0 where computed."""
+    has_records: bool = False
+    """Whether rows are records as they were read: their columns are `daggerspec.query.RECORD_COLUMNS`."""
 
     @property
     def time(self) -> str | None:
@@ -69,6 +71,15 @@ def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
     """The key of each row as compact JSON text: the same in every attempt, another for every other row."""
     parts = [json_text.texts(batch.column(name), json_text.KEY) for name in layout.key_columns]
     return [f"[{','.join(values)}]" for values in zip(*parts, strict=True)] if parts else []
+
+
+def record_values(batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
+    """Of records as they were read: the value of each, and the refusals of those that have none, where a
+    request has to have one.
+    """
+    values: list[bytes | None] = batch.column("value").to_pylist()
+    why = "The record has no value (a tombstone), and a request has to have one."
+    return values, [Refusal(row, "EMPTY_VALUE", why) for row, value in enumerate(values) if value is None]
 
 
 def event_id(source: str, key: str, batch_id: int | None) -> str:

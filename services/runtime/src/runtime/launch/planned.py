@@ -57,7 +57,12 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
 def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
     """What is found about the dagger's query."""
     tables = [
-        daggersql.Table(stream.input.table, _message(catalogue, stream), stream.stream.time_field)
+        daggersql.Table(
+            stream.input.table,
+            _message(catalogue, stream),
+            stream.stream.time_field,
+            query.has_records(spec.spec),
+        )
         for stream in spec.streams
     ]
     return daggersql.check(
@@ -81,7 +86,8 @@ def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Des
 
 def layout(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> Layout:
     """The columns of its rows."""
-    return Layout(plan.columns, plan.hidden, plan.key, _fields(spec, plan))
+    records = query.has_records(spec.spec)
+    return Layout(plan.columns, plan.hidden, plan.key, _fields(spec, plan), has_records=records)
 
 
 def messages(spec: spec_pb2.JobSpec) -> bytes:

@@ -33,7 +33,7 @@ class Records:
         """`closed`: up to which event time its driver has closed windows; None: that is not known."""
         self._plan, self._closed = plan, closed
         self._streams = {topic: stream for stream in spec.streams for topic in stream.stream.topics}
-        self._paths = {read.table: read.paths for read in plan.reads}
+        self._paths = {read.table: read.fields for read in plan.reads}
         self._catalogue = LaunchCatalogue(spec)
         self._decoders: dict[str, Decoder] = {}
 

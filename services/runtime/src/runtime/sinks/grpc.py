@@ -1,4 +1,5 @@
-"""The sink `grpc`: each row is a unary call of a method, its columns the fields of the request by name.
+"""The sink `grpc`: each row is a unary call of a method, its columns the fields of the request by name; a
+record that is passed on as it was read is the request.
 
 Guarantee: at least once, and repeats can be told: a call that is made again, after a crash too, has the same
 request and the same idempotency-key. Rows that the server refuses are quarantined; while it is away, or asks
@@ -20,7 +21,7 @@ from runtime.clients import calls
 from runtime.clients.calls import Answer, Calling, Request, Server
 from runtime.clients.sending import DENIED, Rows, Verdict, parts
 from runtime.encode import protobuf, template
-from runtime.encode.rows import Refusal, event_id, keys
+from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
 from runtime.sinks import RowWriter, Target, Writer
 
@@ -66,7 +67,8 @@ def probe(target: Target) -> None:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Calling(server, lambda rows: CalledRows(target, server, rows)).sent)
+    ordered = target.resolved.sink.grpc.ordered
+    return RowWriter(Calling(server, lambda rows: CalledRows(target, server, rows), ordered=ordered).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -92,8 +94,11 @@ class CalledRows:
         sink = target.resolved.sink.grpc
         self._server = server
         columns = {column.name: array for column, array in target.layout.visible(rows)}
-        encoder = protobuf.encoder(target.layout, target.schema, target.descriptors, sink.message)
-        self._messages, unfit = encoder.encode(rows)
+        if target.layout.has_records:
+            self._messages, unfit = record_values(rows)
+        else:
+            encoder = protobuf.encoder(target.layout, target.schema, target.descriptors, sink.message)
+            self._messages, unfit = encoder.encode(rows)
         self._metadata = {
             name: template.texts(text, columns, rows.num_rows) for name, text in sorted(sink.metadata.items())
         }

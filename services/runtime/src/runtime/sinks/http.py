@@ -1,11 +1,12 @@
-"""The sink `http`: each row is sent to an HTTP server as JSON, alone or with others in one request.
+"""The sink `http`: each row is sent to an HTTP server as JSON, alone or with others in one request; a record
+that is passed on as it was read is a body of its own.
 
 Guarantee: at least once, and repeats can be told: a request that is sent again, after a crash too, has the
 same rows and the same Idempotency-Key, and `row_id` puts an id into each row's object. Rows that the server
 refuses are quarantined; while it is away, or asks for patience, the batch waits.
 
 Several rows are a request's only when it is known which the partition has: they are kept until its end, and
-sent in the order of their keys.
+sent in the order of their keys; with `ordered`, of their offsets.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from daggers.v1 import spec_pb2
 from yarl import URL
 
+from daggerspec import cloudevents
 from daggerspec import template as templates
 from daggerspec.sinks import http as kind
 from runtime.clients.http import posting
@@ -28,7 +32,7 @@ from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.sending import Rows, Verdict, parts
 from runtime.encode import json_text, template
-from runtime.encode.rows import Refusal, event_id, keys
+from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.sinks import Outcome, RowWriter, Target, Writer
 
 _ENCODED_AT_ONCE: Final = 10_000
@@ -38,6 +42,7 @@ _TYPES: Final = {
     spec_pb2.HttpSink.BODY_OBJECT: "application/json",
     spec_pb2.HttpSink.BODY_ARRAY: "application/json",
     spec_pb2.HttpSink.BODY_NDJSON: "application/x-ndjson",
+    spec_pb2.HttpSink.BODY_RAW: cloudevents.PROTOBUF,
 }
 
 
@@ -64,8 +69,10 @@ def ask(target: Target) -> str:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    if target.resolved.sink.http.rows_per_request == 1:
-        return RowWriter(Posting(server, lambda rows: HttpRows(target, server, rows)).sent)
+    sink = target.resolved.sink.http
+    if sink.rows_per_request == 1:
+        encode = partial(HttpRows, target, server)
+        return RowWriter(Posting(server, encode, ordered=sink.ordered).sent)
     return BatchedWriter(target, server)
 
 
@@ -91,9 +98,12 @@ class HttpRows:
         columns, count = dict(visible), rows.num_rows
         self._source = f"{target.dagger}/{target.name}"
         self._keys = keys(target.layout, rows) if told is None else told
-        self._objects: Sequence[str | None] = (
-            template.objects(sink.template, columns, count) if sink.template else json_text.objects(visible)
-        )
+        self._values, valueless = record_values(rows) if target.layout.has_records else ([], [])
+        self._objects: Sequence[str | None] = []
+        if sink.template:
+            self._objects = template.objects(sink.template, columns, count)
+        elif not target.layout.has_records:
+            self._objects = json_text.objects(visible)
         self._path = template.texts(sink.path, columns, count, lambda value: quote(value, safe=""))
         self._query = {
             name: template.texts(text, columns, count) for name, text in sorted(sink.query.items())
@@ -101,11 +111,11 @@ class HttpRows:
         self._headers = {name: template.texts(text, columns, count) for name, text in sink.headers.items()}
         self._base = str(URL(sink.url))
         self._around = templates.around(sink.wrap) if sink.wrap else ("[", "]")
-        self.refusals = self._unsendable()
+        self.refusals = [*valueless, *self._unsendable({refusal.row for refusal in valueless})]
         self.parts = parts(count, self.refusals, sink.rows_per_request)
 
-    def _unsendable(self) -> list[Refusal]:
-        """The rows that no request can carry."""
+    def _unsendable(self, valueless: set[int]) -> list[Refusal]:
+        """Further rows that no request can carry."""
         why: dict[int, tuple[str, str]] = {}
         for name, texts in self._headers.items():
             what = f"A value of the row cannot stand in the header {name}."
@@ -116,11 +126,18 @@ class HttpRows:
         said = [self._objects, self._path, *self._query.values(), *self._headers.values()]
         null = (row for texts in said for row, text in enumerate(texts) if text is None)
         why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "A value of the row within a text is NULL.")))
-        return [Refusal(row, *why[row]) for row in sorted(why)]
+        return [Refusal(row, *why[row]) for row in sorted(why.keys() - valueless)]
 
     def request(self, rows: Rows) -> Request:
         """The request that carries these rows."""
         sink, first = self.sink, rows[0]
+        headers = {"Content-Type": _TYPES[sink.body], **self._key(rows)}
+        headers.update({name: str(texts[first]) for name, texts in self._headers.items()})
+        body = self._values[first] if self._values else self._text(rows).encode(errors="replace")
+        return Request(sink.method, self._url(first), headers, body or b"")
+
+    def _text(self, rows: Rows) -> str:
+        sink = self.sink
         objects = [str(self._objects[row]) for row in rows]
         if sink.row_id:
             ids = (self._id(row) for row in rows)
@@ -128,14 +145,10 @@ class HttpRows:
                 json_text.added(text, sink.row_id, row_id) for text, row_id in zip(objects, ids, strict=True)
             ]
         if sink.body == spec_pb2.HttpSink.BODY_NDJSON:
-            body = "".join(f"{text}\n" for text in objects)
-        elif sink.body == spec_pb2.HttpSink.BODY_ARRAY:
-            body = ",".join(objects).join(self._around)
-        else:
-            body = objects[0]
-        headers = {"Content-Type": _TYPES[sink.body], **self._key(rows)}
-        headers.update({name: str(texts[first]) for name, texts in self._headers.items()})
-        return Request(sink.method, self._url(first), headers, body.encode(errors="replace"))
+            return "".join(f"{text}\n" for text in objects)
+        if sink.body == spec_pb2.HttpSink.BODY_ARRAY:
+            return ",".join(objects).join(self._around)
+        return objects[0]
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:
         """What an answer means, by what the sink says of it first. Raises: JobError."""
@@ -178,8 +191,11 @@ class BatchedWriter:
 
     def __init__(self, target: Target, server: Server) -> None:
         self._layout = target.layout
-        self._at_once = target.resolved.sink.http.rows_per_request
-        self._posting = Posting(server, lambda rows: HttpRows(target, server, rows, self._open[0].keys))
+        sink = target.resolved.sink.http
+        self._at_once, self._ordered = sink.rows_per_request, sink.ordered
+        self._posting = Posting(
+            server, lambda rows: HttpRows(target, server, rows, self._open[0].keys), ordered=sink.ordered
+        )
         self._kept: list[pa.RecordBatch] = []
         self._whole: pa.RecordBatch | None = None
         self._open: deque[_Slice] = deque()
@@ -199,7 +215,7 @@ class BatchedWriter:
         if self._whole is None:
             [whole] = pa.Table.from_batches(self._kept).combine_chunks().to_batches()
             told = keys(self._layout, whole)
-            order = sorted(range(len(told)), key=told.__getitem__)
+            order = self._order(whole, told)
             self._whole = whole.take(pa.array(order))
             cut = max(_ENCODED_AT_ONCE // self._at_once, 1) * self._at_once
             for start in range(0, len(order), cut):
@@ -213,6 +229,14 @@ class BatchedWriter:
             ]
             self._open.popleft()
         return Outcome(refused=self._refused, rows=self._whole)
+
+    def _order(self, rows: pa.RecordBatch, told: Sequence[str]) -> list[int]:
+        """One that is the same in every attempt: that of offsets, or by the texts of the keys."""
+        if not self._ordered:
+            return sorted(range(len(told)), key=told.__getitem__)
+        by = [(name, "ascending") for name in self._layout.key_columns]
+        order: list[int] = pc.sort_indices(rows, sort_keys=by).to_pylist()
+        return order
 
 
 def _statuses(texts: Sequence[str]) -> frozenset[int]:

@@ -1,14 +1,16 @@
-"""The sink `kafka`: each row is one record of a topic, as JSON or as a Protobuf message.
+"""The sink `kafka`: each row is one record of a topic, as JSON, as a Protobuf message, or as it was read.
 
 Guarantee: at least once, and repeats can be told: the record's key is the row's key, and `ce_id` is derived
 from it, so a row that is written again after a crash has the same key, the same `ce_id` and the same value.
-Records are CloudEvents in binary mode. A row the broker refuses (too large) is quarantined; while it is away
-the batch waits.
+Records are CloudEvents in binary mode. One that is passed on as it was read (`payload: record`) has its own
+value, key and headers, and behind those `daggers_id`, by which a repeat can be told. A row the broker refuses
+(too large) is quarantined; while it is away the batch waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+import base64
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.message import DecodeError
 
-from daggerspec import cloudevents
+from daggerspec import cloudevents, query
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from kafkaclient.tail import backwards, further
@@ -53,7 +55,8 @@ _DENIED = {
 
 def check(target: Target) -> None:
     """Raise `JobError` for rows that do not fit the sink's message."""
-    _Values(target).encode(target.no_rows)
+    if not target.layout.has_records:
+        _Values(target).encode(target.no_rows)
 
 
 def probe(target: Target) -> None:
@@ -71,8 +74,12 @@ def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
     return KafkaWriter(target)
 
 
-_Headers = list[tuple[str, bytes]]
+_Headers = list[tuple[str, bytes | None]]
 _Decoder = Callable[[bytes], dict[str, Any]]
+_Record = tuple[str | bytes | None, bytes | None, _Headers]
+"""Key, value, headers."""
+RECORD_ID = "daggers_id"
+"""The header of a record that is passed on as it was read."""
 
 
 class _Values:
@@ -103,27 +110,23 @@ class KafkaWriter:
         self._topic = target.resolved.sink.kafka.topic
         self._address = target.resolved.kafka
         self._place = f"Kafka at {self._address.bootstrap_servers}"
-        self._values = _Values(target)
+        self._values = None if target.layout.has_records else _Values(target)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Write a batch; returns the rows that do not fit or that the broker refused.
 
         Raises: TemporaryError while the broker takes none.
         """
-        values, refusals = self._values.encode(batch)
-        layout = self._target.layout
-        keys = rows.keys(layout, batch)
-        times = _times(layout, batch)
+        records, refusals = self._records(batch, batch_id)
         producer = _producer(self._address.SerializeToString(deterministic=True), self._target.dagger)
         failures: dict[int, KafkaError] = {}
         held = pace.of(self._target.resolved)
         most = held.most(batch.num_rows)
-        for row, (key, value, time) in enumerate(zip(keys, values, times, strict=True)):
+        for row, record in enumerate(records):
             if row % most == 0:
                 held.wait(min(most, batch.num_rows - row))
-            if value is not None:
-                headers = self._headers(key, time, batch_id)
-                _produce(producer, self._topic, key, value, headers, row, failures)
+            if record is not None:
+                _produce(producer, self._topic, record, row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
         # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
@@ -137,16 +140,41 @@ class KafkaWriter:
         """Nothing is kept: what was written is durable."""
         return Outcome()
 
-    def _headers(self, key: str, time: str | None, batch_id: int) -> _Headers:
+    def _records(
+        self, batch: pa.RecordBatch, batch_id: int
+    ) -> tuple[Iterable[_Record | None], list[Refusal]]:
+        """What is written of each row, None where it is refused, and the refusals."""
+        layout = self._target.layout
+        keys = rows.keys(layout, batch)
+        if self._values is None:
+            return self._as_read(batch, keys), []
+        values, refusals = self._values.encode(batch)
+        made = zip(keys, values, _times(layout, batch), strict=True)
+        headers = partial(self._headers, self._values)
+        return (
+            None if value is None else (key, value, headers(key, time, batch_id)) for key, value, time in made
+        ), refusals
+
+    def _as_read(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[_Record]:
+        """Records as they were read; one without a value is a tombstone."""
+        value, key, headers = (batch.column(name).to_pylist() for name in query.RECORD_COLUMNS)
+        for row, row_key in enumerate(keys):
+            said = [(header["key"], header["value"]) for header in headers[row] or ()]
+            told = rows.event_id(self._target.dagger, row_key, None).encode()
+            yield key[row], value[row], [*said, (RECORD_ID, told)]
+
+    def _headers(self, values: _Values, key: str, time: str | None, batch_id: int) -> _Headers:
         event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
-        return cloudevents.headers(
-            ce_id=event,
-            ce_type=self._values.type,
-            source=f"/daggers/{self._target.dagger}",
-            subject=self._target.dagger,
-            time=time,
-            content_type=self._values.content_type,
-        )
+        return [
+            *cloudevents.headers(
+                ce_id=event,
+                ce_type=values.type,
+                source=f"/daggers/{self._target.dagger}",
+                subject=self._target.dagger,
+                time=time,
+                content_type=values.content_type,
+            )
+        ]
 
     def _meaning(self, error: KafkaError) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
@@ -174,15 +202,10 @@ class KafkaWriter:
 
 
 def _produce(
-    producer: Producer,
-    topic: str,
-    key: str,
-    value: bytes,
-    headers: _Headers,
-    row: int,
-    failures: dict[int, KafkaError],
+    producer: Producer, topic: str, record: _Record, row: int, failures: dict[int, KafkaError]
 ) -> None:
     """Hand one record to the client; waits while its queue is full."""
+    key, value, headers = record
     while True:
         try:
             producer.produce(
@@ -298,6 +321,8 @@ def _row(message: Message, decode: _Decoder) -> Row | None:
 def _decoder(source: Source) -> _Decoder:
     """How the columns of a record are read. It raises: ValueError, DecodeError."""
     sink = source.resolved.sink.kafka
+    if sink.format == spec_pb2.KafkaSink.FORMAT_RECORD:
+        return lambda value: {"value": base64.b64encode(value).decode()}
     if sink.format != spec_pb2.KafkaSink.FORMAT_PROTOBUF:
         return from_json
     kind = protobuf.message_class(source.descriptors.SerializeToString(deterministic=True), sink.message)
@@ -311,9 +336,9 @@ def _written(message: Message) -> tuple[int, int]:
 
 
 def _identity(message: Message) -> str:
-    """The row's CloudEvents id, which repeats with the row; its place where it has none."""
+    """The id that repeats with the row, CloudEvents' or what we put last; its place where it has none."""
     headers: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
-    for name, value in headers or ():
-        if name == "ce_id" and isinstance(value, bytes):
+    for name, value in reversed(headers or ()):
+        if name in ("ce_id", RECORD_ID) and isinstance(value, bytes):
             return value.decode(errors="replace")
     return f"{message.partition()}/{message.offset()}"

@@ -27,14 +27,16 @@ class EventTimes:
     """How event times of a stream are read, and what is known of them: ahead by at most `tolerance_ms`, later
     than others by at most the watermark's `delay_ms`."""
 
-    decoder: Decoder
+    decoder: Decoder | None
+    """None: nobody decodes records, and their Kafka times are their event times."""
     tolerance_ms: int
     delay_ms: int
 
     @staticmethod
     def of_plan(plan: ReaderPlan) -> EventTimes:
         """Those of a reader's records."""
-        decoder = Decoder(descriptor(plan.descriptors, plan.message), (), plan.time_field)
+        message = descriptor(plan.descriptors, plan.message)
+        decoder = Decoder(message, (), plan.time_field) if plan.time_field else None
         return EventTimes(decoder, plan.tolerance, plan.delay)
 
     @staticmethod
@@ -52,6 +54,10 @@ class EventTimes:
         passes on.
         """
         records = Records.of(messages)
+        if self.decoder is None:
+            times_ms = np.minimum(known_ms(records.times, now_ms), now_ms)
+            yield from zip(messages, (times_ms * 1000).tolist(), strict=True)
+            return
         places = np.flatnonzero(records.values.is_valid())
         decoded = self.decoder.decode(records.values.drop_null())
         places = np.delete(places, list(decoded.broken))

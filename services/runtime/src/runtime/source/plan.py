@@ -38,7 +38,7 @@ class ReaderPlan:
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
     time may be ahead. `conditions` are what rows must meet to be passed on; `pre_aggregation` is what records
-    are aggregated to before they are passed on.
+    are aggregated to before they are passed on. Without a `time_field` nothing is decoded.
     """
 
     key: str

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
+HEADERS = pa.list_(pa.field("element", pa.struct({"key": pa.string(), "value": pa.binary()})))
+"""As Spark's own reader of Kafka has them."""
+HEADERS_COLUMN = "__headers"
 NO_TIME = -1
 """The Kafka time of a record that has none."""
 
@@ -41,6 +44,8 @@ class Records:
     values: pa.BinaryArray
     """NULL for a record without a value, a tombstone; an empty value is one."""
     keys: pa.BinaryArray
+    headers: pa.ListArray | None = None
+    """Of type HEADERS, NULL for a record without; None where nobody asked for them."""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -50,11 +55,26 @@ class Records:
         count = int(np.searchsorted(self.offsets, offset))
         if count == len(self):
             return self
-        return Records(self.offsets[:count], self.times[:count], self.values[:count], self.keys[:count])
+        headers = None if self.headers is None else self.headers[:count]
+        return Records(
+            self.offsets[:count], self.times[:count], self.values[:count], self.keys[:count], headers
+        )
+
+    def take(self, indexes: Ints) -> Records:
+        """Those at these indexes."""
+        chosen = pa.array(indexes)
+        headers = None if self.headers is None else self.headers.take(chosen)
+        return Records(
+            self.offsets[indexes],
+            self.times[indexes],
+            self.values.take(chosen),
+            self.keys.take(chosen),
+            headers,
+        )
 
     @staticmethod
-    def of(messages: Sequence[Message]) -> Records:
-        """Those that messages without errors are."""
+    def of(messages: Sequence[Message], *, headers: bool = False) -> Records:
+        """Those that messages without errors are; with their headers, if those are asked for."""
         # A pair of each message: to ask for it is the dearest of all.
         stamps = chain.from_iterable(map(Message.timestamp, messages))
         kinds, times = np.fromiter(stamps, np.int64, 2 * len(messages)).reshape(-1, 2).T
@@ -63,7 +83,14 @@ class Records:
             np.where(kinds == TIMESTAMP_NOT_AVAILABLE, NO_TIME, times),
             pa.array(map(Message.value, messages), pa.binary()),
             pa.array(map(Message.key, messages), pa.binary()),
+            pa.array(map(_headers, messages), HEADERS) if headers else None,
         )
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]] | None:
+    """In their order, names that come again as well."""
+    said: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
+    return said or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def _plans(
             group=context.consumer_group,
             topics=share.topics,
             message=stream.stream.message,
-            time_field=stream.stream.time_field,
+            time_field="" if read.undecoded else stream.stream.time_field,
             paths=tuple(path for path in read.paths if path != ROWTIME),
             descriptors=context.descriptors.SerializeToString(),
             kafka=client_properties(stream.kafka),

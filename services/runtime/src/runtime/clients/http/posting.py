@@ -44,8 +44,10 @@ def sized_parts(
 class Posting(Batches):
     """The batches of one partition on their way to an HTTP server."""
 
-    def __init__(self, server: Server, encode: Callable[[pa.RecordBatch], Requests]) -> None:
-        super().__init__(encode, client.kept, server)
+    def __init__(
+        self, server: Server, encode: Callable[[pa.RecordBatch], Requests], *, ordered: bool = False
+    ) -> None:
+        super().__init__(encode, client.kept, server, ordered)
 
 
 def meaning(

@@ -24,7 +24,7 @@ from runtime.source.plan import ReaderPlan
 from runtime.source.reader import native_library
 from runtime.source.reader.native_consumer import NativeConsumer
 from runtime.source.reader.python_consumer import PythonConsumer
-from runtime.source.records import LIMITS, Notice, Properties, Records
+from runtime.source.records import HEADERS_COLUMN, LIMITS, Notice, Properties, Records
 from runtime.source.tasks import OffsetRange
 
 _log = logging.getLogger(__name__)
@@ -66,6 +66,12 @@ def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer
         if library is None:
             return PythonConsumer(properties, partition)
         return NativeConsumer(library, properties, partition)
+
+
+def open_with_headers(properties: Properties, partition: Partition) -> RecordConsumer:
+    """Python's client: the native one reads no headers. Raises: JobError (EXTERNAL)."""
+    with kafka.made(properties):
+        return PythonConsumer(properties, partition, headers=True)
 
 
 class _PositionedConsumer:
@@ -146,7 +152,8 @@ class ConsumerCache:
         if consumer is None:
             budget_kib = min(max(_BUDGET_KIB // max(siblings, 1), _MIN_KIB), _MAX_KIB)
             self._make_room(budget_kib)
-            consumer = _PositionedConsumer(self._open, plan, wanted, budget_kib)
+            opened = open_with_headers if HEADERS_COLUMN in plan.paths else self._open
+            consumer = _PositionedConsumer(opened, plan, wanted, budget_kib)
         consumer.seek(wanted.start)
         # A consumer whose reading failed half-way is not kept: where it stands is not known.
         try:

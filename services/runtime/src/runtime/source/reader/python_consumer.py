@@ -1,4 +1,6 @@
-"""Reads a partition by Python's client: where the native reader was not built, and to compare it with."""
+"""Reads a partition by Python's client: where the native reader was not built, to compare it with, and where
+headers are asked for, which the native one does not read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ class PythonConsumer:
         properties: Properties,
         partition: Partition,
         limits: Limits = LIMITS,
+        *,
+        headers: bool = False,
     ) -> None:
+        """With `headers`, records have them."""
+        self._headers = headers
         self._at = TopicPartition(partition.topic, partition.number)
         self._limits = limits
         self._waiting: Sequence[Message] = ()
@@ -46,7 +52,7 @@ class PythonConsumer:
         taken = _piece(self._waiting, self._limits.bytes)
         taken_messages, self._waiting = self._waiting[: taken or 1], self._waiting[taken or 1 :]
         if taken:
-            return Records.of(taken_messages)
+            return Records.of(taken_messages, headers=self._headers)
         (message,) = taken_messages
         error = message.error()
         assert error is not None

@@ -18,13 +18,16 @@ from runtime.decode.decoder import Decoder
 from runtime.source.event_times import known_ms, latest_us
 from runtime.source.offsets import Partition
 from runtime.source.reader.control_rows import ROWTIME, TIME, RangeStatistics, Reason
-from runtime.source.records import NO_TIME, Ints, Records
+from runtime.source.records import HEADERS, HEADERS_COLUMN, NO_TIME, Ints, Records
 
 _METADATA = {
     "__topic": pa.string(),
     "__partition": pa.int32(),
     "__offset": pa.int64(),
     "__timestamp": TIME,
+    "__value": pa.binary(),
+    "__key": pa.binary(),
+    HEADERS_COLUMN: HEADERS,
 }
 
 
@@ -60,6 +63,8 @@ class Rows:
 
     Rows are counted, and then only those are kept that meet the conditions: to carry the others to where
     WHERE drops them costs more than all else that is done with them.
+
+    Without a time field nothing is decoded: every record is a row, whatever is in it, at its Kafka time.
     """
 
     def __init__(
@@ -74,10 +79,12 @@ class Rows:
         self._message = message
         self._tolerance_ms = tolerance_ms
         self._conditions = tuple(conditions)
-        self._decoder = Decoder(message, [path for path in paths if path not in _METADATA], time_field)
+        fields = [path for path in paths if path not in _METADATA]
+        self._decoder = Decoder(message, fields, time_field) if time_field else None
         self._metadata = [name for name in _METADATA if name in paths]
         metadata = [pa.field(name, _METADATA[name]) for name in self._metadata]
-        self.schema = pa.schema([*self._decoder.schema, pa.field(ROWTIME, TIME), *metadata])
+        decoded = self._decoder.schema if self._decoder else pa.schema([])
+        self.schema = pa.schema([*decoded, pa.field(ROWTIME, TIME), *metadata])
 
     def rows(
         self,
@@ -92,6 +99,8 @@ class Rows:
         `planned_ms` is when the batch was planned; it stands for the Kafka time of records that have none.
         Rows before `late_before_ms` are late. Both are counted in `statistics`.
         """
+        if self._decoder is None:
+            return self._undecoded(records, partition, planned_ms, late_before_ms, statistics), []
         quarantined: list[Quarantined] = []
 
         def quarantine(index: Any, reason: Reason, detail: str) -> None:
@@ -133,10 +142,29 @@ class Rows:
             statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
         statistics.quarantined.update(record.reason for record in quarantined)
-        offsets = records.offsets if len(indexes) == len(records) else records.offsets[indexes]
-        metadata = [_metadata(name, partition, offsets, times_ms) for name in self._metadata]
+        kept = records if len(indexes) == len(records) else records.take(indexes)
+        metadata = [_metadata(name, partition, kept, times_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
         return wanted(batch, self._conditions), quarantined
+
+    def _undecoded(
+        self,
+        records: Records,
+        partition: Partition,
+        planned_ms: int,
+        late_before_ms: int | None,
+        statistics: RangeStatistics,
+    ) -> pa.RecordBatch:
+        """Every record as a row. Nobody's clock is believed beyond the driver's: none is from the future."""
+        times_ms = known_ms(records.times, planned_ms)
+        micros = np.minimum(times_ms, planned_ms) * 1000
+        newest = statistics.add(micros, late_before_ms)
+        if newest is not None:
+            statistics.newest_record = f"{partition}, offset {records.offsets[newest]}"
+            statistics.ahead_ms = 0
+        metadata = [_metadata(name, partition, records, times_ms) for name in self._metadata]
+        times = pa.array(micros).cast(TIME)
+        return wanted(pa.RecordBatch.from_arrays([times, *metadata], schema=self.schema), self._conditions)
 
     def quarantine_record(self, quarantined: Quarantined, partition: Partition) -> telemetry_pb2.Quarantined:
         """What the quarantine keeps of a record, the job's name and generation left to the caller."""
@@ -173,14 +201,20 @@ def _met(column: pa.Array, condition: Condition) -> pa.BooleanArray:
     return _COMPARE[condition.op](column, value)
 
 
-def _metadata(name: str, partition: Partition, offsets: Ints, written_ms: Ints) -> pa.Array:
+def _metadata(name: str, partition: Partition, records: Records, written_ms: Ints) -> pa.Array:
     match name:
         case "__topic":
-            return pa.repeat(pa.scalar(partition.topic), len(offsets))
+            return pa.repeat(pa.scalar(partition.topic), len(records))
         case "__partition":
-            return pa.repeat(pa.scalar(partition.number, pa.int32()), len(offsets))
+            return pa.repeat(pa.scalar(partition.number, pa.int32()), len(records))
         case "__offset":
-            return pa.array(offsets)
+            return pa.array(records.offsets)
+        case "__value":
+            return records.values
+        case "__key":
+            return records.keys
+        case "__headers":
+            return pa.nulls(len(records), HEADERS) if records.headers is None else records.headers
         case _:
             return pa.array(np.minimum(written_ms, _LAST_MS) * 1000).cast(TIME)
 
