@@ -89,7 +89,7 @@ def test_each_setting_of_firehose_stands_on_the_page_once() -> None:
 
 def test_each_key_that_the_page_names_is_one_of_a_dagger_file() -> None:
     known = {path for kind in sinks.names() for path in _paths(sinks.load(kind).KEYS, f"{kind}.")}
-    known |= {"forward.filter", "forward.fields", "sinks.md", "dialect.md"}
+    known |= {"forward.filter", "forward.fields", "forward.payload", "sinks.md", "dialect.md"}
     named = {
         key
         for _, here in _ROW.findall(PAGE.text)

@@ -194,6 +194,13 @@ class Launch:
         last = self.beats[-1] if self.beats else "no heartbeat"
         raise AssertionError(f"it never came to that; last: {last}\n{self.log()[-4000:]}")
 
+    def until_true(self, wanted: Callable[[], bool]) -> None:
+        """Until something is so, looked at often; fails at the deadline."""
+        end = time.monotonic() + DEADLINE_S
+        while not wanted():
+            assert time.monotonic() < end, self.log()[-4000:]
+            time.sleep(0.01)  # bounded by the deadline
+
     def running(self) -> telemetry_pb2.Heartbeat:
         """The first heartbeat that says RUNNING."""
         return self.until(lambda beat: beat.state == Beat.STATE_RUNNING)

@@ -49,6 +49,7 @@ def kind(name: str, what: Kind) -> dict[str, Any]:
         "because": can.because,
         "emit_early": can.upserts,
         "repeats_tellable": can.repeats_tellable,
+        "records": can.records,
         "max_rows": can.max_rows,
         "max_bytes": can.max_bytes,
         "keys": [

@@ -56,6 +56,7 @@ def _section(title: str, kind: Kind) -> str:
     rows = [f"| `{name}` | {needed(key)} | {key.about} |" for name, key in every(kind.KEYS)]
     address = [f"`{key.name}`" for key in addresses(kind.KEYS)]
     early = "yes: a row that is written again takes its place" if kind.CAPABILITIES.upserts else "no"
+    records = "yes" if kind.CAPABILITIES.records else "no"
     kept = ", ".join(f"`{limit}`" for limit in kind.CAPABILITIES.limits)
     lines = [
         f"## {title}",
@@ -65,6 +66,7 @@ def _section(title: str, kind: Kind) -> str:
         *([sinks.more_about(kind), ""] if sinks.more_about(kind) else []),
         f"* Guarantee: {kind.CAPABILITIES.promise}.",
         f"* `emit: early`: {early}.",
+        f"* Records as they are (`payload: record`): {records}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
         *([f"* Limits of a registered one that it keeps: {kept or 'none'}."] if address else []),
         "",
