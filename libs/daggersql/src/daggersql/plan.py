@@ -13,10 +13,10 @@ from daggerspec.columns import Column, Role
 from daggersql.environment import Reference
 from daggersql.findings import Finding
 
-PSEUDO_COLUMNS: Final = frozenset(
-    {"__topic", "__partition", "__offset", "__timestamp", "__value", "__key", "__headers"}
-)
-"""What a stream has beside the fields of its message, the last three only where `Table.records` says so."""
+RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
+"""What a stream has beside the fields of its message where `Table.records` says so."""
+PSEUDO_COLUMNS: Final = RECORD_COLUMNS | {"__topic", "__partition", "__offset", "__timestamp"}
+"""And what it always has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What must be decoded of a stream: dotted Protobuf field paths, sorted."""
+    """What must be decoded of a stream: dotted Protobuf field paths, sorted, and pseudo columns."""
 
     table: str
     paths: tuple[str, ...]
@@ -53,13 +53,16 @@ class Read:
     time. `Plan.spark_sql` asks for it again, `Plan.partial_aggregation` does not."""
     conditions: tuple[Condition, ...] = ()
     """What else rows must meet that are not left out; the SQL asks for all of it again."""
-    undecoded: bool = False
-    """Whether nothing of a record is looked at but its bytes: its Kafka time is its event time."""
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The paths that lead into the message."""
-        return tuple(path for path in self.paths if path not in PSEUDO_COLUMNS)
+        return tuple(path for path in self.paths if path not in PSEUDO_COLUMNS and path != "rowtime")
+
+    @property
+    def undecoded(self) -> bool:
+        """Whether nothing of a record is looked at but its bytes: its Kafka time is its event time."""
+        return not RECORD_COLUMNS.isdisjoint(self.paths) and PSEUDO_COLUMNS.issuperset(self.paths)
 
     @property
     def wanted(self) -> tuple[Condition, ...]:

@@ -15,7 +15,7 @@ from daggersql.ir.walk import (
     streams,
     tables,
 )
-from daggersql.plan import PSEUDO_COLUMNS, Read
+from daggersql.plan import Read
 
 
 def reads(query: Result) -> tuple[Read, ...]:
@@ -32,15 +32,10 @@ def reads(query: Result) -> tuple[Read, ...]:
                 by_table.setdefault(table, set()).add(path)
     equal = tuple(equality for equality in equalities(query) if equality is not None)
     others = other_conditions(query)
+    # Of a record as it is, who asks for its event time asks for more than its bytes.
     records = {table.name for select in selects for table in tables([select.relation]) if table.records}
     return tuple(
-        Read(
-            table,
-            _least(paths - {"rowtime"}),
-            equal,
-            others,
-            undecoded=table in records and paths <= PSEUDO_COLUMNS,
-        )
+        Read(table, _least(paths if table in records else paths - {"rowtime"}), equal, others)
         for table, paths in by_table.items()
     )
 
