@@ -98,7 +98,7 @@ def by_partition(bodies: Sequence[bytes]) -> list[list[int]]:
 def test_records_that_nobody_can_decode_keep_their_order_wherever_a_driver_is_killed(
     tmp_path: Path, kafka: str
 ) -> None:
-    """Killed before the first request is answered, among requests, and between batches."""
+    """Killed as the first requests are answered, and among others."""
     copies = create(kafka, NewTopic(f"copies-{uuid4().hex[:8]}", 2, 1))
     with httpserver.serving() as server:
         server.answer = lambda _: httpserver.Reply(after_s=0.01)
@@ -109,7 +109,7 @@ def test_records_that_nobody_can_decode_keep_their_order_wherever_a_driver_is_ki
         dagger = Partitioned(tmp_path, kafka, sinks=[to_server, to_topic, log_sink(1)])
         dagger.forward = spec_pb2.Forward(payload=spec_pb2.Forward.PAYLOAD_RECORD)
         dagger.fill(0, 40)
-        for received in (1, 60, 120):
+        for received in (1, 70):
             with dagger.launch() as launch:
                 launch.until_true(lambda: len(server.received) >= received)  # noqa: B023 - asked here alone
                 launch.kill()
