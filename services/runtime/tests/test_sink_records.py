@@ -8,6 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from services.runtime.tests import fresh, grpcserver, httpserver
 from services.runtime.tests.recorded import LAYOUT, Record, batch, numbered, target
 from services.runtime.tests.sink_cases.grpc import sink as grpc_sink
 from services.runtime.tests.sink_cases.http import sink as http_sink
+from services.runtime.tests.sink_cases.parquet import seen
+from services.runtime.tests.sink_cases.parquet import sink as parquet_sink
 from services.runtime.tests.test_sink_contract import fresh_topic, records
 
 from runtime import sinks
@@ -138,6 +141,34 @@ def test_a_method_gets_the_bytes_of_a_record(calls: grpcserver.Server) -> None:
 
     assert sorted(request.message for request in calls.received) == [b"", b"\xff\x00"]
     assert refused(outcomes) == [(1, "EMPTY_VALUE")]
+
+
+# Files and the log
+
+
+def test_files_have_records_as_they_were_beside_where_they_stood(tmp_path: Path) -> None:
+    said = parquet_sink(tmp_path)
+    aimed = target(said)
+    sinks.check(aimed)
+    outcomes = write(said, batch([Record(1, b"\xff\x00", b"k", [("a", b"1"), ("a", None)]), Record(2, None)]))
+    assert aimed.part is not None
+    sinks.commit(aimed, aimed.part.batch, [outcomes[-1].receipt])
+
+    assert seen(said) == [
+        {"value": b"\xff\x00", "key": b"k",
+         "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}],
+         "__topic": "in", "__partition": 0, "__offset": 1},
+        {"value": None, "key": None, "headers": None, "__topic": "in", "__partition": 0, "__offset": 2},
+    ]  # fmt: skip
+
+
+def test_the_log_shows_records_in_base64() -> None:
+    said = spec_pb2.ResolvedSink()
+    said.sink.log.limit = 5
+    sinks.check(target(said))
+    [written, _] = write(said, batch([Record(1, b"\xff", b"k", [("a", b"1")])]))
+
+    assert written.printed == ['row {"value":"/w==","key":"aw==","headers":[{"key":"a","value":"MQ=="}]}']
 
 
 # Order
