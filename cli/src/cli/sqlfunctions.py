@@ -27,14 +27,14 @@ def one(name: str) -> dict[str, Any]:
 
 def lines(told: Mapping[str, Any]) -> list[str]:
     """One function for a reader."""
-    found = [told["usage"]]
+    text = [told["usage"]]
     if told["about"]:
-        found += ["", told["about"]]
+        text += ["", told["about"]]
     if told["parameters"]:
-        found += ["", *(f"  {taken['name']}: {taken['about']}" for taken in told["parameters"])]
+        text += ["", *(f"  {taken['name']}: {taken['about']}" for taken in told["parameters"])]
     if told["examples"]:
-        found += ["", *(f"  {shown['call']}  -- {shown['answer']}" for shown in told["examples"])]
-    return found
+        text += ["", *(f"  {shown['call']}  -- {shown['answer']}" for shown in told["examples"])]
+    return text
 
 
 def _told(function: Function) -> dict[str, Any]:
