@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from runtime.launch import job, planned
 from runtime.launch.launch import Computed
 from runtime.launch.listener import committed
 from runtime.launch.progress import Committed
+from runtime.preview.rowfiles import RowFiles
 from runtime.preview.take import TAKEN, Take, marked, series_of
 from runtime.references.loading import References
 from runtime.source import metrics
@@ -52,7 +54,6 @@ class _Counted:
     """What was taken so far."""
 
     taken: int = 0
-    size: int = 0
     rows: int = 0
     whole: int = 0
     series: set[bytes] = field(default_factory=set)
@@ -74,10 +75,12 @@ class Preview:
         self._computed = Computed(asked.job, lambda: spark.another(session))
         self._counted = _Counted()
         self._max_rows = asked.max_rows or limits.PREVIEW_ROWS
+        self._telling = threading.Lock()
         self._began = time.monotonic()
         self._cpu_s = _cpu_s()
         self._span_s = 0.0
         self._live_s = asked.range.live.ToTimedelta().total_seconds()
+        self._rows = RowFiles.opened(self._computed.run_dir, rows=self._max_rows, size=_ROWS_BYTES)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
 
@@ -91,7 +94,7 @@ class Preview:
         session = self._computed.session
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REMEMBERED)
         spark.checkpoint_locally(session)
-        spark.shuffle_on_all_slots(session)
+        spark.compute_much_at_once(session)
         if state.on_disk(spec.spec, plan):
             spark.keep_state_on_disk(session)
         references = self._references(plan)
@@ -132,7 +135,7 @@ class Preview:
         return references
 
     def _start(self, assembled: job.Job, path: str, references: References) -> StreamingQuery:
-        take = assembled.targets[0].layout
+        take = Take(assembled.targets[0].layout, self._rows)
 
         def batch(rows: DataFrame, _: int) -> None:
             try:
@@ -140,9 +143,7 @@ class Preview:
                 closed = begin_batch(self._computed.session)
                 closing = closed is not None and closed > CLOSED_BY_RANGE
                 since = assembled.source.registry.published().complete_from()
-                room = self._max_rows - self._counted.taken
-                taking = Take(take, max(room, 0), _ROWS_BYTES - self._counted.size)
-                self._take(marked(rows, since, closing=closing).mapInArrow(taking, TAKEN))
+                self._take(marked(rows, since, closing=closing).mapInArrow(take, TAKEN))
             except BaseException as failure:
                 self._failure = failure
                 raise
@@ -153,18 +154,18 @@ class Preview:
         )
 
     def _take(self, rows: DataFrame) -> None:
-        counted = self._counted
         for line in rows.collect():
-            if not line["content"]:
-                counted.rows += line["rows"]
-                counted.series |= series_of(bytes(line["series"]))
-                continue
-            step = gateway_pb2.PreviewRows.FromString(bytes(line["content"]))
-            del step.rows[max(0, self._max_rows - counted.taken) :]  # each partition takes so many
-            counted.taken += len(step.rows)
-            counted.size += line["bytes"]
-            counted.whole += 0 if step.partial else len(step.rows)
-            if step.rows:
+            self._counted.rows += line["rows"]
+            self._counted.series |= series_of(bytes(line["series"]))
+        self._tell_rows()
+
+    def _tell_rows(self) -> None:
+        """Tell what has come from workers: also while a batch goes on."""
+        counted = self._counted
+        with self._telling:
+            for step in self._rows.come():
+                counted.taken += len(step.rows)
+                counted.whole += 0 if step.partial else len(step.rows)
                 counted.first_row = counted.first_row or time.monotonic()
                 self._told(Step(rows=step))
 
@@ -172,6 +173,7 @@ class Preview:
         """Wait for the query's end, and stop it when nobody waits; whether it ended in time."""
         told, last = 0.0, None
         while query.isActive:
+            self._tell_rows()
             now = time.monotonic()
             late = now - self._began > limits.PREVIEW_S + self._live_s
             if late or self._over():

@@ -1,4 +1,4 @@
-"""The rows of a batch of a preview, from its workers: the first of them, and how many there are in all."""
+"""The rows of a batch of a preview, in its workers: the first go at once, and all are counted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
+from runtime.preview.rowfiles import RowFiles
 
 PARTIAL = "__partial"
 STEP_BYTES = 512 * 1024
+STEP_ROWS = 500
+"""Few enough that the first are seen soon."""
 _SERIES = 100_000
 _HASH = 8
-SCHEMA = pa.schema(
-    [("rows", pa.int64()), ("bytes", pa.int64()), ("content", pa.binary()), ("series", pa.binary())]
-)
-TAKEN = "rows bigint, bytes bigint, content binary, series binary"
+SCHEMA = pa.schema([("rows", pa.int64()), ("series", pa.binary())])
+TAKEN = "rows bigint, series binary"
 
 
 def marked(rows: DataFrame, complete_from: datetime | None, *, closing: bool) -> DataFrame:
@@ -47,27 +48,21 @@ class Take:
     """Called by Spark with the rows of one partition. Picklable."""
 
     layout: Layout
-    rows: int
-    """So many are taken, and the rest is counted."""
-    size: int
-    """So much is taken, serialised."""
+    out: RowFiles
+    """Where rows go, as many as it takes."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of `SCHEMA`: PreviewRows, and last how many rows there were, and the hashes of their
-        series.
-        """
-        rows, size, seen, series = self.rows, self.size, 0, set[bytes]()
+        """One line of `SCHEMA`: how many rows there were, and the hashes of their series."""
+        writer, seen, series = self.out.writer(), 0, set[bytes]()
         for batch in batches:  # to the end, whatever is taken: Spark's state depends on it
             seen += batch.num_rows
             self._add_series(series, batch)
-            for step in self._steps(batch.slice(0, rows)):
-                content = step.SerializeToString()
-                if len(content) > size:
-                    rows = 0
+            for begin in range(0, batch.num_rows, STEP_ROWS):
+                if not writer.takes:
                     break
-                rows, size = rows - len(step.rows), size - len(content)
-                yield _line(len(step.rows), len(content), content)
-        yield _line(seen, 0, b"", b"".join(sorted(series)))
+                for step in self._steps(batch.slice(begin, STEP_ROWS)):
+                    writer.put(step)
+        yield pa.RecordBatch.from_pylist([{"rows": seen, "series": b"".join(series)}], schema=SCHEMA)
 
     def _steps(self, batch: pa.RecordBatch) -> Iterator[gateway_pb2.PreviewRows]:
         """The rows in messages, each of whole windows or of parts."""
@@ -89,24 +84,12 @@ class Take:
             yield step
 
     def _add_series(self, series: set[bytes], batch: pa.RecordBatch) -> None:
-        tags = [
-            pa.array(texts(values, KEY))
-            for column, values in self.layout.visible(batch)
-            if column.role is Role.TAG
-        ]
-        if tags and batch.num_rows:
-            names = [str(number) for number in range(len(tags))]
-            unique = pa.table(tags, names=names).group_by(names).aggregate([])
-            for values in zip(*(unique.column(name).to_pylist() for name in names), strict=True):
-                if len(series) < _SERIES:
-                    series.add(hashlib.blake2b(repr(values).encode(), digest_size=_HASH).digest())
+        tags = [values for column, values in self.layout.visible(batch) if column.role is Role.TAG]
+        if tags and len(series) < _SERIES:
+            known = set(map(",".join, zip(*(texts(values, KEY) for values in tags), strict=True)))
+            series.update(hashlib.blake2b(text.encode(), digest_size=_HASH).digest() for text in known)
 
 
 def series_of(content: bytes) -> set[bytes]:
     """The hashes of series that a worker tells."""
     return {content[begin : begin + _HASH] for begin in range(0, len(content), _HASH)}
-
-
-def _line(rows: int, size: int, content: bytes, series: bytes = b"") -> pa.RecordBatch:
-    line = {"rows": rows, "bytes": size, "content": content, "series": series}
-    return pa.RecordBatch.from_pylist([line], schema=SCHEMA)

@@ -17,7 +17,13 @@ from runtime.source.context import SourceContext
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
 from runtime.source.planner import start_offsets
-from runtime.source.planner.assignment import Assignment, merged, next_assignment, planned_records
+from runtime.source.planner.assignment import (
+    Assignment,
+    LoggedBatch,
+    merged,
+    next_assignment,
+    planned_records,
+)
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.ranges import Bounds, bounds
 
@@ -54,8 +60,9 @@ def assign(
     end, and this is to be asked again. Raises `JobError`.
     """
     context.registry.clear()
-    store = AssignmentStore(spark, context.checkpoint)
-    before, logged = store.assignment(), store.logged()
+    # Nobody goes on from a preview: it keeps nothing.
+    store = None if context.range else AssignmentStore(spark, context.checkpoint)
+    before, logged = (store.assignment(), store.logged()) if store else (None, LoggedBatch())
     begun = bool(logged.ends) and (context.windows is None or context.open is not None)
     warnings: dict[str, list[str]] = {}
     ranges: dict[str, Bounds] = {}
@@ -77,7 +84,8 @@ def assign(
     wanted = {table: stream.stream.topics for table, stream in streams.items()}
     assignment, until = next_assignment(before, logged, wanted, join)
     if not until:
-        store.keep(assignment)
+        if store:
+            store.keep(assignment)
         return Readers(
             assignment,
             warnings,

@@ -66,6 +66,8 @@ _DISK_STATE = {
 # Each shuffle partition costs milliseconds in every batch; 200, the default, cost 6 s.
 _LOCAL_PARTITIONS, _CLUSTER_PARTITIONS = 1, 4
 
+_SOON = 2_000
+
 _BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -123,10 +125,13 @@ def checkpoint_locally(session: SparkSession) -> None:
     session.conf.set(*_LOCAL_CHECKPOINTS)
 
 
-def shuffle_on_all_slots(session: SparkSession) -> None:
-    """To be called before a query is started that has many records in few batches: each slot has work."""
+def compute_much_at_once(session: SparkSession) -> None:
+    """To be called before a query is started that has many records in few batches, and whose rows are waited
+    for: each slot has work, and workers get rows before there are many.
+    """
     if parallel := slots(session):
         session.conf.set("spark.sql.shuffle.partitions", parallel)
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _SOON)
 
 
 def keep_state_on_disk(session: SparkSession) -> None:
