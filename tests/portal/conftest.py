@@ -26,7 +26,7 @@ import structlog
 from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.contracts.quarantine import set_aside
 from tests.gateways import served
 from tests.integration.faults import until
@@ -38,6 +38,7 @@ from portal.pages import STATIC
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 WITHIN_MS = 60_000
+expect.set_options(timeout=WITHIN_MS)  # else 5 s, whatever the pages have
 QUERY = (
     "SELECT city_id AS tag_city, count(1) AS orders,"
     " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"

@@ -22,6 +22,11 @@ SCREENS = [
     ("/clusters", "Clusters"),
     ("/teams", "Teams"),
     ("/teams/pricing", "pricing"),
+    ("/sinks", "Sinks"),
+    ("/new/sink", "New sink"),
+    ("/new/schema", "New schema"),
+    ("/streams/bookings", "bookings"),
+    ("/clusters/local", "local"),
     ("/nothing", "Nothing here"),
 ]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

@@ -128,6 +128,10 @@ CITY = Column("tag_city", Role.TAG, "tag_city", "string")
 TAG_NUMBER = Column("tag_n", Role.TAG, "tag_n", "bigint")
 N = Column("n", Role.FIELD, "n", "bigint")
 EQUAL = gateway_pb2.RowCondition.COMPARISON_EQUAL
+TIME = Column("window_timestamp", Role.TIME, "window_timestamp", "timestamp")
+HOUR = timedelta(hours=1)
+ROWTIME = Column("rowtime", Role.FIELD, "rowtime", "timestamp")
+LESS = gateway_pb2.RowCondition.COMPARISON_LESS
 AT_LEAST = gateway_pb2.RowCondition.COMPARISON_AT_LEAST
 
 
@@ -140,12 +144,24 @@ def test_influx_is_asked_for_its_series_and_its_time_and_no_more_points_than_are
     assert text.endswith("|> limit(n: 6)")
 
 
+def test_influx_is_asked_for_the_time_before_an_instant() -> None:
+    before = Condition(TIME, LESS, NOON + timedelta(minutes=5))
+    text = influx_sink.query("b", "m", Selection(6, NOON, (before, Condition(TIME, LESS, NOON + HOUR))))
+    none = influx_sink.query("b", "m", Selection(6, NOON + HOUR, (before,)))
+
+    assert "range(start: 2026-01-01T12:00:00.000000Z, stop: 2026-01-01T12:05:00.000000Z)" in text
+    assert text.endswith("|> limit(n: 6)")
+    # A range that ends before it begins is an error of the database's.
+    assert "range(start: 2026-01-01T13:00:00.000000Z, stop: 2026-01-01T13:00:01.000000Z)" in none
+
+
 @pytest.mark.parametrize(
     "wanted",
     [
         Selection(6, where=(Condition(N, EQUAL, Decimal(7)),)),
         Selection(6, where=(Condition(CITY, AT_LEAST, "a"),)),
         Selection(6, where=(Condition(CITY, EQUAL, ""),)),
+        Selection(6, where=(Condition(ROWTIME, LESS, NOON),)),
         Selection(6, where=(Condition(TAG_NUMBER, EQUAL, Decimal("7.0")),)),
         Selection(6, order=Order(N, descending=True)),
     ],

@@ -133,6 +133,13 @@ export function forwarding(spec: DaggerSpec, on: boolean): DaggerSpec {
   return { ...spec, sql: "", forward, streams: spec.streams.slice(0, 1) };
 }
 
+/** With a topic of its own, in JSON, where it writes to none yet. */
+export function published(spec: DaggerSpec, name: string): DaggerSpec {
+  if (spec.sinks.some((each) => each.kind.case === "kafka")) return spec;
+  const sink = fromJsonString(SinkSchema, JSON.stringify({ kafka: { topic: name, format: "FORMAT_JSON" } }));
+  return { ...spec, sinks: [...spec.sinks, sink] };
+}
+
 const place = (name: string): string => `draft ${name}`;
 /** Keep a draft in this browser, below the dagger's name; that of a new one has none. */
 export function keep(store: Storage, name: string, draft: Draft): void {

@@ -2,10 +2,13 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
 import { left, pause, type Problem, problem } from "./problem.ts";
 import { daggers, streams } from "./rpc.ts";
+import { noted, type Rates } from "./spark.ts";
 
 /** All daggers, as they are now: a list first, then what changes. One store for the page that is open. */
 export class Fleet {
   all = $state.raw<ReadonlyMap<string, Dagger>>(new Map());
+  /** Rows a second since the page was opened. */
+  rates = $state.raw<Rates>(new Map());
   total = $state(0);
   loaded = $state(false);
   trouble = $state.raw<Problem | null>(null);
@@ -59,6 +62,7 @@ export class Fleet {
   async #vitals(signal: AbortSignal): Promise<void> {
     for await (const step of streams.watchVitals({}, { signal })) {
       if (!step.vitals.length) continue;
+      this.rates = noted(this.rates, step.vitals);
       const now = new Map(this.all);
       for (const vitals of step.vitals) {
         const dagger = now.get(vitals.dagger);

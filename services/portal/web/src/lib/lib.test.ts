@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
+import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import { type Row, RowSchema } from "../gen/daggers/v1/output_pb.ts";
 import { lines } from "./diff.ts";
@@ -10,7 +11,9 @@ import { words } from "./happened.ts";
 import { byUrgency, matches, trouble } from "./phase.ts";
 import { offset } from "./places.ts";
 import { pause, problem } from "./problem.ts";
-import { merged, series, table } from "./rows.ts";
+import { flux } from "./flux.ts";
+import { merged, overlaid, series, table } from "./rows.ts";
+import { corners, noted } from "./spark.ts";
 
 const row = (second: number, city: string, orders: bigint): Row =>
   create(RowSchema, {
@@ -117,5 +120,57 @@ describe("problems", () => {
   });
   it("are tried again after longer and longer, up to a bound", () => {
     expect([0, 1, 99].map(pause)).toEqual([1000, 2000, 15_000]);
+  });
+});
+
+describe("an earlier time", () => {
+  it("has the lines of now, in their order, and the rest", () => {
+    const rows = table([row(60, "Bali", 7n), row(60, "Jakarta", 2n), row(60, "Solo", 1n)]);
+    const made = series(rows, "orders", "city", ["Jakarta", "Medan", "all others"]);
+    expect(made.labels).toEqual(["Jakarta", "Medan", "all others"]);
+    expect(made.values).toEqual([[2], [null], [8]]);
+  });
+  it("lies below now, as if it were later", () => {
+    const now = series(table([row(120, "Bali", 3n), row(180, "Bali", 4n)]), "orders", "city");
+    const before = series(table([row(60, "Bali", 1n), row(121, "Bali", 2n)]), "orders", "city");
+    expect(overlaid(now, before, 60, "a minute before")).toEqual({
+      times: [120, 180, 181],
+      labels: ["Bali", "Bali, a minute before"],
+      values: [
+        [3, 4, null],
+        [1, null, 2],
+      ],
+      ghosts: 1,
+    });
+  });
+});
+
+describe("the query of a chart", () => {
+  it("sums a field by a tag", () => {
+    const lines = flux({ bucket: "daggers", measurement: "orders" }, "count", "city", 15).split("\n");
+    expect(lines[0]).toBe('from(bucket: "daggers")');
+    expect(lines.slice(3)).toEqual([
+      '  |> group(columns: ["city"])',
+      "  |> aggregateWindow(every: 30s, fn: sum, createEmpty: false)",
+    ]);
+  });
+  it("takes the bucket of whom it is asked by, and no name for a part of it", () => {
+    const query = flux({ bucket: "", measurement: 'a"b\\${c}' }, "count", "", 60);
+    expect(query).toContain("from(bucket: v.defaultBucket)");
+    expect(query).toContain('r._measurement == "a\\"b\\\\\\${c}"');
+    expect(query).toContain("group(columns: [])");
+  });
+});
+
+describe("a sparkline", () => {
+  it("keeps the newest rates of each dagger", () => {
+    const vitals = (rowsPerS?: number) => [create(VitalsSchema, { dagger: "a", rowsPerS })];
+    let rates = noted(new Map(), vitals());
+    for (let each = 0; each < 70; each++) rates = noted(rates, vitals(each));
+    expect([rates.get("a")![0], rates.get("a")!.length]).toEqual([10, 60]);
+  });
+  it("goes from left to right, the largest at the top", () => {
+    expect(corners([0, 4, 2], 80, 20)).toBe("0.0,20.0 40.0,0.0 80.0,10.0");
+    expect([corners([3], 80, 20), corners([0, 0], 80, 20)]).toEqual(["", "0.0,20.0 80.0,20.0"]);
   });
 });

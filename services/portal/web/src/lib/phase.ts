@@ -43,9 +43,10 @@ export function doing(dagger: Dagger, now = Date.now()): string {
   return `${rate}${resting(dagger.phase) ? "for" : "since"} ${since(at, now)}`;
 }
 
-const sinkPlace = (value: object): string => {
-  const told = value as Record<string, unknown>;
-  const name = ["measurement", "topic", "table", "index", "url", "target", "location", "event"].find(
+/** Where a sink of a kind writes: the first of its names, and else its address. */
+export const sinkPlace = (value: object): string => {
+  const told = { ...(value as { address?: object }).address, ...value } as Record<string, unknown>;
+  const name = ["measurement", "topic", "table", "index", "url", "target", "location", "event", "host"].find(
     (each) => typeof told[each] === "string" && told[each],
   );
   return name ? String(told[name]) : "";

@@ -53,12 +53,17 @@ export interface Series {
   times: number[];
   labels: string[];
   values: (number | null)[][];
+  /** How many of them, the last, are of an earlier time. */
+  ghosts?: number;
 }
 const MOST = 6;
 const REST = "all others";
 
-/** Sums of one column by one tag and time: the largest, and the rest as one. times are seconds since 1970. */
-export function series(table: Table, value: string, by: string): Series {
+/**
+ * Sums of one column by one tag and time: the largest, and the rest as one; or those of these labels, in their order.
+ * times are seconds since 1970.
+ */
+export function series(table: Table, value: string, by: string, only?: string[]): Series {
   const v = table.columns.findIndex((each) => each.name === value && each.kind === "number");
   const t = table.columns.findIndex((each) => each.kind === "time");
   const b = table.columns.findIndex((each) => each.name === by && each.kind === "tag");
@@ -78,16 +83,37 @@ export function series(table: Table, value: string, by: string): Series {
   const total = (label: string): number =>
     [...sums.get(label)!.values()].reduce((sum, each) => sum + each, 0);
   const ranked = [...sums.keys()].map((label) => [label, total(label)] as const).sort((a, c) => c[1] - a[1]);
-  const labels = ranked.map(([label]) => label);
-  if (labels.length > MOST) {
+  const found = ranked.map(([label]) => label);
+  const labels = only
+    ? only.filter((label) => label !== REST)
+    : found.slice(0, found.length > MOST ? MOST - 1 : MOST);
+  if (only ? only.includes(REST) : found.length > MOST) {
     const rest = new Map<number, number>();
-    for (const label of labels.splice(MOST - 1))
+    for (const label of found.filter((each) => !labels.includes(each)))
       for (const [at, one] of sums.get(label)!) rest.set(at, (rest.get(at) ?? 0) + one);
     sums.set(REST, rest);
     labels.push(REST);
   }
   const x = [...times].sort((a, c) => a - c);
-  return { times: x, labels, values: labels.map((label) => x.map((at) => sums.get(label)!.get(at) ?? null)) };
+  return { times: x, labels, values: labels.map((label) => x.map((at) => sums.get(label)?.get(at) ?? null)) };
+}
+
+/** Series with those of an earlier time behind them, as if they were so many seconds later. */
+export function overlaid(now: Series, before: Series, later: number, suffix: string): Series {
+  const times = [...new Set([...now.times, ...before.times.map((each) => each + later)])].sort(
+    (a, b) => a - b,
+  );
+  const placed = (of: Series, shift: number) =>
+    of.values.map((values) => {
+      const known = new Map(of.times.map((time, at) => [time + shift, values[at] ?? null]));
+      return times.map((time) => known.get(time) ?? null);
+    });
+  return {
+    times,
+    labels: [...now.labels, ...before.labels.map((each) => `${each}, ${suffix}`)],
+    values: [...placed(now, 0), ...placed(before, later)],
+    ghosts: before.labels.length,
+  };
 }
 
 const key = (row: Row): string =>

@@ -5,3 +5,4 @@ export { alerts } from "./rpc/alerts.ts";
 export { catalog, samples } from "./rpc/catalog.ts";
 export { daggers, streams } from "./rpc/daggers.ts";
 export { quarantine } from "./rpc/quarantine.ts";
+export { sinks } from "./rpc/sinks.ts";

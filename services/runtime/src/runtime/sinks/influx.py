@@ -256,14 +256,23 @@ def query(bucket: str, measurement: str, wanted: Selection) -> str:
     """Flux for the points that may be wanted: at most as many of each series, where it can tell them all."""
     since = min(max(wanted.since or _FIRST, _FIRST), _LAST - timedelta(seconds=1))
     told = [text for condition in wanted.where if (text := _equal_tag(condition))]
-    last = f" |> limit(n: {wanted.limit})" if wanted.order is None and len(told) == len(wanted.where) else ""
+    before = [condition.value for condition in wanted.where if _before(condition)]
+    until = min(max(min(before, default=_LAST), since + timedelta(seconds=1)), _LAST)
+    all_told = len(told) + len(before) == len(wanted.where)
+    last = f" |> limit(n: {wanted.limit})" if wanted.order is None and all_told else ""
     return (
-        f"from(bucket: {_quoted(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(_LAST)})"
+        f"from(bucket: {_quoted(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(until)})"
         f" |> filter(fn: (r) => {' and '.join([f'r._measurement == {_quoted(measurement)}', *told])})"
         ' |> drop(columns: ["_start", "_stop"])'
         ' |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
         f' |> sort(columns: ["_time"], desc: true){last}'
     )
+
+
+def _before(condition: Condition) -> bool:
+    """Whether it bounds the time of points, as the range of a query does."""
+    of_time = condition.column.role is Role.TIME and isinstance(condition.value, datetime)
+    return of_time and condition.comparison == RowCondition.COMPARISON_LESS
 
 
 def _equal_tag(condition: Condition) -> str:

@@ -1,0 +1,37 @@
+import { ConnectError } from "@connectrpc/connect";
+import { type Finding, FindingsSchema } from "../gen/daggers/v1/findings_pb.ts";
+
+/** One field of a form: a part of a message, as a text. */
+export interface Field<M> {
+  /** Its path in the request, as findings name it. */
+  path: string;
+  title: string;
+  /** What it may look like; of a choice, what no choice is called. */
+  hint?: string;
+  /** What may be chosen: value and title. Any text without it. */
+  options?: [string, string][];
+  get: (message: M) => string;
+  put: (message: M, text: string) => M;
+}
+
+/** What a refusal says of the parts of a request; nothing where it is about something else. */
+export const findings = (error: unknown): Finding[] =>
+  ConnectError.from(error)
+    .findDetails(FindingsSchema)
+    .flatMap((each) => each.findings);
+
+const within = (field: string, path: string): boolean =>
+  field === path || field.startsWith(`${path}.`) || field.startsWith(`${path}[`);
+/** What was found about a field or a part of it, in words. */
+export const at = (found: Finding[], path: string): string =>
+  found
+    .filter((each) => within(each.field, path))
+    .map((each) => each.message)
+    .join(" ");
+/** What was found about what has no field here. */
+export const elsewhere = (found: Finding[], fields: { path: string }[]): Finding[] =>
+  found.filter((each) => !fields.some(({ path }) => within(each.field, path)));
+
+/** Names that stand apart by commas or spaces. */
+export const names = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+export const listed = (values: string[]): string => values.join(", ");

@@ -1,0 +1,126 @@
+"""Rows as a chart: beside those of a day before, as a query for Grafana, in the list, in a preview."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from daggers.v1 import findings_pb2, gateway_pb2, output_pb2, preview_pb2, vitals_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+from playwright.sync_api import Page, Route, expect
+from tests.portal.conftest import Visit
+from tests.portal.test_portal_studio import PREVIEW, START, answer
+
+Opened = Callable[..., Visit]
+WINDOW_S, DAY_S = 60, 86_400
+ENVELOPE = 5
+
+
+def row(second: float, orders: int, city: str = "Jakarta") -> output_pb2.Row:
+    """A row of a window."""
+    number = output_pb2.RowField(name="orders", integer=orders)
+    return output_pb2.Row(time=Timestamp(seconds=int(second)), tags={"city": city}, fields=[number])
+
+
+def serve_rows(page: Page, asked: list[output_pb2.ReadRowsRequest]) -> None:
+    """Answer rows of the last minutes, and of the same minutes a day before to who asks for these."""
+
+    def rows(route: Route) -> None:
+        body = route.request.post_data_buffer
+        assert body is not None
+        request = output_pb2.ReadRowsRequest.FromString(body[ENVELOPE:])
+        asked.append(request)
+        end = time.time() // WINDOW_S * WINDOW_S - (DAY_S if request.where else 0)
+        made = [row(end - WINDOW_S * number, 10 + number) for number in range(1, 6)]
+        answer(route, [output_pb2.ReadRowsResponse(rows=made)])
+
+    page.route(re.compile("DaggerService/ReadRows"), rows)
+
+
+def test_a_day_before_stands_beside_today(visit: Opened) -> None:
+    one = visit()
+    asked: list[output_pb2.ReadRowsRequest] = []
+    serve_rows(one.page, asked)
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    legend = page.get_by_role("region", name="Live rows").locator(".legend")
+    expect(legend).to_contain_text("Jakarta")
+    page.get_by_label("Compare with an earlier time").select_option("a day before")
+    expect(legend.locator(".ghost")).to_have_text("Jakarta, a day before")
+    earlier = next(each for each in asked if each.where)
+    since = earlier.since.seconds
+    condition = earlier.where[0]
+    assert (condition.column, condition.comparison) == (
+        "window_timestamp",
+        output_pb2.RowCondition.COMPARISON_LESS,
+    )
+    assert abs(time.time() - DAY_S - 15 * WINDOW_S - since) < 30 * WINDOW_S
+    page.get_by_label("Compare with an earlier time").select_option("Compare with …")
+
+    expect(legend.locator(".ghost")).to_have_count(0)
+    expect(legend).to_contain_text("Jakarta")
+
+
+def test_the_chart_says_how_grafana_reads_it(visit: Opened) -> None:
+    one = visit()
+    serve_rows(one.page, [])
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    page.get_by_text("How this is read").click()
+    query = page.get_by_label("Query for Grafana")
+    expect(query).to_contain_text('from(bucket: "daggers")')
+
+    expect(query).to_contain_text('r._measurement == "completed_bookings" and r._field == "orders"')
+    expect(query).to_contain_text('group(columns: ["city"])')
+
+
+def test_a_dagger_is_published_to_kafka_by_its_plan(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/driver_supply", "driver_supply")
+    page.get_by_role("link", name="Publish to Kafka").click()
+    expect(page.get_by_role("textbox", name="Topic")).to_have_value("driver_supply")
+    expect(page.get_by_role("region", name="Plan")).to_contain_text("This changes driver_supply")
+    expect(page.get_by_role("region", name="Plan")).to_contain_text("kafka")
+    page.get_by_role("button", name="Apply driver_supply").click()
+    page.get_by_role("link", name="Open driver_supply").click()
+    expect(page.get_by_role("heading", level=1, name="driver_supply")).to_be_visible()
+
+    expect(page.get_by_role("link", name="Edit")).to_be_visible()
+    expect(page.get_by_role("link", name="Publish to Kafka")).to_have_count(0)
+
+
+def test_a_card_draws_the_rates_that_came(visit: Opened) -> None:
+    one = visit()
+    steps = [
+        gateway_pb2.WatchVitalsResponse(
+            vitals=[vitals_pb2.Vitals(dagger="completed_bookings", rows_per_s=rate)]
+        )
+        for rate in (1, 3, 2)
+    ]
+    one.page.route(re.compile("DaggerService/WatchVitals"), lambda route: answer(route, steps))
+    page = one.open("/", "Daggers")
+    card = page.get_by_role("listitem").filter(has_text="completed_bookings")
+    expect(card.locator("polyline")).to_have_count(1)
+
+    expect(card).to_contain_text("120 rows/min")
+
+
+def test_a_preview_draws_its_whole_windows(visit: Opened) -> None:
+    one = visit()
+    names = ("orders", "city", "window_timestamp")
+    columns = [findings_pb2.OutputColumn(name=name) for name in names]
+    whole = [row(WINDOW_S * number, number) for number in (1, 2, 3)]
+    parts = preview_pb2.PreviewRows(rows=[row(WINDOW_S * 4, 1, "Bali")], partial=True)
+    done = preview_pb2.PreviewDone(reason="REASON_END_OF_RANGE", records=12, rows=4)
+    steps = [
+        preview_pb2.PreviewDaggerResponse(columns=preview_pb2.PreviewColumns(columns=columns)),
+        preview_pb2.PreviewDaggerResponse(rows=preview_pb2.PreviewRows(rows=whole)),
+        preview_pb2.PreviewDaggerResponse(rows=parts),
+        preview_pb2.PreviewDaggerResponse(done=done),
+    ]
+    one.page.route(PREVIEW, lambda route: answer(route, steps))
+    page = one.open(START, "New dagger")
+    page.get_by_role("button", name="Preview").first.click()
+    preview = page.get_by_role("region", name="Preview", exact=True)
+
+    expect(preview.get_by_role("heading", name="orders by city, UTC")).to_be_visible()
+    expect(preview.locator(".legend")).to_have_text("Jakarta")

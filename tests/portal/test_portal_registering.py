@@ -1,0 +1,163 @@
+"""What is registered in a page: its fields, what is wrong at them, what is registered then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from daggers.v1 import access_pb2, access_service_pb2
+from google.protobuf import descriptor_pb2
+from playwright.sync_api import Route, expect
+from tests.portal.conftest import Visit
+
+Opened = Callable[..., Visit]
+
+
+@contextmanager
+def refused(one: Visit) -> Iterator[None]:
+    """What is refused is told by the browser, too."""
+    yield
+    one.complaints.clear()
+
+
+def describe(folder: Path, package: str) -> Path:
+    """A file of descriptors with one message that has a time."""
+    from google.protobuf import timestamp_pb2
+
+    files = descriptor_pb2.FileDescriptorSet()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(files.file.add())
+    file = files.file.add(name=f"{package}.proto", package=package, syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    field = file.message_type.add(name="Ride").field.add(name="at", number=1)
+    field.type, field.label = field.TYPE_MESSAGE, field.LABEL_OPTIONAL
+    field.type_name = ".google.protobuf.Timestamp"
+    path = folder / "ride.desc"
+    path.write_bytes(files.SerializeToString())
+    return path
+
+
+def test_a_schema_and_then_a_stream_of_it_are_registered(visit: Opened, tmp_path: Path) -> None:
+    one = visit()
+    page = one.open("/schemas", "Schemas")
+    page.get_by_role("link", name="New schema").click()
+    page.get_by_label("Descriptors of the messages").set_input_files(describe(tmp_path, "rides.v1"))
+    expect(page.get_by_text("These would be registered:")).to_be_visible()
+    page.get_by_role("button", name="Register schema").click()
+    expect(page.get_by_text("These can be used now:")).to_be_visible()
+    page.get_by_role("link", name="a stream of it").click()
+    expect(page.get_by_role("heading", level=1, name="New stream")).to_be_visible()
+    expect(page.get_by_label("Protobuf message of its records")).to_have_value("rides.v1.Ride")
+    page.get_by_label("Name").fill("rides")
+    page.get_by_label("Cluster whose Kafka has it").select_option("local")
+    page.get_by_label("Topics").fill("ride-log, ride-log-2")
+    page.get_by_label("Field with the event time").fill("at")
+    page.get_by_role("button", name="Register stream").click()
+    expect(page.get_by_text("rides is registered.")).to_be_visible()
+    page.get_by_role("link", name="Streams").first.click()
+
+    expect(page.get_by_role("row").filter(has_text="ride-log, ride-log-2")).to_contain_text("rides")
+
+
+def test_what_is_wrong_with_a_stream_stands_at_its_fields(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/new/stream", "New stream")
+    page.get_by_label("Name").fill("X")
+    page.get_by_label("Cluster whose Kafka has it").select_option("local")
+    page.get_by_label("Topics").fill("..")
+    page.get_by_label("Protobuf message of its records").select_option("examples.v1.Booking")
+    page.get_by_label("Field with the event time").fill("order_number")
+    with refused(one):
+        page.get_by_role("button", name="Check").click()
+        expect(page.get_by_role("alert")).to_contain_text("3 things are wrong")
+        for name in ("Name", "Topics", "Field with the event time"):
+            expect(page.get_by_label(name)).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_label("Name")).to_be_focused()
+        expect(page.get_by_label("Cluster whose Kafka has it")).to_have_attribute("aria-invalid", "false")
+
+
+def test_a_cluster_is_changed_and_keeps_what_has_no_field(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/new/cluster", "New cluster")
+    page.get_by_label("Name").fill("second")
+    page.get_by_label("Kafka: host:port").fill("127.0.0.1:9093")
+    page.get_by_text("As JSON").click()
+    json = page.get_by_label("As JSON")
+    expect(json).to_have_value(re.compile("127.0.0.1:9093"))
+    kafka = '{"bootstrapServers": "127.0.0.1:9093", "properties": {"acks": "all"}}'
+    json.fill(f'{{"name": "second", "kafka": {kafka}}}')
+    page.get_by_role("button", name="Register cluster").click()
+    expect(page.get_by_text("second is registered.")).to_be_visible()
+    page = one.open("/clusters", "Clusters")
+    page.get_by_role("link", name="second").click()
+    page.get_by_label("Spark master").fill("local[1]")
+    page.get_by_role("button", name="Change cluster").click()
+    expect(page.get_by_text("second is registered.")).to_be_visible()
+    expect(page.get_by_text("version 2")).to_be_visible()
+    page = one.open("/clusters/second", "second")
+
+    expect(page.get_by_label("Spark master")).to_have_value("local[1]")
+    page.get_by_text("As JSON").click()
+    expect(page.get_by_label("As JSON")).to_have_value(re.compile('"acks": "all"'))
+
+
+def test_what_is_there_already_is_not_registered_over(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/new/cluster", "New cluster")
+    page.get_by_label("Name").fill("local")
+    page.get_by_label("Kafka: host:port").fill("127.0.0.1:9999")
+    with refused(one):
+        page.get_by_role("button", name="Register cluster").click()
+        expect(page.get_by_role("alert")).to_contain_text("This was refused")
+    page = one.open("/clusters/local", "local")
+
+    expect(page.get_by_label("Kafka: host:port")).to_have_value("127.0.0.1:9092")
+
+
+def test_a_sink_is_registered_and_listed(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/sinks", "Sinks")
+    expect(page.get_by_text("No sink is registered")).to_be_visible()
+    page.get_by_role("link", name="New sink").click()
+    page.get_by_label("Name").fill("orders-hook")
+    page.get_by_label("Kind").select_option("http")
+    page.get_by_label("Teams that may write there").fill("pricing")
+    page.get_by_label("Rows a second").fill("50")
+    json = page.get_by_label("As JSON")
+    page.get_by_label("Rows a second").blur()
+    text = json.input_value()
+    json.fill(text.replace('"http": {}', '"http": {"url": "https://hooks.example.com/orders"}'))
+    page.get_by_role("button", name="Register sink").click()
+    expect(page.get_by_text("orders-hook is registered.")).to_be_visible()
+    page.get_by_role("link", name="Sinks").first.click()
+
+    expect(page.get_by_role("row").filter(has_text="orders-hook")).to_contain_text("pricing")
+
+
+def test_a_file_without_descriptors_is_told_as_such(visit: Opened, tmp_path: Path) -> None:
+    one = visit()
+    page = one.open("/new/schema", "New schema")
+    (tmp_path / "booking.proto").write_text('syntax = "proto3";')
+    page.get_by_label("Descriptors of the messages").set_input_files(tmp_path / "booking.proto")
+
+    expect(page.get_by_role("alert")).to_contain_text("booking.proto is no file of descriptors")
+
+
+@pytest.mark.parametrize("path", ["/streams/bookings", "/clusters/local"])
+def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, path: str) -> None:
+    one = visit()
+
+    def viewer(route: Route) -> None:
+        who = access_service_pb2.WhoAmIResponse(
+            principal="user:bob",
+            roles=[access_service_pb2.TeamRole(team="pricing", role=access_pb2.ROLE_VIEWER)],
+        )
+        route.fulfill(status=200, body=who.SerializeToString(), content_type="application/proto")
+
+    one.page.route(re.compile("AccessService/WhoAmI"), viewer)
+    page = one.open(path, path.rpartition("/")[2])
+    expect(page.get_by_label("Name")).to_be_disabled()
+
+    expect(page.get_by_role("button", name=re.compile("Change|Check"))).to_have_count(0)
