@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import subprocess
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -42,10 +43,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "cert.pem", folder / "key.pem"
 
 
-async def first_of(answer: httpx.Response) -> bytes:
-    """What a stream says first."""
+async def first_of(said: AsyncIterator[bytes]) -> bytes:
+    """What a stream says first; whoever asks keeps `said`, for a stream that nothing holds is closed."""
     async with asyncio.timeout(WITHIN_S):
-        return await anext(answer.aiter_raw())
+        return await anext(said)
 
 
 async def test_twenty_streams_of_one_connection_leave_room_for_a_call(
@@ -58,7 +59,8 @@ async def test_twenty_streams_of_one_connection_leave_room_for_a_call(
             )
             for _ in range(FOLLOWED)
         ]
-        firsts = [await first_of(each) for each in followed]
+        said = [each.aiter_raw() for each in followed]
+        firsts = [await first_of(each) for each in said]
         called = await client.post(f"{API}/Echo", content=b"seventh", headers=UNARY)
         connections = {id(each.extensions["network_stream"]) for each in followed}
 
@@ -139,7 +141,8 @@ async def test_prometheus_is_told_of_calls_streams_and_logins(portal: Portal, up
         await client.post(f"{API}/Refuse", content=b"1", headers=UNARY)
         await client.get("/auth/key", params={"key": "another"})
         async with client.stream("POST", f"{API}/Wait", content=NOTHING, headers=STREAM) as followed:
-            await first_of(followed)
+            said = followed.aiter_raw()
+            await first_of(said)
             told = (await client.get(f"http://{bind}/metrics")).text
 
     assert 'daggers_service_info{service="portal"' in told
