@@ -78,7 +78,7 @@ def _cold(on: Stack) -> Run:
         if where.startswith(str(on.state_dir)) and f"/{_WORKS}/" in where:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
-    time.sleep(1)
+    time.sleep(0.2)  # its end is noticed; the scheduler replaces it within two seconds
     return _preview(on)
 
 

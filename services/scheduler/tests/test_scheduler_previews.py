@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,6 +105,11 @@ def process_of(steps: list[gateway_pb2.PreviewDaggerResponse]) -> int:
     return steps[-1].done.records
 
 
+def working_in(folder: Path) -> list[int]:
+    everybody = [process.pid for process in processes.everybody()]
+    return [pid for pid in everybody if processes.working_directory(pid).startswith(str(folder))]
+
+
 async def test_one_process_previews_one_after_another_and_each_cluster_has_its_own(tmp_path: Path) -> None:
     async with world(tmp_path) as there:
         first, second, other = [await there.all("rows", each) for each in ("local", "local", "other")]
@@ -144,6 +149,35 @@ async def test_a_process_that_does_not_stop_is_killed_and_replaced(tmp_path: Pat
         after = process_of(await there.all("rows"))
 
     assert before != after
+
+
+@pytest.mark.parametrize("bomb", ["die", "stubborn"])
+async def test_the_next_process_is_there_before_anybody_asks_for_it(tmp_path: Path, bomb: str) -> None:
+    async with world(tmp_path) as there:
+        with suppress(ApiError):
+            async with aclosing(there.steps(bomb)) as steps:
+                while (await anext(steps)).progress.phase == Progress.PHASE_STARTING:
+                    pass
+                if bomb == "die":
+                    await anext(steps)
+        await asyncio.to_thread(until, lambda: len(there.masters) == 2 and there.previews.running == 1)
+        next_one = await there.all("rows")
+
+    assert not any(step.progress.phase == Progress.PHASE_STARTING for step in next_one)
+    assert len(there.masters) == 2
+
+
+async def test_a_process_that_ends_before_anybody_asks_it_is_not_replaced(tmp_path: Path) -> None:
+    async with world(tmp_path) as there:
+        os.kill(process_of(await there.all("rows")), signal.SIGKILL)
+        await asyncio.to_thread(until, lambda: len(there.masters) == 2 and there.previews.running == 1)
+        (second,) = working_in(tmp_path)
+        os.kill(second, signal.SIGKILL)
+        await asyncio.to_thread(until, lambda: len(there.ends) == 2)
+        asked = await there.all("rows")
+
+    assert asked[0].progress.phase == Progress.PHASE_STARTING
+    assert there.ends == ["died", "died", "closed"]
 
 
 async def test_a_process_that_dies_is_told_and_replaced(tmp_path: Path) -> None:
@@ -229,7 +263,7 @@ async def test_a_preview_that_fills_the_disk_is_ended(
     async with world(tmp_path) as there:
         with pytest.raises(ApiError) as filled:
             await there.all("fill")
-        left = list((tmp_path / "previews").glob("*/*"))
+        left = list((tmp_path / "previews").glob("*/local-1"))
         again = await there.all("rows")
 
     assert (filled.value.reason, left) == ("PREVIEW_FILLED_DISK", [])

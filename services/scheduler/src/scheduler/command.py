@@ -87,11 +87,11 @@ def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> d
 
 def preview(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
     """The command line of a process that previews for this scheduler. As `spare`."""
-    return [*_submitted(job, url, installation), "--preview", scheduler]
+    return [*_submitted(job, url, installation, ui=False), "--preview", scheduler]
 
 
-def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
-    """The command line up to what the runtime is told. Raises: Unresolved."""
+def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, ui: bool = True) -> list[str]:
+    """The command line up to what the runtime is told; `ui`: with Spark's pages. Raises: Unresolved."""
     master = _known(url)
     if not (master.on_loopback or installation.shared_checkpoints):
         raise Unresolved(
@@ -127,7 +127,7 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation) -> l
         "spark.local.dir": str(run_dir / rundir.TEMPORARY),
         "spark.sql.warehouse.dir": str(run_dir / rundir.TEMPORARY / "warehouse"),
         # Loopback only, see below; its port stands in driver.json. Small: a driver runs for months.
-        "spark.ui.enabled": "true",
+        "spark.ui.enabled": str(ui).lower(),
         "spark.ui.port": "0",
         "spark.ui.retainedJobs": "50",
         "spark.ui.retainedStages": "50",

@@ -42,7 +42,8 @@ class PreviewHost:
 
     def __init__(self, folder: Path, process: Process, ended: Callable[[str], None]) -> None:
         self.folder, self._process, self._ended = folder, process, ended
-        self._killed = False
+        self.why = ""
+        """Of `WHYS`, once it was killed."""
         self._why: tuple[str, str] | None = None
         self._freeing: asyncio.Task[None] | None = None
         self.previews = 0
@@ -76,7 +77,7 @@ class PreviewHost:
     @property
     def alive(self) -> bool:
         """Whether it runs."""
-        return not self._killed and self._process.returncode is None
+        return not self.why and self._process.returncode is None
 
     @property
     def pid(self) -> int:
@@ -174,10 +175,10 @@ class PreviewHost:
         """SIGKILL all of it; the leader last: while it lives, what it forks is known as its own. `why`: of
         `WHYS`; the first counts.
         """
-        if not self._killed:
+        if not self.why:
             logger().info("scheduler.preview_killed", pid=self.pid, why=why)
             self._ended(why)
-        self._killed = True
+        self.why = self.why or why
         members = processes.session(self.pid)
         for member in sorted(members, key=lambda member: member.pid == self.pid):
             with suppress(ProcessLookupError):

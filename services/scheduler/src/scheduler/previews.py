@@ -1,14 +1,14 @@
 """Previews of this host: a process for each cluster, one preview at a time, others wait (ADR 101).
 
-A process is started when the first preview asks, killed and replaced when it hangs or after `MOST` previews,
-and ended after a while without any, or when drivers or replays need its memory.
+A process is started when the first preview asks, killed and replaced when it hangs or after `MOST` previews
+(ADR 124), and ended after a while without any, or when drivers or replays need its memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +43,8 @@ _LOCAL: Final = "local[2]"
 _LOOK_S: Final = 2.0
 DISK_BYTES: Final = 4 * 1024**3
 """What one process may have on disk: state, shuffled rows, logs."""
+_REPLACED: Final = ("died", "disk", "hung", "replaced")
+"""After which ends of a process the next is started before anybody asks."""
 
 Command: TypeAlias = Callable[
     [spec_pb2.JobSpec, str, spec_pb2.JobSpec], tuple[Sequence[str], Mapping[str, str]]
@@ -64,6 +66,12 @@ class _Lane:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     since: float = 0.0
     """When its last preview ended, on the loop's clock."""
+    last: spec_pb2.JobSpec | None = None
+    """What its process was asked last."""
+    again: spec_pb2.JobSpec | None = None
+    """What the next process is started for, before anybody asks."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by who looks whether there is a process, and starts one."""
 
 
 class Previews:
@@ -139,10 +147,12 @@ class Previews:
             if lane.host is not None:
                 await lane.host.free()
             job = self._job(asked)
-            if not self._serves(lane, job):
-                yield _progress(Progress.PHASE_STARTING)
-                await self._start(lane, asked.spec.cluster, job)
+            async with lane.starting:
+                if not self._serves(lane, job):
+                    yield _progress(Progress.PHASE_STARTING)
+                    await self._start(lane, asked.spec.cluster, job)
             assert lane.host is not None
+            lane.last = job
             preview = host_pb2.PreviewJob(job=job, range=asked.range, max_rows=asked.max_rows)
             run_dir = lane.host.folder / str(job.generation)
             preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / rundir.CHECKPOINTS)
@@ -181,6 +191,7 @@ class Previews:
                 self._folders.remove(folder)
             text = f"the process that previews cannot be started: {error}"
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "PREVIEW_NOT_STARTED", text, {}) from error
+        lane.again = None
         lane.master, lane.variables = master, frozenset(secret_variables(job))
         logger().info("scheduler.preview_host", cluster=cluster, pid=lane.host.pid)
         if self._watch is None or self._watch.done():
@@ -201,31 +212,44 @@ class Previews:
 
     async def _give_way(self) -> None:
         """While there is any: end what nobody has used for a while, what fills the disk, and what others need
-        the memory of; that which nobody uses comes first.
+        the memory of; that which nobody uses comes first. And replace what has ended in the middle.
         """
-        clock = asyncio.get_running_loop().time
-        while self.processes:
+        while any(lane.host is not None or lane.again is not None for lane in self._lanes.values()):
             await asyncio.sleep(_LOOK_S)
-            for lane in sorted(self._lanes.values(), key=lambda queued: bool(queued.queue)):
-                host = lane.host
-                if host is None:
-                    continue
-                filled = await asyncio.to_thread(size, host.folder) > DISK_BYTES
-                if lane.host is not host or not host.alive:
-                    pass
-                elif full := self._full(self.running - 1):
-                    host.give_up("room", "PREVIEW_GAVE_WAY", f"others need its memory: {full}")
-                elif filled:
-                    text = f"it has filled {DISK_BYTES // 1024**2:,} MiB of the disk; {LESS}"
-                    host.give_up("disk", "PREVIEW_FILLED_DISK", text)
-                elif not lane.queue and clock() - lane.since > self._idle_s:
-                    host.kill("idle")
-                if lane.host is host and not host.alive and not lane.queue:
-                    self._end(lane, "died")
+            for cluster, lane in sorted(self._lanes.items(), key=lambda named: bool(named[1].queue)):
+                if lane.host is not None:
+                    await self._look_at(lane, lane.host)
+                if lane.again is not None and not lane.queue:
+                    await self._replace(cluster, lane, lane.again)
+
+    async def _look_at(self, lane: _Lane, host: PreviewHost) -> None:
+        filled = await asyncio.to_thread(size, host.folder) > DISK_BYTES
+        if lane.host is not host or not host.alive:
+            pass
+        elif full := self._full(self.running - 1):
+            host.give_up("room", "PREVIEW_GAVE_WAY", f"others need its memory: {full}")
+        elif filled:
+            text = f"it has filled {DISK_BYTES // 1024**2:,} MiB of the disk; {LESS}"
+            host.give_up("disk", "PREVIEW_FILLED_DISK", text)
+        elif not lane.queue and asyncio.get_running_loop().time() - lane.since > self._idle_s:
+            host.kill("idle")
+        if lane.host is host and not host.alive and not lane.queue:
+            self._end(lane, "died")
+
+    async def _replace(self, cluster: str, lane: _Lane, job: spec_pb2.JobSpec) -> None:
+        """Start one for whoever asks next, if there is room; once, for it may end as the last one did."""
+        lane.again = None
+        async with lane.starting:
+            if lane.host is None and not lane.queue:
+                with suppress(ApiError):
+                    await self._start(lane, cluster, job)
 
     def _end(self, lane: _Lane, why: str) -> None:
+        """`why` says whether the next one is started for what this one was asked last."""
         if lane.host is not None:
             lane.host.kill(why)
+            if lane.host.why in _REPLACED:
+                lane.again, lane.last = lane.last, None
             self._folders.remove(lane.host.folder)
             lane.host = None
 
