@@ -3,6 +3,8 @@
 Windows are numbered by the order in which they end. Two generations read the same records: `old` writes,
 `new` reads beside it with its sinks off. Whoever is killed is killed between any two steps; a scheduler that
 is replaced knows the log and what it observes, and that is all that a step of it looks at here.
+
+What the log says of it the fold of fleets judges: `judged` holds its rules against those of the model.
 """
 
 from __future__ import annotations
@@ -11,6 +13,12 @@ from collections import deque
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Final
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from eventlog.testing import record
+from fleet import Fleet
 
 WINDOWS: Final = 5
 KILLS: Final = 2
@@ -49,6 +57,8 @@ class World:
     """Whether it has read the boundary, and said so: it closes nothing behind it."""
     writer: int | None = None
     """What the new generation has written; None: it does not write yet."""
+    tried: bool = False
+    """Whether there was a shadow: a version has one."""
     gone: int = 0
     """Windows that the new generation can no longer write when it begins to."""
     kills: int = 0
@@ -95,9 +105,9 @@ def _drivers(world: World) -> Iterator[tuple[str, World]]:
 def _scheduler(world: World, rules: Rules) -> Iterator[tuple[str, World]]:
     if world.writer is not None:
         return
-    if world.shadow is None and world.old_lives and world.decided is None:
+    if not world.tried and world.old_lives:
         # From the beginning of the windows that are open: it has let go of no other.
-        yield "ShadowIntended", replace(world, shadow=world.old_written)
+        yield "ShadowIntended", replace(world, shadow=world.old_written, tried=True)
     if world.shadow is not None and world.decided is None and world.old_lives:
         # What is heard of both is old: the boundary may lie behind either when they read it.
         for boundary in range(1, WINDOWS + 1):
@@ -135,21 +145,120 @@ def violation(world: World, rules: Rules) -> str:
     return ""
 
 
+_Ways = dict[World, tuple[World, str] | None]
+
+
 def walk(rules: Rules) -> tuple[Set[World], list[str]]:
     """The states there are, and the shortest way to one that is wrong; no way when none is."""
+    ways, wrong = _walked(rules)
+    if wrong is None:
+        return ways.keys(), []
+    return ways.keys(), [*(step for _, step in _way(ways, wrong)), violation(wrong, rules)]
+
+
+def _walked(rules: Rules) -> tuple[_Ways, World | None]:
+    """How each state was come to, and the first one that is wrong."""
     first = World()
-    ways: dict[World, tuple[World, str] | None] = {first: None}
+    ways: _Ways = {first: None}
     queue = deque([first])
     while queue:
         world = queue.popleft()
-        if wrong := violation(world, rules):
-            way = [wrong]
-            while (came := ways[world]) is not None:
-                world, step = came
-                way.append(step)
-            return ways.keys(), way[::-1]
+        if violation(world, rules):
+            return ways, world
         for step, after in steps(world, rules):
             if after not in ways:
                 ways[after] = world, step
                 queue.append(after)
-    return ways.keys(), []
+    return ways, None
+
+
+def _way(ways: _Ways, world: World) -> list[tuple[World, str]]:
+    """The steps to a state, each with the state that it was taken in."""
+    way: list[tuple[World, str]] = []
+    while (came := ways[world]) is not None:
+        way.append(came)
+        world = came[0]
+    return way[::-1]
+
+
+# ---- What the log says of it, and the fold of it -----------------------------------------------------------
+
+_OLD: Final = 2
+_NAME: Final = "d"
+
+
+def judged() -> Iterator[tuple[str, bool, bool]]:
+    """Of every fact that anybody may write in every state there is: the step, whether the model has it, and
+    whether the fold takes it.
+    """
+    ways, _ = _walked(Rules())
+    for world in ways:
+        allowed = dict(steps(world, Rules()))
+        hasty = {**dict(steps(world, Rules(proof=False, held=False, fence=False))), **allowed}
+        for step, after in hasty.items():
+            log = [message for before, each in _way(ways, world) for message in _facts(each, before, world)]
+            if messages := _facts(step, world, after):
+                fleet = _folded(log)
+                changed = [
+                    fleet.apply(record(_spoken(message, fleet), sequence=fleet.sequence + 1)).changed
+                    for message in messages
+                ]
+                yield step, step in allowed, all(changed)
+
+
+def _folded(log: list[Message]) -> Fleet:
+    """A dagger that runs and was edited, and what was said since."""
+    meta = events_pb2.FactMeta(name=_NAME)
+    running: list[Message] = [
+        events_pb2.SchedulerStarted(scheduler_id="s"),
+        events_pb2.DaggerRequested(name=_NAME, spec=spec_pb2.DaggerSpec(sql="one")),
+        events_pb2.LaunchIntended(meta=meta, version=1),
+        events_pb2.Launched(meta=meta, driver={"host": "h", "pid": 7}),
+        events_pb2.Running(meta=meta),
+        events_pb2.DaggerRequested(name=_NAME, spec=spec_pb2.DaggerSpec(sql="two")),
+    ]
+    fleet = Fleet()
+    for sequence, message in enumerate([*running, *log]):
+        fleet.apply(record(_spoken(message, fleet), sequence=sequence))
+    return fleet
+
+
+def _spoken(message: Message, fleet: Fleet) -> Message:
+    """Of the launch, or of the shadow, that there is."""
+    dagger = fleet.daggers.get(_NAME)
+    match message:
+        case events_pb2.Launched() | events_pb2.Running() | events_pb2.Exited():
+            message.meta.generation = _OLD
+        case (
+            events_pb2.ShadowLaunched()
+            | events_pb2.ShadowEnded()
+            | events_pb2.CutoverDecided()
+            | events_pb2.CutoverHanded()
+        ):
+            message.meta.generation = dagger.shadow.generation if dagger and dagger.shadow else 0
+    return message
+
+
+def _facts(step: str, before: World, later: World) -> list[Message]:
+    """What the leading scheduler writes of a step; a window ends with each minute. `later`: any state behind
+    it.
+    """
+    meta = events_pb2.FactMeta(name=_NAME)
+    match step:
+        case "ShadowIntended":
+            launched = events_pb2.ShadowLaunched(meta=meta, driver={"host": "h", "pid": 8})
+            return [events_pb2.ShadowIntended(meta=meta, version=2), launched]
+        case "CutoverDecided":
+            return [events_pb2.CutoverDecided(meta=meta, boundary={"seconds": 60 * (later.decided or 0)})]
+        case "CutoverHanded":
+            written, closed = 60 * before.old_written, 60 * (before.shadow or 0)
+            return [
+                events_pb2.CutoverHanded(meta=meta, written={"seconds": written}, closed={"seconds": closed})
+            ]
+        case "LaunchIntended":
+            return [events_pb2.LaunchIntended(meta=meta, version=2)]
+        case "old ends" | "kill old":
+            return [events_pb2.Exited(meta=meta, code=0 if step == "old ends" else -9)]
+        case "shadow is fenced" | "kill shadow":
+            return [events_pb2.ShadowEnded(meta=meta, code=-9)]
+    return []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
-from tests.simulation.cutover import WINDOWS, Rules, walk
+from tests.simulation.cutover import WINDOWS, Rules, judged, walk
 
 
 def test_no_window_is_missing_or_written_twice_in_any_order_of_steps_and_kills() -> None:
@@ -33,3 +35,12 @@ def test_without_one_of_its_rules_a_cutover_is_wrong(rules: Rules, wrong: str) -
     _, way = walk(rules)
 
     assert way[-1:] == [wrong]
+
+
+def test_the_fold_takes_each_fact_of_the_protocol_and_none_that_breaks_it() -> None:
+    outcomes = Counter(judged())
+    wrong = [outcome for outcome in outcomes if outcome[1] != outcome[2]]
+
+    assert wrong == []
+    assert {step for step, allowed, _ in outcomes if not allowed} == {"CutoverHanded", "LaunchIntended"}
+    assert min(outcomes.values()) > 10

@@ -74,11 +74,12 @@ class ControlWitness:
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
         if isinstance(message, events_pb2.ReplayStarted) and not message.process.pid:
             self.attempts[record.sequence] = record.subject, record.source
-        if isinstance(message, events_pb2.LaunchIntended):
+        about = FACTS[type(message)].about
+        if about in (About.NEW, About.BESIDE):
             self.intents[record.sequence] = record.subject, record.source
-        elif FACTS[type(message)].about is About.NONE or before is None:
+        elif about is About.NONE or before is None:
             return
-        elif message.meta.generation != before.generation:
+        elif message.meta.generation != _spoken_of(before, about):
             raise Violation(
                 f"{record.type} at {record.sequence} of the stale generation {message.meta.generation}"
                 f" changed {record.subject}"
@@ -99,6 +100,13 @@ class ControlWitness:
         if self.attempts.get(number) != (name, source):
             intended = self.attempts.get(number)
             raise Violation(f"{source} starts attempt {number} of {name}'s replay, intended: {intended}")
+
+
+def _spoken_of(dagger: Dagger, about: About) -> int | None:
+    """The launch that a fact may speak of."""
+    if about is About.SHADOW:
+        return dagger.shadow.generation if dagger.shadow else None
+    return dagger.generation
 
 
 class AlertWitness:

@@ -55,6 +55,24 @@ def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> Non
             events_pb2.ReferencesLoaded(meta=META, versions={"b": "2", "a": "1"}),
             "reference tables loaded, generation 40: a 1, b 2",
         ),
+        (
+            events_pb2.ShadowIntended(version=2),
+            "shadow intended, generation 41: version 2 is being launched beside its driver",
+        ),
+        (
+            events_pb2.ShadowLaunched(meta=META, driver={"host": "h", "pid": 7}),
+            "shadow launched, generation 40: on h, pid 7",
+        ),
+        (events_pb2.ShadowEnded(meta=META, code=-9), "shadow exited with code -9, generation 40"),
+        (
+            events_pb2.CutoverDecided(meta=META, boundary={"seconds": 60}),
+            "STOPPING, generation 40: its driver writes windows that end up to 1970-01-01T00:01:00Z,"
+            " its shadow those behind",
+        ),
+        (
+            events_pb2.CutoverHanded(meta=META, written={"seconds": 60}),
+            "STARTING, generation 40: it writes windows that end behind 1970-01-01T00:01:00Z",
+        ),
         (events_pb2.Stopped(), "STOPPED"),
     ],
 )

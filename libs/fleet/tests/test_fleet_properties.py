@@ -14,7 +14,7 @@ from eventlog import Record
 from eventlog.testing import record
 from fleet import Fleet, tenancy
 from fleet.catalogue import REMOVALS
-from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPING, UNREACHABLE
+from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPED, STOPPING, UNREACHABLE
 
 REQUESTS = (
     events_pb2.DaggerRequested,
@@ -41,6 +41,12 @@ FACTS = tuple(
     GetMessageClass(kind)
     for kind in events_pb2.DESCRIPTOR.message_types_by_name.values()
     if "meta" in kind.fields_by_name and kind.fields_by_name["meta"].message_type.name == "FactMeta"
+)
+SHADOWS = (
+    events_pb2.ShadowLaunched,
+    events_pb2.ShadowEnded,
+    events_pb2.CutoverDecided,
+    events_pb2.CutoverHanded,
 )
 REPLAYS = events_pb2.ReplayStarted, events_pb2.ReplayExited, events_pb2.ReplayFinished
 OBJECTS = {
@@ -92,15 +98,21 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         if kind is events_pb2.DeathConfirmed and dagger:
             message.generation = dagger.generation
         return message
-    message = kind()
+    return _fact(fleet, kind(), name, wrong)
+
+
+def _fact(fleet: Fleet, message: Any, name: str, wrong: int) -> Message:
+    kind, dagger = type(message), fleet.daggers.get(name)
     message.meta.name = name
     message.meta.epoch = 0 if wrong == 0 or fleet.leader is None else fleet.leader.epoch
     if dagger:
         message.meta.generation = dagger.generation - (wrong == 1)
-    if kind is events_pb2.LaunchIntended:
+    if kind in SHADOWS:
+        _of_shadow(message, dagger, wrong)
+    if kind in (events_pb2.LaunchIntended, events_pb2.ShadowIntended):
         message.meta.generation = 0
         message.version = (dagger.version if dagger else 0) + (wrong == 2)
-    if kind is events_pb2.Launched:
+    if kind in (events_pb2.Launched, events_pb2.ShadowLaunched):
         message.driver.pid = wrong + 1
     if kind in REPLAYS:
         message.replay_id = _newest_replay(dagger) if wrong != 2 else "another"
@@ -108,6 +120,15 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
         message.attempt = (dagger.attempt if dagger else 0) + 1
         message.not_before.seconds = 1
     return message
+
+
+def _of_shadow(message: Any, dagger: Any, wrong: int) -> None:
+    if dagger and dagger.shadow:
+        message.meta.generation = dagger.shadow.generation - (wrong == 1)
+    if isinstance(message, events_pb2.CutoverDecided):
+        message.boundary.seconds = 60 * wrong
+    if isinstance(message, events_pb2.CutoverHanded):
+        message.written.seconds, message.closed.seconds = 360, 60 * wrong
 
 
 def _newest_replay(dagger: Any) -> str:
@@ -237,7 +258,11 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
             assert dagger.observed_generation <= dagger.generation
             assert dagger.generation == 0 or dagger.generation > dagger.create_sequence
             if dagger.generation != generations[name]:
-                assert dagger.generation in (0, event.sequence)
+                handed = isinstance(event.message, events_pb2.CutoverHanded)
+                assert handed or dagger.generation in (0, event.sequence)
+            assert dagger.shadow is None or dagger.shadow.generation > dagger.generation
+            assert dagger.shadow is None or dagger.phase not in (STOPPED, DELETED)
+            assert dagger.shadowed <= dagger.version
             generations[name] = dagger.generation
             alive = (STARTING, RUNNING, DEGRADED, UNREACHABLE, STOPPING)
             assert dagger.driver is None or dagger.phase in alive

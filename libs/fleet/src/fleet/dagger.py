@@ -28,6 +28,7 @@ from fleet.phases import (
     StopMode,
 )
 from fleet.replay import Replay
+from fleet.shadow import Shadow
 
 # ---- State -------------------------------------------------------------------------------------------------
 
@@ -105,6 +106,10 @@ class Dagger:
     """Its newest replay of what it has set aside; None before the first."""
     refusals_until: datetime | None = None
     """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
+    shadow: Shadow | None = None
+    """A launch of the newest version beside its driver; None when there is none."""
+    shadowed: int = 0
+    """The newest version that had a shadow, whatever became of it; 0 before the first."""
 
     @property
     def unanswered(self) -> bool:
@@ -114,7 +119,7 @@ class Dagger:
     @property
     def occupied(self) -> bool:
         """Whether a driver of it runs or may run."""
-        return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
+        return self.driver is not None or self.shadow is not None or self.phase in (STARTING, UNREACHABLE)
 
     @property
     def ends(self) -> int:

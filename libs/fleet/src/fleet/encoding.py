@@ -20,6 +20,7 @@ from fleet.dagger import Dagger, Revision
 from fleet.fleet import Fleet, Leader, Unreadable
 from fleet.hosts import Endpoint
 from fleet.replay import Replay
+from fleet.shadow import Shadow
 
 Entries: TypeAlias = dict[str, bytes]
 """The parts of a state by their keys."""
@@ -64,6 +65,10 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
         known["replay"] = state_pb2.ReplayState(
             **{name: value for name in _REPLAY if (value := getattr(dagger.replay, name)) is not None}
         )
+    if dagger.shadow is not None:
+        known["shadow"] = state_pb2.ShadowState(
+            **{name: value for name in _SHADOW if (value := getattr(dagger.shadow, name)) is not None}
+        )
     known["revisions"] = [state_pb2.RevisionState(**revision._asdict()) for revision in dagger.revisions]
     return state_pb2.DaggerState(**known)
 
@@ -79,6 +84,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
             value = tuple(Revision(one.version, one.sequence) for one in value)
         elif field_.name == "replay":
             value = _read_replay(value) if state.HasField("replay") else None
+        elif field_.name == "shadow":
+            value = _read_shadow(value) if state.HasField("shadow") else None
         elif field_.name in _REPEATED:
             value = tuple(value)
         elif field_.name in _OPTIONAL and not state.HasField(field_.name):  # type: ignore[arg-type] # one of its fields
@@ -104,8 +111,20 @@ def _read_replay(state: state_pb2.ReplayState) -> Replay:
     )
 
 
+def _read_shadow(state: state_pb2.ShadowState) -> Shadow:
+    return Shadow(
+        generation=state.generation,
+        version=state.version,
+        time=state.time.ToDatetime(tzinfo=UTC),
+        epoch=state.epoch,
+        driver=state.driver if state.HasField("driver") else None,
+        boundary=state.boundary.ToDatetime(tzinfo=UTC) if state.HasField("boundary") else None,
+    )
+
+
 _FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
+_SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
 _OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"})
 

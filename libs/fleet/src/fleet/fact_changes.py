@@ -36,6 +36,8 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
         return Ignored("it is not asked to run")
     if fact.version != dagger.version:
         return Ignored(f"it is at version {dagger.version}, not {fact.version}")
+    if dagger.shadow is not None:
+        return Ignored("its shadow is not proven dead")
     return {
         "observed_version": fact.version,
         "host": "",
@@ -117,5 +119,11 @@ def _unfinished(dagger: Dagger, replay_id: str) -> Replay | Ignored:
 
 def at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:
     """What was asked is so, if it is still asked."""
-    other = Ignored("it is not what is asked any more")
-    return lambda dagger, *_: {"attempt": 0} if dagger.desired == asked else other
+    other, shadow = Ignored("it is not what is asked any more"), Ignored("its shadow is not proven dead")
+
+    def changes(dagger: Dagger, _: Any, __: datetime) -> Changes:
+        if dagger.desired != asked:
+            return other
+        return {"attempt": 0} if dagger.shadow is None else shadow
+
+    return changes

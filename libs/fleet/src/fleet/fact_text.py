@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from daggers.v1 import events_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
 
 
-def where(fact: events_pb2.Launched) -> str:
+def where(fact: events_pb2.Launched | events_pb2.ShadowLaunched) -> str:
     """Where a driver runs."""
     ui = f", UI {fact.driver.ui_url}" if fact.driver.ui_url else ""
     return f"on {fact.driver.host or '?'}, pid {fact.driver.pid or '?'}{ui}"
@@ -19,6 +20,7 @@ Failure: TypeAlias = (
     | events_pb2.Failed
     | events_pb2.ReplayExited
     | events_pb2.ReplayFinished
+    | events_pb2.ShadowEnded
 )
 
 
@@ -47,3 +49,20 @@ def replayed(fact: events_pb2.ReplayFinished) -> str:
     """How many records have each outcome, and why it was given up."""
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(fact.outcomes.items()))
     return "; ".join(filter(None, [outcomes, why(fact)]))
+
+
+def boundary(fact: events_pb2.CutoverDecided) -> str:
+    """Who writes which windows."""
+    return f"its driver writes windows that end up to {_instant(fact.boundary)}, its shadow those behind"
+
+
+def handed(fact: events_pb2.CutoverHanded) -> str:
+    """From where on it writes."""
+    return f"it writes windows that end behind {_instant(fact.written)}"
+
+
+def _instant(told: Timestamp) -> str:
+    try:
+        return told.ToJsonString()
+    except ValueError:  # no instant: nobody writes one
+        return "?"

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from fleet import fact_changes, fact_text
+from fleet import cutover, fact_changes, fact_text
 from fleet.dagger import Dagger
 from fleet.fact_changes import Changes, Ignored
 from fleet.phases import (
@@ -48,6 +48,10 @@ class About(Enum):
     """It begins one: its own sequence is the generation."""
     NEWEST = "newest"
     """The newest; of an older one it is ignored."""
+    BESIDE = "beside"
+    """It begins a shadow of the newest: its own sequence is the shadow's generation."""
+    SHADOW = "shadow"
+    """The shadow that there is; of another one it is ignored."""
     ORPHAN = "orphan"
     """One that nobody asks for: it changes nothing."""
     NONE = "none"
@@ -210,6 +214,43 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         what=lambda fact: f"replay {fact.replay_id} {'given up' if fact.HasField('error') else 'finished'}",
         detail=fact_text.replayed,
     ),
+    events_pb2.ShadowIntended: Row(
+        phases={RUNNING: RUNNING, DEGRADED: DEGRADED},
+        about=About.BESIDE,
+        driver=Driver.KNOWN,
+        changes=cutover.intended,
+        what=lambda _: "shadow intended",
+        detail=lambda fact: f"version {fact.version} is being launched beside its driver",
+    ),
+    events_pb2.ShadowLaunched: Row(
+        phases=_ANY_PHASE,
+        about=About.SHADOW,
+        changes=cutover.launched,
+        what=lambda fact: "shadow adopted" if fact.adopted else "shadow launched",
+        detail=fact_text.where,
+    ),
+    events_pb2.ShadowEnded: Row(
+        phases=_ANY_PHASE,
+        about=About.SHADOW,
+        changes=cutover.ended,
+        what=lambda fact: f"shadow exited with code {fact.code}" if fact.HasField("code") else "shadow ended",
+        detail=fact_text.why,
+    ),
+    events_pb2.CutoverDecided: Row(
+        phases={RUNNING: STOPPING, DEGRADED: STOPPING},
+        about=About.SHADOW,
+        driver=Driver.KNOWN,
+        changes=cutover.decided,
+        detail=fact_text.boundary,
+    ),
+    events_pb2.CutoverHanded: Row(
+        # BACKING_OFF: the driver before was unreachable, and is proven dead.
+        phases={STOPPING: STARTING, BACKING_OFF: STARTING},
+        about=About.SHADOW,
+        driver=Driver.NONE,
+        changes=cutover.handed,
+        detail=fact_text.handed,
+    ),
     events_pb2.OrphanKilled: Row(
         phases={}, about=About.ORPHAN, what=lambda _: "an orphaned driver was killed"
     ),
@@ -224,6 +265,10 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
     row = FACTS[type(fact)]
     if row.about is About.NEWEST and fact.meta.generation != dagger.generation:
         return Ignored(f"it speaks of generation {fact.meta.generation}, the newest is {dagger.generation}")
+    if row.about is About.SHADOW and (
+        dagger.shadow is None or fact.meta.generation != dagger.shadow.generation
+    ):
+        return Ignored(f"it speaks of the shadow {fact.meta.generation}, which there is not")
     phase = row.phases.get(dagger.phase)
     if phase is None:
         return Ignored(_why_not(dagger, fact, row))
@@ -235,6 +280,8 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
     new = row.about is About.NEW
     if new:
         changes["generation"] = sequence
+    elif row.about is About.BESIDE:
+        changes["shadow"] = replace(changes["shadow"], generation=sequence)
     elif row.about is About.NEWEST:
         changes["observed_generation"] = dagger.generation
     if new or phase != dagger.phase:
@@ -258,7 +305,7 @@ def words(fact: Any, sequence: int) -> str:
     """The phase that follows or what happened, of which launch, and the rest; `sequence` is its record's."""
     row = FACTS[type(fact)]
     said = row.what(fact) if row.what else gateway_pb2.Phase.Name(next(iter(row.phases.values())))
-    generation = sequence if row.about is About.NEW else fact.meta.generation
+    generation = sequence if row.about in (About.NEW, About.BESIDE) else fact.meta.generation
     if generation:
         said += f", generation {generation}"
     detail = row.detail(fact)
