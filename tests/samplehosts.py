@@ -29,11 +29,11 @@ class Host(host_pb2_grpc.HostServiceServicer):
         answers: Callable[[], Any] = lambda: None,
         ids: Mapping[str, str] | None = None,
         record: pb.SampledRecord = RECORD,
-        *,
+        *more: pb.SampledRecord,
         slow: bool = False,
     ) -> None:
         """`ids` are what the Kafkas of clusters say that they are; `slow`: it never comes to records."""
-        self._record, self._slow = record, slow
+        self._records, self._slow = [record, *more], slow
         self._ids = ids or {}
         self.asked: list[host_pb2.SampleHostStreamRequest] = []
         self.discovered: list[host_pb2.DiscoverHostTopicsRequest] = []
@@ -51,7 +51,7 @@ class Host(host_pb2_grpc.HostServiceServicer):
         if self._slow:
             await asyncio.Event().wait()
         if request.last_records:
-            yield pb.SampleStreamResponse(records=[self._record], partitions_read=1, partitions=1)
+            yield pb.SampleStreamResponse(records=self._records, partitions_read=1, partitions=1)
 
     async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
         self, request: host_pb2.DiscoverHostTopicsRequest, context: Any

@@ -44,6 +44,10 @@ class Host(host_pb2_grpc.HostServiceServicer):
     async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
         self, request: host_pb2.DiscoverHostTopicsRequest, context: Any
     ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        if list(request.request.topics) == ["text"]:
+            text = gateway_pb2.DiscoveredTopic(topic="text", partitions=1, offsets=10, sampled=10)
+            yield gateway_pb2.DiscoverTopicsResponse(topics=[text], topics_read=1, topics_total=1)
+            return
         topic = gateway_pb2.DiscoveredTopic(
             topic="orders", partitions=2, offsets=12_345, records_per_second=1.5, sampled=10,
             retention={"seconds": 604_800},
@@ -128,6 +132,14 @@ def test_topics_are_shown_with_what_they_hold_and_the_messages_that_fit(shell: A
     assert lines[1] == ["orders", "2", "12,345", "1.5", "168h", "orders", "shop.v1.Order", "100%"]
     assert lines[2][:3] == ["shop.v1.Other", "75%:", "25%"]
     assert lines[3] == ["quiet", "1", "0", "0.0", "-", "-", "-", "no", "records"]
+
+
+def test_where_no_registered_message_fits_it_says_what_to_do(shell: Any) -> None:
+    shell.fill()
+    code, out, said = shell("stream", "discover", "--cluster", "local", "--topic", "text")
+
+    assert (code, out.splitlines()[1].split()[-2:]) == (0, ["none", "fits"])
+    assert "no registered message fits: `daggers schema register FILE` registers yours" in said
 
 
 def test_the_document_of_topics_has_examples_with_their_digits(shell: Any) -> None:

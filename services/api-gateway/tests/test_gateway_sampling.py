@@ -90,6 +90,37 @@ async def test_a_topic_of_other_messages_is_said_when_its_stream_is_registered_a
     assert [found.code for found in checked.findings] == ["MESSAGE_MISMATCH", "TOPIC_MISSING"]
 
 
+@pytest.mark.parametrize(
+    ("unlike", "code", "said"),
+    [
+        (
+            {"mismatch": True},
+            "RECORDS_MISMATCH",
+            "1 of the newest 2 records of the topic bookings-1 does not",
+        ),
+        (
+            {"unknown": 0.5},
+            "FIELDS_UNKNOWN",
+            "25% of the bytes of the newest records of the topic bookings-1",
+        ),
+        ({"unknown": 0.3}, "", ""),
+        ({"mismatch": True, "size": 0}, "", ""),
+    ],
+)
+async def test_records_of_which_some_are_unlike_the_message_are_told_of_at_once(
+    harness: Any, samples: Any, unlike: Any, code: str, said: str
+) -> None:
+    other = pb.SampledRecord(**{"topic": "bookings-1", "size": 3, **unlike})
+    request = registering(samples)
+    request.stream.topics[:] = ["bookings-1"]
+    async with serving(("a", Host(lambda: None, None, RECORD, other))) as log, harness.running(log) as client:
+        await samples.fill(client)
+        registered = await client.catalog.RegisterStream(request, timeout=20)
+
+    assert [found.code for found in registered.findings] == ([code] if code else [])
+    assert said in "".join(found.message for found in registered.findings)
+
+
 async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_records(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

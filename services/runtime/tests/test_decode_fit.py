@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf import timestamp_pb2
 from google.protobuf.message import Message
 
-from runtime.decode.fit import best, fit
+from runtime.decode.fit import best, fit, unknown
 
 STREAM = spec_pb2.Stream(
     name="bookings", cluster="local", topics=["a", "b"], message="m.M"
@@ -65,3 +65,11 @@ def test_a_message_whose_times_are_none_is_another(time: dict[str, int]) -> None
 def test_of_no_records_and_of_empty_ones_nothing_is_known() -> None:
     assert fit([], spec_pb2.Stream).score == 0
     assert best([b"", b""], KINDS) == []
+
+
+def test_of_a_value_it_is_told_how_much_of_it_is_not_known() -> None:
+    cluster, more = spec_pb2.Cluster(name="local"), spec_pb2.Stream(time_field="x" * 19)
+    half = unknown(cluster.SerializeToString() + more.SerializeToString(), spec_pb2.Cluster)
+
+    assert 0.6 < half < 0.9
+    assert [unknown(value, spec_pb2.Stream) for value in (STREAM, b"", b"\xff\xff")] == [0, 0, 0]

@@ -197,6 +197,9 @@ def discover_topics(
             told.MergeFrom(step)
             report(f"{told.topics_read} of {told.topics_total} topics")
     _warn(session, told)
+    looked = [topic for topic in told.topics if topic.sampled]
+    if looked and not any(topic.fits for topic in looked):
+        session.out.warn("no registered message fits: `daggers schema register FILE` registers yours")
     columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
         discovery_view(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")

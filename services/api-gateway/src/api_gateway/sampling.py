@@ -6,8 +6,7 @@ Hosts of drivers look. Nothing that is asked for depends on it: a stream is regi
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,8 +24,22 @@ PATIENCE_S: Final = 4.0
 """How long a call waits to hear whether topics are there."""
 _ANSWER_S: Final = 1.0
 """What is left of a call's time for its answer."""
+_UNKNOWN: Final = 0.2
+"""From which part of the bytes on that are no fields of the message this is said."""
 FRESH_S: Final = 10.0
 """How long an answer is good enough for who checks a specification again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the newest records of a topic are."""
+
+    count: int
+    """How many were looked at that have a value."""
+    others: int
+    """How many of them are other messages than the stream's."""
+    unknown: float
+    """The part of the bytes of the rest that are no fields of the message; of each record as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +52,8 @@ class Topics:
     """Why that is not known; empty when it is."""
     kafka_id: str = ""
     """What their Kafka says that it is; empty when it says nothing."""
-    others: Mapping[str, int] = field(default_factory=dict)
-    """Those whose newest records are all other messages than the stream's, and how many were looked at."""
+    looked: Mapping[str, Looked] = field(default_factory=dict)
+    """What the newest records are of those that have any."""
 
 
 class Samples:
@@ -146,14 +159,22 @@ class Samples:
         except ApiError as error:
             why = error.message
         missing = {topic.topic: topic.suggestion for topic in told.missing_topics}
-        return Topics(missing, "" if looked else why, told.kafka_id, _others(told.records))
+        return Topics(missing, "" if looked else why, told.kafka_id, _looked(told.records))
 
 
-def _others(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, int]:
-    """The topics of which every record with a value is another message, and how many those are."""
-    with_value = [record for record in records if record.size]
-    fit = {record.topic for record in with_value if not record.mismatch}
-    return Counter(record.topic for record in with_value if record.topic not in fit)
+def _looked(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, Looked]:
+    """What records are, by topic; those without a value say nothing."""
+    having: dict[str, list[gateway_pb2.SampledRecord]] = {}
+    for record in records:
+        if record.size:
+            having.setdefault(record.topic, []).append(record)
+    return {topic: _of_topic(some) for topic, some in having.items()}
+
+
+def _of_topic(records: Sequence[gateway_pb2.SampledRecord]) -> Looked:
+    unknown = [record.unknown for record in records if not record.mismatch]
+    mean = sum(unknown) / len(unknown) if unknown else 0.0
+    return Looked(len(records), len(records) - len(unknown), mean)
 
 
 def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterator[gateway_pb2.Finding]:
@@ -161,14 +182,12 @@ def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterat
     topic's own.
     """
     for number, topic in enumerate(stream.topics):
-        if count := topics.others.get(topic):
-            newest = "its newest record does" if count == 1 else f"its newest {count} records do"
+        for code, text in _unlike(stream, topic, topics.looked.get(topic)):
             yield gateway_pb2.Finding(
-                code="MESSAGE_MISMATCH",
+                code=code,
                 severity=gateway_pb2.SEVERITY_WARNING,
                 field=field or "stream.message",
-                message=f"the topic {topic} seems to have another message than {stream.message}: {newest} not"
-                " decode as it, or have none of its fields",
+                message=text,
             )
         if topic in topics.missing:
             near = topics.missing[topic]
@@ -179,3 +198,30 @@ def warnings(stream: spec_pb2.Stream, topics: Topics, field: str = "") -> Iterat
                 message=f"the Kafka of cluster {stream.cluster} has no topic {topic}{hint(near, '')}",
                 suggestion=near,
             )
+
+
+def _unlike(stream: spec_pb2.Stream, topic: str, looked: Looked | None) -> Iterator[tuple[str, str]]:
+    """How the newest records of a topic are unlike the stream's message: a code, and a sentence."""
+    if looked is None:
+        return
+    does = "does" if looked.others == 1 else "do"
+    if looked.others == looked.count:
+        newest = "record" if looked.count == 1 else f"{looked.count} records"
+        yield (
+            "MESSAGE_MISMATCH",
+            f"the topic {topic} seems to have another message than {stream.message}:"
+            f" its newest {newest} {does} not decode as it, or have none of its fields",
+        )
+    elif looked.others:
+        yield (
+            "RECORDS_MISMATCH",
+            f"{looked.others} of the newest {looked.count} records of the topic {topic} {does} not decode as"
+            f" {stream.message}, or have none of its fields",
+        )
+    if looked.unknown >= _UNKNOWN:
+        yield (
+            "FIELDS_UNKNOWN",
+            f"{looked.unknown:.0%} of the bytes of the newest records of the topic {topic} are no fields of"
+            f" {stream.message}: its schema is older than they are, or they are another message;"
+            f" `daggers stream discover --cluster {stream.cluster} --topic {topic}` says which fit",
+        )

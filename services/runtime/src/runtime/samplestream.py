@@ -31,7 +31,7 @@ from daggerspec.nearest import nearest
 from kafkaclient.tail import bounds, is_end
 from runtime import framed
 from runtime.clients import kafka
-from runtime.decode import damage
+from runtime.decode import damage, fit
 from runtime.encode import protobuf
 from runtime.encode.readback import from_message
 
@@ -199,6 +199,7 @@ def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRec
         key=bytes(read.key() or b"")[:MAX_KEY],
         size=len(value or b""),
         mismatch=is_another(value or b"", kind),
+        unknown=fit.unknown(value or b"", kind),
     )
     meant, milliseconds = read.timestamp()
     if meant != TIMESTAMP_NOT_AVAILABLE:

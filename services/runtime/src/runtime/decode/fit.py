@@ -71,6 +71,15 @@ def fit(values: Sequence[bytes], kind: type[message.Message]) -> Fit:
     return Fit(kind, score, len(fields) / defined if defined else 0.0, decoded, len(values))
 
 
+def unknown(value: bytes, kind: type[message.Message]) -> float:
+    """The part of a value's bytes that are no fields of the message; 0 of one that does not decode."""
+    read = _read(value, kind)
+    if read is None or not (size := read.ByteSize()):
+        return 0.0
+    read.DiscardUnknownFields()
+    return 1 - read.ByteSize() / size
+
+
 def _read(value: bytes, kind: type[message.Message]) -> message.Message | None:
     """The message; None for bytes that are none, or whose times are no times."""
     try:
