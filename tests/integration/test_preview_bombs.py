@@ -64,7 +64,7 @@ def test_a_preview_that_takes_all_memory_is_told_so_and_harms_nobody(
         outcome = cli.try_("preview", bomb(tmp_path, bookings, MEMORY), "--last-records", "1600")
 
     assert outcome.code in (1, 3), outcome  # 3 where the kernel or the JVM ended the process
-    assert "OUT_OF_MEMORY" in outcome.err or "PREVIEW_HOST_DIED" in outcome.err
+    assert "OUT_OF_MEMORY" in outcome.out or "PREVIEW_HOST_DIED" in outcome.out
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

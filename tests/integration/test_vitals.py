@@ -100,7 +100,7 @@ def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
     assert cost["records"] <= watch.fed
     assert {each["name"]: each["used"] for each in usage["quotas"]} | {"records_per_second": 0} == {
         "daggers": 1, "drivers": 1, "memory_mib": cost["launch_memory_mib"], "records_per_second": 0,
-        "rows_per_minute": pytest.approx(cost["rows_per_minute"], rel=1),
+        "rows_per_minute": pytest.approx(cost["rows_per_minute"], rel=1), "preview_seconds_per_hour": 0,
     }  # fmt: skip
 
 
