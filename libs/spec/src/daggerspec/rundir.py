@@ -26,6 +26,19 @@ CHECKPOINTS: Final = "checkpoints"
 SOCKET: Final = "preview.sock"
 """Where a process that previews is asked."""
 
+BOUNDARY: Final = "boundary"
+"""Of a driver beside a shadow (ADR 109): the end of the last window that it is to write, in us since 1970.
+The scheduler writes it.
+"""
+SHADOW: Final = "shadow.json"
+"""Of a shadow, which writes it: a `daggerspec.shadow.ShadowState`."""
+PREDECESSOR_ENDED: Final = "predecessor-ended"
+"""Of a shadow: the driver that it began beside is proven dead. The scheduler writes it, empty."""
+HANDED: Final = "handed"
+"""Of a shadow: it is the dagger's driver from now on, and writes windows that end behind this, in us since
+1970. The scheduler writes it.
+"""
+
 REPLAY: Final = "replay.pb"
 """Of an attempt of a replay: its request."""
 OUTCOMES: Final = "outcomes.json"

@@ -1,0 +1,47 @@
+"""What a shadow says of itself to the scheduler of its host (`rundir.SHADOW`, ADR 109). Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowState:
+    """How far it has come. Event times are in us since 1970, 0 for none."""
+
+    caught_up: bool = False
+    """Whether it is as far as the driver beside it, but for one batch: a boundary may be decided."""
+    written: int = 0
+    """The checkpoint of that driver says that all windows which end up to this are written."""
+    closed: int = 0
+    """It has let go of windows that end up to this; never of one that is not written."""
+    next_end: int = 0
+    """The boundary that it would choose: the end of a window behind both, which it has all records of."""
+    holds: int = 0
+    """Up to where the batch closes windows that it holds, as they are not written; 0: it holds none."""
+    final: bool = False
+    """Whether that driver was proven dead before `written` was read: it stays as it is."""
+    taken: bool = False
+    """Whether it was handed over, has the lease, and writes."""
+
+    def as_json(self) -> str:
+        """The text of its file."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> ShadowState:
+        """Of the text of its file; what later versions add to that is ignored. Raises: ValueError."""
+        try:
+            said = json.loads(text)
+            return cls(
+                caught_up=said.get("caught_up") is True,
+                written=int(said["written"]),
+                closed=int(said["closed"]),
+                next_end=int(said["next_end"]),
+                holds=int(said["holds"]),
+                final=said.get("final") is True,
+                taken=said.get("taken") is True,
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"it is no state of a shadow: {text[:200]}") from error
