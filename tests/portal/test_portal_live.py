@@ -9,8 +9,9 @@ from collections.abc import Callable
 from daggers.v1 import findings_pb2, gateway_pb2, output_pb2, preview_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Page, Route, expect
+from tests.portal.answers import answer
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_studio import PREVIEW, START, answer
+from tests.portal.test_portal_studio import PREVIEW, START
 
 Opened = Callable[..., Visit]
 WINDOW_S, DAY_S = 60, 86_400

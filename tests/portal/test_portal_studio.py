@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from daggers.v1 import findings_pb2, output_pb2, preview_pb2
-from google.protobuf.message import Message
 from playwright.sync_api import Page, Route, expect
+from tests.portal.answers import answer
 from tests.portal.conftest import Visit
 from tests.portal.test_portal_pages import RULES
 
@@ -25,13 +24,6 @@ def query(page: Page, text: str) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.press("Delete")
     page.keyboard.insert_text(text)
-
-
-def answer(route: Route, steps: Sequence[Message]) -> None:
-    """Answer a stream of Connect's: an envelope for each message, and the last one."""
-    told = [(0, step.SerializeToString()) for step in steps] + [(2, b"{}")]
-    body = b"".join(struct.pack(">BI", flags, len(data)) + data for flags, data in told)
-    route.fulfill(status=200, body=body, content_type="application/connect+proto")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -240,7 +240,9 @@ def test_no_call_changes_what_may_refuses(
     if decision.allowed and method.name.startswith(("Register", "Delete")) and "Catalog" in path(method):
         assert may(principal, Action.CATALOGUE, "", fleet).allowed
     rule = rule_of(method.name)
-    if decision.allowed and rule.audited and not rule.samples_stream and dagger is not None:
+    if decision.allowed and rule.audited and rule.specifies:  # a preview is of what is sent
+        assert may(principal, Action.READ, team, fleet).allowed
+    elif decision.allowed and rule.audited and not rule.samples_stream and dagger is not None:
         assert may(principal, Action.READ, dagger.spec.team, fleet).allowed
 
 
