@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from services.runtime.tests.sink_cases.postgres import sink
-from tests.integration.bookings import Bookings, booking
+from tests.integration.bookings import Bookings, booking, counted, window_end
 from tests.integration.cli import DEADLINE_S, Cli
 
 pytestmark = pytest.mark.integration
@@ -42,4 +42,33 @@ def test_a_row_that_a_table_refused_is_there_once_it_is_replayed(
         rows = connection.execute("SELECT tag_city_id, num_of_bookings FROM counts WHERE tag_city_id < 0")
 
         assert rows.fetchall() == [(REFUSED, 1)]
+    assert cli("quarantine", "list", name) == []
+
+
+def test_a_window_that_lacks_a_record_is_computed_again_once_that_is_mended(
+    kafka: str, cli: Cli, tmp_path: Path
+) -> None:
+    stream = Bookings(kafka, cli)
+    name, path = stream.dagger(tmp_path)
+    cli("apply", path, "--wait")
+    stream.write([booking(1), b"\xff", booking(200)])
+    first = cli.rows(name, enough=bool)
+    [record] = cli("quarantine", "list", name)
+    mended = tmp_path / "mended.bin"
+    mended.write_bytes(booking(2))
+    chosen = ("quarantine", "replay", name, "--id", record["id"])
+    as_it_is = cli(*chosen, "--dry-run")
+    edited = cli(*chosen, "--with", mended, "--dry-run")
+    late = cli.try_(*chosen, "--with", mended, "--yes", "--wait")
+    computed = cli(*chosen, "--with", mended, "--recompute", "--yes", "--wait")
+
+    assert [(each["outcome"], each["reason"]) for each in as_it_is["forecast"]] == [
+        ("FAILED_AGAIN", "MALFORMED")
+    ]
+    assert [(each["outcome"], each["reason"]) for each in edited["forecast"]] == [("LATE", "WINDOWS_CLOSED")]
+    assert (late.code, late.json["outcomes"], computed["outcomes"]) == (1, {"LATE": 1}, {"REPLAYED": 1})
+    end = window_end(1)
+    assert [n for (when, _), n in counted(first).items() if when == end] == [1]
+    assert [n for (when, _), n in counted(cli.rows(name, enough=bool)).items() if when == end] == [2]
+    assert any("recompute" in line for line in cli("logs", name, "--replay")["lines"])
     assert cli("quarantine", "list", name) == []

@@ -335,7 +335,12 @@ class SimulatedDrivers:
     def attempts(self) -> list[Attempt]:
         """As Drivers'."""
         return [
-            Attempt(each.asked.name, each.asked.replay_id, as_handle(each.identity, self.host))
+            Attempt(
+                each.asked.name,
+                each.asked.replay_id,
+                as_handle(each.identity, self.host),
+                each.asked.computes,
+            )
             for _, each in sorted(self._host.attempts.items())
             if each.alive
         ]

@@ -157,13 +157,15 @@ class People:
     def _replay(self, name: str) -> Any:
         """Everything that is open, or what was refused for one reason."""
         quarantine = self._crew.sinks.quarantine
-        reasons = self._random.choice([[], [], ["CONSTRAINT"]])
+        reasons = self._random.choice([[], [], ["CONSTRAINT"], ["MALFORMED"]])
         return events_pb2.QuarantineReplayRequested(
             meta=META,
             name=name,
             replay_id=self._world.id(),
             selection=events_pb2.QuarantineSelection(reasons=reasons),
             up_to={0: len(quarantine.records)},
+            computes=reasons != ["CONSTRAINT"],
+            recompute=self._random.random() < 0.5,
         )
 
     def encourage(self) -> None:

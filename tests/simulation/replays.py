@@ -27,6 +27,9 @@ STEP_S: Final = 0.7
 CHUNK: Final = 2
 _REPLAYED: Final = telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED
 _FAILED: Final = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
+_LATE: Final = telemetry_pb2.QUARANTINE_OUTCOME_LATE
+CLOSED: Final = "MENDED_TOO_LATE"
+"""The reason of a record whose windows are closed by the time that it can be read."""
 
 
 class Quarantine:
@@ -51,7 +54,9 @@ class Quarantine:
         record = telemetry_pb2.Quarantined(
             dagger=dagger, generation=generation, stage="sink", sink="db", id=self._world.id()
         )
-        record.reason = self._world.random.choice(["CONSTRAINT", "TOO_LARGE"])
+        record.reason = self._world.random.choice(["CONSTRAINT", "TOO_LARGE", "MALFORMED", CLOSED])
+        if record.reason in ("MALFORMED", CLOSED):  # it never was a row: its query has to be computed
+            record.stage, record.sink = "decode", ""
         before.append(record)
         self.records.append((dagger, record))
 
@@ -65,9 +70,10 @@ class Quarantine:
         return history
 
     def write(
-        self, dagger: str, number: int, chunk: Sequence[Kept]
+        self, asked: events_pb2.QuarantineReplayRequested, number: int, chunk: Sequence[Kept]
     ) -> list[telemetry_pb2.QuarantineResolved]:
         """An attempt writes rows; what became of each. Raises: Violation."""
+        dagger = asked.name
         if (newest := self._wrote.get(dagger, 0)) > number:
             raise Violation(f"attempt {number} of {dagger}'s replay writes after attempt {newest} did")
         self._wrote[dagger] = number
@@ -78,6 +84,10 @@ class Quarantine:
                 outcomes.append(
                     telemetry_pb2.QuarantineResolved(id=kept.id, outcome=_FAILED, attempt=kept.attempts + 1)
                 )
+            elif kept.stage != "sink" and not asked.computes:
+                raise Violation(f"attempt {number} of {dagger}'s replay has no Spark for {kept.id}")
+            elif kept.reason == CLOSED and not asked.recompute:
+                outcomes.append(telemetry_pb2.QuarantineResolved(id=kept.id, outcome=_LATE))
             else:
                 self.rows.setdefault(dagger, set()).add(kept.id)
                 outcomes.append(telemetry_pb2.QuarantineResolved(id=kept.id, outcome=_REPLAYED))
@@ -184,6 +194,6 @@ class SimulatedAttempt:
         elif self._left:
             chunk = self._left.pop(0)
             if any(each.id not in self._history.outcomes for each in chunk):
-                self._untold = self._quarantine.write(self.asked.name, self.identity.generation, chunk)
+                self._untold = self._quarantine.write(self.asked, self.identity.generation, chunk)
         else:
             self.end(0)

@@ -10,7 +10,14 @@ from daggers.v1 import spec_pb2
 from daggerspec.catalogue import Unresolved
 from scheduler import capacity
 from scheduler.__main__ import room
-from scheduler.command import Installation, environment, secret_variables, spark_submit
+from scheduler.command import (
+    Installation,
+    beside,
+    computing_replay,
+    environment,
+    secret_variables,
+    spark_submit,
+)
 from scheduler.settings import SchedulerSettings
 
 HERE = Installation(
@@ -48,6 +55,15 @@ def test_the_command_names_the_launch_and_ends_with_the_runtime_and_its_argument
     assert command[command.index("--name") + 1] == "daggers.d.42"
     runtime = ["/venv/runtime/__main__.py", "--spec", "/state/runs/d/42/spec.pb", "--generation", "42"]
     assert command[-5:] == runtime
+
+
+def test_an_attempt_that_computes_is_a_spark_application_beside_the_scheduler() -> None:
+    command = computing_replay(JOB, beside("spark://elsewhere:7077"), HERE)
+
+    assert command[:3] == ["/venv/pyspark/bin/spark-submit", "--master", "local[2]"]
+    words = ["--replay", "--run-dir", "/state/runs/d/42", "--generation", "42"]
+    assert command[-6:] == ["/venv/runtime/__main__.py", *words]
+    assert beside("local[3]") == "local[3]"
 
 
 @pytest.mark.parametrize(("asked", "given"), [(900, "900m"), (100, "480m")])

@@ -17,12 +17,13 @@ from typing import Any
 import grpc
 import psutil
 import pytest
-from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 
 from chassis import lines
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.tokenfile import first_token, read_tokens
+from daggerspec import rundir
 from scheduler.hostservice import DRAIN_S, READING, HostService, serving
 from scheduler.rowreader import RowReader
 from scheduler.settings import SchedulerSettings
@@ -478,3 +479,35 @@ async def test_an_earlier_launch_is_read_by_its_generation_or_as_the_one_before(
         "there is no log of generation 5 of orders on its host here; generations with a log are 3, 7, 9"
     )
     assert [violation.field for violation in bad.violations] == ["request.generation"]
+
+
+async def test_what_attempts_of_replays_printed_is_read_apart_from_drivers(
+    tmp_path: Path,
+) -> None:
+    (launched(tmp_path) / "driver.log").write_text("said by a driver\n")
+    for number, dagger in ((1, "orders"), (11, "orders"), (12, "trips"), (13, "orders")):
+        folder = tmp_path / rundir.REPLAYS / str(number)
+        folder.mkdir(parents=True)
+        asked = events_pb2.QuarantineReplayRequested(name=dagger)
+        (folder / rundir.REPLAY).write_bytes(asked.SerializeToString())
+        (folder / rundir.LOG).write_text(f"replayed by {number}\n")
+
+    async with host(tmp_path) as stub:
+
+        async def said(**fields: Any) -> list[str]:
+            call = stub.ReadHostLog(asking(name="orders", replay=True, **fields), timeout=DEADLINE_S)
+            return [line async for step in call for line in step.lines]
+
+        told = [await said(), await said(previous=True), await said(generation=11)]
+        others = await refused(stub.ReadHostLog(asking(name="orders", replay=True, generation=12)))
+        followed = stub.ReadHostLog(
+            asking(name="orders", replay=True, follow=True, position="12-0-" + "0" * 16), timeout=DEADLINE_S
+        )
+        step = await followed.read()
+        followed.cancel()
+
+    assert told == [["replayed by 13"], ["replayed by 11"], ["replayed by 11"]]
+    assert others.message == (
+        "there is no log of attempt 12 of replays of orders on its host here; attempts with a log are 11, 13"
+    )
+    assert list(step.lines) == ["replayed by 13"]  # never what is another dagger's

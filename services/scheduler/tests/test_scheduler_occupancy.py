@@ -33,15 +33,16 @@ def test_each_counts_those_that_it_gives_way_to(left: Left, drivers: int | None,
     assert left(Room(), TAKEN).memory_mib is None
 
 
-@given(st.integers(0, 5), st.integers(0, 3), st.integers(0, 30_000))
-def test_what_all_may_start_fits_together(replays: int, previews: int, memory_mib: int) -> None:
+@given(st.lists(st.booleans(), max_size=5), st.integers(0, 3), st.integers(0, 30_000))
+def test_what_all_may_start_fits_together(replays: list[bool], previews: int, memory_mib: int) -> None:
     """Where the spare fits, so does every preview that runs; where that does, so do the replays."""
     room = Room(memory_mib=memory_mib)
-    taken, others = Occupancy(replays=replays, previews=previews), Occupancy(replays=replays)
+    taken, others = Occupancy.of(replays, previews), Occupancy.of(replays)
     spare, driver = for_spare(room, taken).memory_mib, for_driver(room, taken).memory_mib
     assert spare is not None
     assert driver is not None
 
-    used = replays * REPLAY_MIB + previews * usual_mib(room)
+    with_spark = sum(replays)
+    used = (len(replays) - with_spark) * REPLAY_MIB + (with_spark + previews) * usual_mib(room)
     assert (spare >= usual_mib(room)) == (used + usual_mib(room) <= memory_mib)
     assert for_preview(room, others).memory_mib == driver >= spare

@@ -28,7 +28,7 @@ from eventlog.memory import MemoryLog
 from fleet import Fleet
 from fleet.quotas import Room
 from scheduler import previews
-from scheduler.occupancy import usual_mib
+from scheduler.occupancy import Occupancy, usual_mib
 from scheduler.previewfolders import PreviewFolders
 from scheduler.previews import Previews
 
@@ -221,7 +221,7 @@ async def test_without_room_or_switched_off_nothing_is_started(tmp_path: Path) -
 
 async def test_a_process_counts_replays_and_gives_way_to_them(tmp_path: Path) -> None:
     room, replays = Room(memory_mib=usual_mib(Room()) + REPLAY_MIB), [1]
-    async with world(tmp_path, room, replays=lambda: replays[0]) as there:
+    async with world(tmp_path, room, replays=lambda: Occupancy(replays=replays[0])) as there:
         pid = process_of(await there.all("rows"))
         replays[0] = 2
         await asyncio.to_thread(until, lambda: not there.previews.running)
@@ -242,7 +242,7 @@ async def test_a_process_that_nobody_uses_ends(tmp_path: Path) -> None:
 
 async def test_a_preview_that_goes_on_gives_way_to_who_needs_its_room(tmp_path: Path) -> None:
     room, replays = Room(memory_mib=usual_mib(Room()) + REPLAY_MIB), [1]
-    async with world(tmp_path, room, replays=lambda: replays[0]) as there:
+    async with world(tmp_path, room, replays=lambda: Occupancy(replays=replays[0])) as there:
         running = there.steps("hang")
         await anext(running)
         await anext(running)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from daggers.v1 import events_pb2, gateway_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import META, World, until
 
 from daggerspec import rundir
-from fleet import Dagger
+from fleet import Dagger, quotas
 from fleet.replay import Replay
 
 
-def asked(verb: str) -> events_pb2.QuarantineReplayRequested:
+def asked(verb: str, *, computes: bool = False) -> events_pb2.QuarantineReplayRequested:
     selection = events_pb2.QuarantineSelection(reasons=[verb])
     return events_pb2.QuarantineReplayRequested(
-        meta=META, name="d", replay_id=f"to-{verb}", selection=selection, up_to={0: 7}
+        meta=META, name="d", replay_id=f"to-{verb}", selection=selection, up_to={0: 7}, computes=computes
     )
 
 
@@ -98,3 +98,27 @@ async def test_a_replay_of_a_dagger_that_is_deleted_is_killed(world: World) -> N
         await world.until(runs)
         await world.append(events_pb2.DeleteRequested(meta=META, name="d"))
         await until(lambda: not world.drivers().attempts(), "the attempt still lives")
+
+
+async def test_an_attempt_that_computes_waits_until_a_driver_more_would_fit(world: World) -> None:
+    need = quotas.need_mib(spec_pb2.DaggerSpec())
+    async with world.serving(memory_mib=2 * need - 1):
+        await world.ask()
+        await world.until(lambda dagger: bool(dagger.driver and dagger.driver.pid))
+        await world.append(asked("finish", computes=True))
+        await world.append(events_pb2.StopRequested(meta=META, name="d"))
+        after = await world.until(finished)
+    story = world.story()
+
+    assert replay(after).finished is not None
+    assert story.index("ReplayStarted") > story.index("Stopped")
+
+
+async def test_an_attempt_without_spark_waits_for_no_room(world: World) -> None:
+    async with world.serving(memory_mib=quotas.need_mib(spec_pb2.DaggerSpec())):
+        await world.ask()
+        await world.until(lambda dagger: bool(dagger.driver and dagger.driver.pid))
+        await world.append(asked("finish"))
+        await world.until(finished)
+
+    assert "Stopped" not in world.story()

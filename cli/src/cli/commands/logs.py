@@ -46,6 +46,9 @@ def logs(
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="The launch before it: what came before the restart.")
     ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="What replays of its quarantine printed, in place of drivers.")
+    ] = False,
 ) -> None:
     """What the dagger's newest driver printed.
 
@@ -53,7 +56,7 @@ def logs(
     delete.
     """
     request = gateway_pb2.ReadLogRequest(
-        name=name, lines=lines, traces=traces, generation=generation, previous=previous
+        name=name, lines=lines, traces=traces, generation=generation, previous=previous, replay=replay
     )
     if since:
         request.since.FromDatetime(instant("--since", since, datetime.now(UTC)))
@@ -92,7 +95,8 @@ def _followed(session: Session, gateway: Gateway, request: gateway_pb2.ReadLogRe
         if step.gap:
             session.out.note("some lines are missing here: the driver's log was moved away")
         if path and step.path not in ("", path):
-            session.out.note(f"the next driver writes to {step.path} on {step.host}")
+            who = "attempt" if request.replay else "driver"
+            session.out.note(f"the next {who} writes to {step.path} on {step.host}")
         path = step.path or path
         yield from step.lines
     session.out.note(f"{request.name} was deleted")

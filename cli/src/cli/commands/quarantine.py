@@ -168,7 +168,9 @@ def replay(
     force: Annotated[
         bool, typer.Option("--force", help="Also over a newer row, and after five failures.")
     ] = False,
-    recompute: Annotated[bool, typer.Option("--recompute", help="Compute closed windows again.")] = False,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Compute closed windows again, from Kafka.")
+    ] = False,
     with_: Annotated[
         Path | None,
         typer.Option(
@@ -201,14 +203,18 @@ def replay(
     with session.connect(_FLAGS) as gateway:
         if with_ is not None and ids:
             request.edits.append(edit(gateway, name, ids[0], with_))
-        expected = gateway.call(gateway.quarantine.ReplayQuarantined, request)
-        if dry_run or not expected.records:
-            tell_forecast(session, expected)
-            return
-        agreed(session, f"Replay {expected.records} records of {name}?", yes=yes)
+        if dry_run or not yes:
+            expected = gateway.call(gateway.quarantine.ReplayQuarantined, request)
+            if dry_run or not expected.records:
+                tell_forecast(session, expected)
+                return
+            agreed(session, f"Replay {expected.records} records of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
         asked = gateway.call(gateway.quarantine.ReplayQuarantined, request)
-        if not wait or not asked.records:
+        if not asked.records:
+            tell_forecast(session, asked)
+            return
+        if not wait:
             document = views.replay_asked(asked)
             session.out.done(document, f"{asked.records} records of {name} are being replayed")
             return

@@ -284,7 +284,11 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
         """What the newest driver of a dagger printed, as its host has it. Raises: ApiError."""
         dagger = self._meant(request)
-        if self._hosts.route(dagger) is None:
+        attempts = self._hosts.route_of_replay(dagger) if request.replay else None
+        if request.replay and attempts is None:
+            text = f"{request.name} has no replay: there is no log of one"
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
+        if attempts is None and self._hosts.route(dagger) is None:
             text = f"{request.name} was never launched: there is no log of it"
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
 
@@ -295,6 +299,10 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             return asked
 
         asking = Asking(lambda host: host.ReadHostLog, behind)
+        if attempts is not None:  # it stays where it is
+            return _identified(
+                dagger, self._explained(dagger, self._hosts.asked(dagger, asking, context, there=attempts))
+            )
         ask = self._hosts.followed if request.follow else self._hosts.asked
         return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
 

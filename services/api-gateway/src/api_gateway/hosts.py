@@ -24,6 +24,7 @@ from api_gateway.routes import (
     HostRoute,
     Route,
     everywhere,
+    of_replay,
     refusal,
     remembered,
     route,
@@ -99,11 +100,18 @@ class Hosts:
         fleet = self._fold.fleet
         return route(fleet, remembered(fleet, dagger.name, dagger.create_sequence))
 
+    def route_of_replay(self, dagger: Dagger) -> Route | None:
+        """Where the newest replay of a dagger is asked about; None when it had none. Raises: ApiError."""
+        return of_replay(self._fold.fleet, dagger)
+
     async def asked(
-        self, dagger: Dagger, asking: Asking[Step], context: Context
+        self, dagger: Dagger, asking: Asking[Step], context: Context, *, there: Route | None = None
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call about a dagger; none when it was never launched. Raises: ApiError."""
-        route = self.route(dagger)
+        """The steps of a call about a dagger, where it is, or `there`; none when it was never launched.
+
+        Raises: ApiError.
+        """
+        route = there or self.route(dagger)
         if route is not None:
             steps = self._ask(route, asking.method, asking.request(route, None), context)
             async with aclosing(steps):

@@ -73,6 +73,20 @@ def route(fleet: Fleet, dagger: Dagger) -> Route | None:
     return Route(host, endpoints, dagger)
 
 
+def of_replay(fleet: Fleet, dagger: Dagger) -> Route | None:
+    """Where to ask about the newest replay of a dagger: where it ran last, or whoever launches now.
+
+    None where there was none. Raises: ApiError.
+    """
+    if dagger.replay is None:
+        return None
+    process = dagger.replay.process
+    host = process.host if process is not None else everywhere(fleet)[0].host
+    if host not in fleet.hosts:
+        raise unreachable(host, "no scheduler there has said where it serves")
+    return Route(host, fleet.hosts[host], dagger)
+
+
 def everywhere(fleet: Fleet) -> list[HostRoute]:
     """Where each host is asked, that of the leading scheduler first: it launches, so it has drivers' secrets.
 

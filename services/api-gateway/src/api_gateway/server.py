@@ -161,7 +161,9 @@ async def serving(
             fold,
             reader,
             projection,
-            _quarantined(quarantine, set_aside, projection, reader, masking, requests, writer, log, fold),
+            _quarantined(
+                quarantine, set_aside, projection, reader, masking, requests, writer, log, fold, hosts
+            ),
             endpoint,
             writer,
             requests,
@@ -241,11 +243,12 @@ def _quarantined(
     writer: Writer,
     log: Log,
     fold: Fold,
+    hosts: Hosts,
 ) -> QuarantineService:
     reads = QuarantineReads(projection.database)
     replays = Replays(requests, writer, follower, reads, topic, log, fold.fleet)
     allowing = Allowing(requests, writer, replays.asked_before)
-    return QuarantineService(Parts(reader, follower, reads, masking, replays, allowing))
+    return QuarantineService(Parts(reader, follower, reads, masking, replays, allowing, hosts))
 
 
 @asynccontextmanager

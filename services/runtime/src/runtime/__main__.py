@@ -1,7 +1,8 @@
 """Runs one launch of one dagger: `spark-submit … __main__.py --spec RUN_DIR/spec.pb --generation N`.
 
 A spare waits for one: `spark-submit … __main__.py --spare PID:START_TICKS`. What previews daggers is
-`spark-submit … __main__.py --preview PID:START_TICKS`.
+`spark-submit … __main__.py --preview PID:START_TICKS`. An attempt of a replay that computes
+the query is `spark-submit … __main__.py --replay --run-dir DIR …`.
 """
 
 import os
@@ -20,4 +21,8 @@ if __name__ == "__main__":
         from runtime.preview import main as preview
 
         main.leave(preview.main(sys.argv[1:], started))
+    if "--replay" in sys.argv:
+        from runtime.replay import computing
+
+        main.leave(computing.main(sys.argv[1:], started))
     main.leave(main.main(sys.argv[1:], started))

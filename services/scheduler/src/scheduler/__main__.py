@@ -31,9 +31,11 @@ from fleet.observation import Policy
 from fleet.quotas import Room
 from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
+from scheduler.foreseer import Foreseer
 from scheduler.heartbeats import Heartbeats
 from scheduler.hostservice import HostService
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
+from scheduler.occupancy import Occupancy
 from scheduler.previewfolders import PreviewFolders
 from scheduler.previews import Previews
 from scheduler.readsplanner import ReadsPlanner
@@ -94,6 +96,9 @@ async def serve(
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        if Path(job.run_dir).parent.name == rundir.REPLAYS and master:
+            words = command.computing_replay(job, master, installation)
+            return words, command.environment(job, master, installation, environment)
         if Path(job.run_dir).parent.name == rundir.REPLAYS:
             return command.replay(job, installation.python), command.replay_environment(job, environment)
         words = (
@@ -146,7 +151,7 @@ async def serve(
             Room(memory_mib=memory_mib, driver_memory_mib=told.driver_memory_mib),
             on=told.previews,
             idle_s=told.preview_idle_s,
-            replays=lambda: len(drivers.attempts()),
+            replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
             ended=lambda why: ends.labels(why).inc(),
         )
         sinks = SinkTester(
@@ -160,7 +165,16 @@ async def serve(
             scheduler.follower,
             scheduler.fleet,
         )
-        host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks, plans)
+        foreseer = Foreseer(
+            sys.executable,
+            environment,
+            state_dir,
+            scheduler.checkpoints,
+            kafka.address(),
+            scheduler.follower,
+            scheduler.fleet,
+        )
+        host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks, plans, foreseer)
         async with (
             _closed(previews),
             hostservice.serving(host, reached, metrics.calls()) as port,

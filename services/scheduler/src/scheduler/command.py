@@ -34,6 +34,7 @@ _SMALL_HEAP_MIB: Final = 2048
 _LAUNCHER_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # A Java that says nothing before it has a layout for it; the one that it starts, where one is known.
 _QUIET_JAVA: Final = Path(__file__).with_name("java_home")
+_LOCAL: Final = "local[2]"
 _OWN_JAVA: Final = "DAGGERS_DRIVER_JAVA_HOME"
 _NEVER_A_SECRET: Final = ("JAVA_", "JDK_", "LD_", "PATH", "PYSPARK_", "PYTHON", "SPARK_", "_JAVA_")
 
@@ -73,8 +74,16 @@ def spare(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler
 
 def replay(job: spec_pb2.JobSpec, python: Path) -> list[str]:
     """The command line of an attempt of a replay, but for what only the replay knows."""
-    words = [str(python), "-P", "-m", "runtime.replay", "--run-dir", job.run_dir]
-    return [*words, "--generation", str(job.generation)]
+    return [str(python), "-P", "-m", "runtime.replay", *_attempt(job)]
+
+
+def computing_replay(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
+    """The same for one that computes the query. Raises: Unresolved when nothing can run on this master."""
+    return [*_submitted(job, url, installation, ui=False), "--replay", *_attempt(job)]
+
+
+def _attempt(job: spec_pb2.JobSpec) -> list[str]:
+    return ["--run-dir", job.run_dir, "--generation", str(job.generation)]
 
 
 def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -183,6 +192,12 @@ def environment(
     if "JAVA_HOME" in passed:
         fixed |= {"JAVA_HOME": str(_QUIET_JAVA), _OWN_JAVA: passed["JAVA_HOME"]}
     return passed | fixed
+
+
+def beside(url: str) -> str:
+    """The master of what computes beside the scheduler, also for a cluster whose executors are elsewhere."""
+    known = parse(url) if url else None
+    return url if known is not None and known.is_local else _LOCAL
 
 
 def secrets(message: Message, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""The logs of a host's drivers: which is a dagger's newest, its last lines, and how far it was read.
+"""The logs of a host's drivers and attempts of replays: which is a dagger's newest, its last lines, and how
+far it was read.
 
 How one is read on while it is written is `chassis.tail`'s.
 """
@@ -14,9 +15,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from daggers.v1 import events_pb2
+from google.protobuf.message import DecodeError
+
 from chassis import lines, tail
 from chassis.tail import Cursor
-from daggerspec.rundir import LOG
+from daggerspec.rundir import LOG, REPLAY, REPLAYS
 
 LONGEST: Final = 256 * 1024
 """Characters of a line that are told."""
@@ -62,6 +66,19 @@ def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
         (run_dir for run_dir in run_dirs if int(run_dir.name) > after), key=lambda run_dir: int(run_dir.name)
     )
     return [path / file for path in behind if (path / file).is_file()]
+
+
+def attempts(runs: Path, name: str, after: int) -> list[Path]:
+    """The logs of the attempts of a dagger's replays behind a sequence, the oldest first."""
+    return [log for log in launches(runs, REPLAYS, after) if _replayed(log.parent) == name]
+
+
+def _replayed(run_dir: Path) -> str:
+    """The dagger of an attempt; empty for what says none."""
+    try:
+        return events_pb2.QuarantineReplayRequested.FromString((run_dir / REPLAY).read_bytes()).name
+    except (OSError, DecodeError):
+        return ""
 
 
 def chosen(logs: Sequence[Path], generation: int, *, previous: bool) -> Path | None:

@@ -47,6 +47,8 @@ class Attempt:
     dagger: str
     replay_id: str
     process: events_pb2.DriverHandle
+    computes: bool = False
+    """Whether it has Spark."""
 
 
 def _is_plain(name: str) -> bool:
@@ -188,7 +190,7 @@ class Drivers:
                 asked = events_pb2.QuarantineReplayRequested.FromString((place / rundir.REPLAY).read_bytes())
             except (OSError, DecodeError):
                 continue
-            alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host)))
+            alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host), asked.computes))
         return alive
 
     def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:

@@ -26,11 +26,12 @@ from chassis.tail import Cursor, Tail
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
 from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
-from daggerspec.rundir import LOG, SPEC
+from daggerspec.rundir import SPEC
 from daggerspec.violation import Violation
 from fleet.answers import about
 from scheduler import driverlog
 from scheduler.driverlog import LONGEST, Position, TraceFilter
+from scheduler.foreseer import Foreseer
 from scheduler.previews import Previews
 from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
@@ -75,15 +76,16 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         previews: Previews | None = None,
         sinks: SinkTester | None = None,
         plans: ReadsPlanner | None = None,
+        foreseer: Foreseer | None = None,
         *,
         most_watches: int = 8,
     ) -> None:
-        """`streams`, `previews`, `sinks`, `plans`: None for a host that knows of none."""
+        """`streams`, `previews`, `sinks`, `plans`, `foreseer`: None for a host that knows of none."""
         self._runs = runs
         self._host = host
         self._rows = rows
         self._streams, self._previews, self._sinks = streams, previews, sinks
-        self._plans = plans
+        self._plans, self._foreseer = plans, foreseer
         self._watches = Watches(rows, most_watches)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
@@ -133,19 +135,26 @@ class HostService(host_pb2_grpc.HostServiceServicer):
     def _last(self, request: host_pb2.ReadHostLogRequest, count: int, since: datetime | None) -> Position:
         """Where the last lines of the log begin that is asked for. Raises: ApiError."""
         asked = request.request
-        logs = driverlog.launches(self._runs, asked.name, request.create_sequence)
+        logs = self._logs(asked, request.create_sequence)
         log = driverlog.chosen(logs, asked.generation, previous=asked.previous)
         with suppress(FileNotFoundError):  # it was tidied away in between
             if log is not None:
                 cursor = driverlog.last(log, count, traces=asked.traces, since=since)
                 return Position(int(log.parent.name), cursor, inside=False)
-        which = f"generation {asked.generation} of {asked.name}" if asked.generation else asked.name
+        unit = "attempt" if asked.replay else "generation"
+        of_all = f"replays of {asked.name}" if asked.replay else asked.name
+        which = f"{unit} {asked.generation} of {of_all}" if asked.generation else of_all
         what = f"before that of {which}" if asked.previous else f"of {which}"
         there = ", ".join(log.parent.name for log in logs)
-        known = f"; generations with a log are {there}" if there else ""
+        known = f"; {unit}s with a log are {there}" if there else ""
         text = f"there is no log {what} on its host {self._host}{known}"
         metadata = {"host": self._host, **about("dagger", asked.name)}
         raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata)
+
+    def _logs(self, asked: gateway_pb2.ReadLogRequest, after: int) -> list[Path]:
+        """The logs behind a sequence of what is asked for, the oldest first."""
+        logs = driverlog.attempts if asked.replay else driverlog.launches
+        return logs(self._runs, asked.name, after)
 
     async def _written(
         self, request: host_pb2.ReadHostLogRequest, behind: Position
@@ -154,8 +163,10 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         asked = request.request
         generation, cursor, inside = behind.generation, behind.cursor, behind.inside
         while True:
-            log = self._runs / asked.name / str(generation) / LOG
-            if log.is_file() and generation > request.create_sequence:
+            # By a position that was told, perhaps: only of those that the dagger has.
+            logs = await self._reading(self._logs, asked, request.create_sequence)
+            log = driverlog.chosen(logs, generation, previous=False) if generation else None
+            if log is not None:
                 kept = TraceFilter(inside=inside)
                 with closing(Tail(log, cursor)) as tail:
                     head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log), gap=tail.gap)
@@ -165,7 +176,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             if not asked.follow:
                 return
             after = max(generation, request.create_sequence)
-            while not (further := await self._reading(driverlog.launches, self._runs, asked.name, after)):
+            while not (further := await self._reading(self._logs, asked, after)):
                 await self._pause(WATCH_S)
             generation, cursor, inside = int(further[0].parent.name), Cursor(), False
 
@@ -195,7 +206,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             if over or not asked.follow:
                 return
             # Once more behind the end of a launch that another one follows.
-            over = bool(await self._reading(driverlog.launches, self._runs, asked.name, generation))
+            over = bool(await self._reading(self._logs, asked, generation))
             if not over:
                 await self._pause(POLL_S)
 
@@ -296,6 +307,17 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         async with aclosing(self._there(self._plans, "looks at no checkpoints").frames(request)) as frames:
             async for frame in frames:
                 yield gateway_pb2.PlannedReads.FromString(frame)
+
+    async def ForeseeHostReplay(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ForeseeHostReplayRequest, context: Context
+    ) -> AsyncIterator[host_pb2.ForeseenReplay]:
+        """What a replay would say of records."""
+        self._meant(request.host)
+        if wrong := list(fields.name("asked.name", request.asked.name)):
+            raise invalid(wrong)
+        async with aclosing(self._there(self._foreseer, "foresees no replays").frames(request)) as frames:
+            async for frame in frames:
+                yield host_pb2.ForeseenReplay.FromString(frame)
 
     def _there(self, part: Found | None, else_it: str) -> Found:
         """What this host may not have. Raises: ApiError."""

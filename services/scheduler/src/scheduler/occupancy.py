@@ -6,6 +6,8 @@ processes; the spare counts all. Whoever counts others gives way to them, and is
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from daggers.v1 import spec_pb2
@@ -20,8 +22,16 @@ class Occupancy:
 
     replays: int = 0
     """Attempts of replays."""
+    computing: int = 0
+    """Those of them that have Spark."""
     previews: int = 0
     """Processes that preview."""
+
+    @staticmethod
+    def of(attempts: Iterable[bool], previews: int = 0) -> Occupancy:
+        """Attempts of replays, each by whether it has Spark, and processes that preview."""
+        counted = Counter(attempts)
+        return Occupancy(replays=counted.total(), computing=counted[True], previews=previews)
 
 
 def usual_mib(room: Room) -> int:
@@ -31,7 +41,8 @@ def usual_mib(room: Room) -> int:
 
 def for_driver(room: Room, taken: Occupancy) -> Room:
     """What is left for drivers that run, and for another one."""
-    return _without(room, taken.replays * REPLAY_MIB)
+    without = (taken.replays - taken.computing) * REPLAY_MIB
+    return _without(room, without + taken.computing * usual_mib(room))
 
 
 def for_replay(room: Room, taken: Occupancy) -> Room:

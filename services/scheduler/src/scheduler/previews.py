@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -22,13 +22,12 @@ from chassis.logging import logger
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import PREVIEWED
-from daggerspec.master import parse
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, quotas, resolve
 from fleet.dagger import created
 from fleet.quotas import Room
 from scheduler import readerprocess
-from scheduler.command import secret_variables
+from scheduler.command import beside, secret_variables
 from scheduler.occupancy import Occupancy, for_preview, usual_mib
 from scheduler.previewfolders import PreviewFolders, size
 from scheduler.previewhost import LESS, PreviewHost
@@ -39,7 +38,6 @@ MOST: Final = 100
 WAITING: Final = 16
 """Previews of a cluster that may wait for their turn."""
 """Of a dagger that has none yet."""
-_LOCAL: Final = "local[2]"
 _LOOK_S: Final = 2.0
 DISK_BYTES: Final = 4 * 1024**3
 """What one process may have on disk: state, shuffled rows, logs."""
@@ -88,7 +86,7 @@ class Previews:
         *,
         on: bool = True,
         idle_s: float = 300.0,
-        replays: Callable[[], int] = lambda: 0,
+        replays: Callable[[], Occupancy] = Occupancy,
         ended: Callable[[str], None] = lambda why: None,
     ) -> None:
         """`room` is what this host has for drivers; `replays`: how many live there. `ended` hears why a
@@ -206,7 +204,7 @@ class Previews:
     def _full(self, others: int) -> str:
         """Why one process more does not fit beside drivers, replays, and so many others."""
         drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
-        room = for_preview(self._room, Occupancy(replays=self._replays(), previews=others))
+        room = for_preview(self._room, replace(self._replays(), previews=others))
         full = quotas.host_full(drivers, usual_mib(self._room), room)
         return full.detail if full is not None else ""
 
@@ -256,9 +254,7 @@ class Previews:
     def _master(self, job: spec_pb2.JobSpec) -> str:
         """Where it runs: beside the scheduler, also for a cluster that is elsewhere."""
         cluster = self._fleet.clusters.get(job.spec.cluster)
-        url = cluster.value.spark_master if cluster else ""
-        known = parse(url) if url else None
-        return url if known is not None and known.is_local else _LOCAL
+        return beside(cluster.value.spark_master if cluster else "")
 
     def _job(self, asked: gateway_pb2.PreviewDaggerRequest) -> spec_pb2.JobSpec:
         """The launch that is previewed: as a driver has it, but for sinks and platform. Raises: ApiError."""

@@ -16,10 +16,10 @@ from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet, quotas
 from fleet.observation import Presence
 from fleet.quotas import Room
-from scheduler.command import Command
+from scheduler.command import Command, beside
 from scheduler.drivers import Attempt, Drivers
 from scheduler.launch import Launcher, Write
-from scheduler.occupancy import Occupancy, for_replay
+from scheduler.occupancy import Occupancy, for_replay, usual_mib
 from scheduler.replay import End, Seen, Start, is_wanted, next_step
 from scheduler.threads import to_its_end
 
@@ -94,7 +94,8 @@ class Replays:
         number = step.record.sequence
         try:
             job = self._launcher.job(intended, number, self._drivers.attempt_dir(number))
-            words, environment = self._command(job, "")
+            job.spec.driver_memory_mib = self._room.driver_memory_mib  # as much as is counted for it
+            words, environment = self._command(job, self._master(intended))
             words = [*words, "--sequence", str(replay.sequence), "--created", str(intended.create_sequence)]
             start = partial(self._drivers.start_attempt, job, replay.request, words, environment)
             process = await to_its_end(start)
@@ -104,6 +105,13 @@ class Replays:
             await write(intended, events_pb2.ReplayExited(replay_id=replay.id, error=_os_error(error)))
         else:
             await write(intended, events_pb2.ReplayStarted(replay_id=replay.id, process=process))
+
+    def _master(self, dagger: Dagger) -> str:
+        """Where the query of its replay is computed; empty where that computes none."""
+        if dagger.replay is None or not dagger.replay.request.computes:
+            return ""
+        cluster = self._fleet.clusters.get(dagger.spec.cluster)
+        return beside(cluster.value.spark_master if cluster else "")
 
     def _seen(self, dagger: Dagger, alive: dict[str, list[Attempt]]) -> Seen:
         own = alive.get(dagger.name, [])
@@ -118,19 +126,21 @@ class Replays:
             return Seen()
         process = replay.process
         if process is None or process.host != self._drivers.host or not process.pid:
-            return Seen(has_room=self._has_room(sum(map(len, alive.values()))))
+            running = [attempt.computes for some in alive.values() for attempt in some]
+            return Seen(has_room=self._has_room(dagger, Occupancy.of(running)))
         if self._drivers.presence(process) is Presence.ALIVE:
             return Seen(alive=(process,))  # it has just been started, and says itself later who it is
         left = self._drivers.exit(process)
         return Seen(left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {})
 
-    def _has_room(self, running: int) -> bool:
-        """Whether one more fits. The first one always does: it is what a host keeps free for such things."""
-        if not running:
+    def _has_room(self, dagger: Dagger, running: Occupancy) -> bool:
+        """Whether one more fits. The first one does, unless it has Spark: a host keeps that much free."""
+        computes = dagger.replay is not None and dagger.replay.request.computes
+        if not (running.replays or computes):
             return True
         occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
-        room = for_replay(self._room, Occupancy(replays=running))
-        return quotas.host_full(occupied, REPLAY_MIB, room) is None
+        need = usual_mib(self._room) if computes else REPLAY_MIB
+        return quotas.host_full(occupied, need, for_replay(self._room, running)) is None
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """The attempts that live, the newest of each dagger last."""

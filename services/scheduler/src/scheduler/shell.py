@@ -144,7 +144,7 @@ class Scheduler:
         def taken() -> Occupancy:
             if options.memory_mib is None:
                 return Occupancy()  # nobody counts it then
-            return Occupancy(replays=len(drivers.attempts()), previews=previews())
+            return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
 
         self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare, taken=taken)
         self._launcher = Launcher(

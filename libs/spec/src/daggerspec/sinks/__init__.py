@@ -378,6 +378,18 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
     return asks is not None and bool(asks(getattr(sink, name or ""), rows))
 
 
+def overwrites(sink: spec_pb2.Sink) -> bool:
+    """Whether a row that is computed again takes the place of the one before, in a sink with its defaults.
+
+    A kind that goes by more than `upserts` of its capabilities has a function of this name.
+    """
+    name = kind_of(sink)
+    if name is None:
+        return False
+    asks = getattr(load(name), "overwrites", None)
+    return bool(asks(getattr(sink, name))) if asks else load(name).CAPABILITIES.upserts
+
+
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]

@@ -85,6 +85,11 @@ def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:
     return bool(sink.id)
 
 
+def overwrites(sink: spec_pb2.ElasticsearchSink) -> bool:
+    """Whether a row that is computed again takes the place of the one before."""
+    return sink.operation != _Sink.OPERATION_CREATE
+
+
 def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
     yield from httpserver.violations(path, sink)

@@ -97,6 +97,11 @@ def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
     sink.mode = sink.mode or spec_pb2.PostgresSink.MODE_UPSERT
 
 
+def overwrites(sink: spec_pb2.PostgresSink) -> bool:
+    """Whether a row that is computed again takes the place of the one before."""
+    return sink.mode == spec_pb2.PostgresSink.MODE_UPSERT
+
+
 def violations(path: str, sink: spec_pb2.PostgresSink, asked: Asked) -> Iterator[Violation]:
     """What is wrong with it."""
     yield from _address(f"{path}.address", sink.address)

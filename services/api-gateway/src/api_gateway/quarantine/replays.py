@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
@@ -35,12 +35,17 @@ from fleet.replay import Replay
 
 _SINK: Final = "sink"
 T = TypeVar("T")
+# What is expected of the records that are meant, with these edits; None where nobody can look.
+Foresee: TypeAlias = Callable[
+    [events_pb2.QuarantineReplayRequested, Sequence[telemetry_pb2.QuarantineEdited]],
+    Awaitable[Sequence[gateway_pb2.QuarantineForecast] | None],
+]
 _O = telemetry_pb2.QuarantineOutcome
 # Why records are forecast not to be replayed: outcome, reason, what to do.
 _TRUNCATED: Final = (
     telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
     "TRUNCATED",
-    "They were too large to be kept whole: only what Kafka still has of their topics can be read again.",
+    "They were too large to be kept whole.",
 )
 _WORN: Final = (
     telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
@@ -53,10 +58,10 @@ _SINK_GONE: Final = (
     "The dagger has no sink of that name any more: give one the name, or discard them.",
 )
 _NEVER_ROWS: Final = (
-    telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE,
-    "NEEDS_QUERY",
-    "They never were rows, and a replay computes no query yet: it says whether they can be read now, and"
-    " whether their windows are closed (LATE).",
+    telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED,
+    "UNSEEN",
+    "They never were rows: only the host of the driver tells whether they can be read now, and whether their"
+    " windows are closed (LATE).",
 )
 _REPLAYED: Final = (telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED, "", "")
 
@@ -80,11 +85,15 @@ class Replays:
         self._log, self._fleet, self._clock = log, fleet, clock
 
     async def replay(
-        self, request: gateway_pb2.ReplayQuarantinedRequest, of: Born, named: Collection[str]
+        self,
+        request: gateway_pb2.ReplayQuarantinedRequest,
+        of: Born,
+        named: Collection[str],
+        foresee: Foresee | None = None,
     ) -> gateway_pb2.ReplayQuarantinedResponse:
         """Ask for a replay of what is meant now; nothing where that is nothing.
 
-        `named`: the sinks that the dagger has now.
+        `named`: the sinks that the dagger has now. `foresee` looks at the records of a dry run.
         """
         id_ = request.request_id or uuid.uuid4().hex
         edited = await self._edited(request, of, id_)
@@ -112,12 +121,16 @@ class Replays:
             recompute=request.recompute,
             records=records,
             edits=digests,
+            computes=any(kind.stage != _SINK for kind in kinds),
         )
         answer = gateway_pb2.ReplayQuarantinedResponse(records=records, forecast=forecast)
-        if request.recompute:
-            raise no_recompute(of.dagger)
         if records:
             self._requests.decided(event)
+        if request.validate_only and records and foresee is not None:
+            seen = await foresee(event, [edit for _, edit in edited])
+            if seen is not None:
+                del answer.forecast[:]
+                answer.forecast.extend(seen)
         if request.validate_only or not records:
             return answer
         for partition, edit in edited:  # before the request: a replay that has its digest finds it
@@ -275,16 +288,6 @@ def unavailable(why: str) -> ApiError:
     )
 
 
-def no_recompute(dagger: str) -> ApiError:
-    """Closed windows are not computed again yet."""
-    text = (
-        "closed windows cannot be computed again yet: replay without recompute tells which records are late"
-    )
-    return ApiError(
-        grpc.StatusCode.FAILED_PRECONDITION, "RECOMPUTE_NOT_SUPPORTED", text, about("dagger", dagger)
-    )
-
-
 def _same(
     event: events_pb2.QuarantineReplayRequested,
     request: gateway_pb2.ReplayQuarantinedRequest,
@@ -322,9 +325,9 @@ def _expected(kind: Kind, named: Collection[str], *, force: bool) -> tuple[_O.Va
         return _WORN
     if kind.stage == _SINK and kind.sink not in named:
         return _SINK_GONE
-    if kind.truncated:
-        return _TRUNCATED
-    return _REPLAYED if kind.stage == _SINK else _NEVER_ROWS
+    if kind.stage != _SINK:
+        return _NEVER_ROWS
+    return _TRUNCATED if kind.truncated else _REPLAYED
 
 
 def _told(id_: str, known: Replay | None, outcomes: Mapping[str, int]) -> gateway_pb2.GetReplayResponse:

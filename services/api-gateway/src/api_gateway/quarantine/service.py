@@ -9,16 +9,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import grpc
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway import paging
+from api_gateway.hosts import Hosts
 from api_gateway.masking import Masking
 from api_gateway.missing import no_dagger
 from api_gateway.quarantine import allowing, asked, replays, state
 from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.decoding import decoded
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
+from api_gateway.quarantine.foresight import foreseen
 from api_gateway.quarantine.place import Place
 from api_gateway.quarantine.reads import Born, Listed, QuarantineReads
 from api_gateway.quarantine.replays import Replays
@@ -53,6 +55,7 @@ class Parts:
     masking: Masking
     replays: Replays
     allowing: Allowing
+    hosts: Hosts
 
 
 class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
@@ -150,10 +153,17 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     ) -> gateway_pb2.ReplayQuarantinedResponse:
         """Ask for a replay. Raises: ApiError."""
         refuse([*replays.replay_violations(request)])
-        dagger, _ = await self._current(request.dagger, context)
+        dagger, fleet = await self._current(request.dagger, context)
         if request.edits:
             self._parts.masking.check_edits(dagger)
-        return await self._parts.replays.replay(request, _born(dagger), called(dagger.spec.sinks))
+
+        async def foresee(
+            asked: events_pb2.QuarantineReplayRequested, edits: Sequence[telemetry_pb2.QuarantineEdited]
+        ) -> Sequence[gateway_pb2.QuarantineForecast] | None:
+            return await foreseen(self._parts.hosts, dagger, asked, edits, fleet.sequence, context)
+
+        named = called(dagger.spec.sinks)
+        return await self._parts.replays.replay(request, _born(dagger), named, foresee)
 
     async def DiscardQuarantined(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DiscardQuarantinedRequest, context: Context

@@ -106,8 +106,7 @@ def assemble(
     rows = rows_of(spark, query.spark_sql, whole_from)
     again = state.updates(spec.spec)
     patience = _patience(source, streams.values())
-    targets = _targets(spec, plan, rows, again)
-    return Job(rows, targets, again, source, patience, who)
+    return Job(rows, targets(spec, plan, rows, again), again, source, patience, who)
 
 
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
@@ -132,9 +131,8 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     return timedelta(milliseconds=source.windows.size) + delay + silence
 
 
-def _targets(
-    spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool
-) -> tuple[Target, ...]:
+def targets(spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool) -> tuple[Target, ...]:
+    """The sinks that these rows go to; `again`: they come again and again. Raises: JobError."""
     layout = planned.layout(spec, plan)
     promised = [*(column.name for column in plan.columns), *plan.hidden]
     if rows.columns != promised:

@@ -6,11 +6,11 @@ Outcomes follow what was done. Who crashes in between does it again, in the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -21,13 +21,18 @@ from chassis.logging import logger
 from runtime.launch import planned
 from runtime.launch.refused import stream
 from runtime.replay import verdicts
-from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
+from runtime.replay.chunks import MOST_BYTES, MOST_ROWS, Chunk, Chunks
 from runtime.replay.edited import BadEditError, edited
 from runtime.replay.history import History, Kept, Place, name_of
-from runtime.replay.late import Records
+from runtime.replay.originals import Originals, source
+from runtime.replay.records import Counts, Passes, Records, Tried
 from runtime.replay.sinkrows import PATIENCE_S, SinkRows
 from runtime.replay.topic import Outcomes, Topic
 from runtime.replay.verdicts import SINK, Resolved
+
+if TYPE_CHECKING:
+    from runtime.launch.launch import Computed
+    from runtime.replay.query import Query
 
 _SAID_AT_ONCE: Final = 1_000
 
@@ -51,20 +56,21 @@ def replay(
     wait: Callable[[float], None],
     confirm: Callable[[], None],
     closed: Callable[[daggersql.Plan], datetime | None],
+    computed: Computed | None = None,
     patience_s: float = PATIENCE_S,
     most_rows: int = MOST_ROWS,
 ) -> Mapping[str, int]:
     """Give each record that is meant an outcome; how many have each, by name.
 
     `wait` lets seconds pass and `confirm` returns while this attempt may write: both raise JobError when it
-    is over. `closed`: up to which event time the dagger's driver has closed windows. Raises: JobError.
+    is over. `closed`: up to which event time the dagger's driver has closed windows. `computed`: where the
+    query is computed; None: nowhere. Raises: JobError.
     """
     spec, asked = attempt.spec, attempt.asked
     plan = planned.checked(spec)
     history = History(asked, attempt.sequence, attempt.created)
     with closing(Topic(spec.platform, spec.dagger)) as topic:
-        for place, message in topic.whole(asked.up_to, asked.starts):
-            history.take(place, *_told(message))
+        taken(topic, history, asked)
         sinks = SinkRows(
             spec,
             plan,
@@ -84,20 +90,23 @@ def replay(
         meant = history.meant
         said = _Said(history, meant, outcomes, confirm)
         logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
-        tried: dict[Place, Kept] = {}
-        for kept in meant:
-            if (why := verdicts.untried(kept, asked, sinks.named)) is None and kept.stage == SINK:
-                why = sinks.refusal(kept.sink)
-            if why is None:
-                tried[kept.place] = kept
-            else:
-                said.add({kept.id: why})
-        records, chunks = Records(spec, plan, closed(plan)), Chunks(most_rows)
-        for kept, record, edit in _held(topic, tried, history):
+        tried, untried = sorted_out(meant, asked, sinks)
+        said.add(untried)
+        query = None
+        if computed is not None and any(kept.stage != SINK for kept in tried.values()):
+            from runtime.replay.query import Query  # with Spark, which no other replay has
+
+            query = Query(
+                computed, plan, asked.replay_id,
+                force=asked.force, wait=wait, confirm=confirm, patience_s=patience_s,
+            )  # fmt: skip
+        records = Records(spec, plan, closed(plan), computes=query is not None, recomputes=asked.recompute)
+        unread, chunks = _Unread(records, Originals(spec), query, said, most_rows), Chunks(most_rows)
+        for kept, record, edit in held(topic, tried, history):
             if record is None:
                 said.add({kept.id: verdicts.expired()})
             elif kept.stage != SINK:
-                said.add({kept.id: records.outcome(kept, record, edit.value if edit else None)})
+                unread.add(Tried(kept, record, edit.value if edit else None))
             elif (why := verdicts.unusable(record)) is not None:
                 said.add({kept.id: why})
             else:
@@ -111,6 +120,7 @@ def replay(
                     _write(sinks, chunk, said)
         for chunk in chunks.rest():
             _write(sinks, chunk, said)
+        unread.end()
         said.all()
     return said.counts
 
@@ -132,9 +142,9 @@ class _Said:
             name_of(self._before[record.id]) for record in meant if record.id in self._before
         )
 
-    def has(self, chunk: Chunk) -> bool:
-        """Whether an attempt before has said what became of all of a chunk."""
-        return all(record.id in self._before for record in chunk.kept)
+    def has(self, kept: Iterable[Kept]) -> bool:
+        """Whether an attempt before has said what became of all of these."""
+        return all(record.id in self._before for record in kept)
 
     def add(self, more: Mapping[str, Resolved]) -> None:
         """Say this, at the latest with `all`."""
@@ -152,8 +162,55 @@ class _Said:
             self._waiting = {}
 
 
+class _Unread:
+    """Records that never were rows, so many at once: the same ones in every attempt."""
+
+    def __init__(
+        self, records: Records, originals: Originals, query: Query | None, said: _Said, most: int
+    ) -> None:
+        self._records, self._originals, self._query, self._said = records, originals, query, said
+        self._most = most
+        self._held: list[Tried] = []
+        self._size = self._number = 0
+        self._counts: list[Counts] = []
+
+    def add(self, tried: Tried) -> None:
+        """One more. Raises: JobError."""
+        self._held.append(tried)
+        self._size += len(tried.record.value)
+        if len(self._held) >= self._most or self._size >= MOST_BYTES:
+            self._try()
+
+    def end(self) -> None:
+        """There are no more: try what is held, and compute windows again. Raises: JobError."""
+        self._try()
+        if self._query is not None:
+            self._said.add(self._query.count(self._counts))
+
+    def _try(self) -> None:
+        held, self._held, self._size = self._held, [], 0
+        number, self._number = self._number, self._number + 1
+        if self._said.has(tried.kept for tried in held):
+            return
+        originals = self._originals.of([tried.record for tried in held]) if self._query is not None else {}
+        passing: list[Passes] = []
+        outcomes: dict[str, Resolved] = {}
+        for tried in held:
+            match self._records.outcome(tried, originals.get(source(tried.record))):
+                case Passes() as passes:
+                    passing.append(passes)
+                case Counts() as counts:
+                    self._counts.append(counts)
+                case outcome:
+                    outcomes[tried.kept.id] = outcome
+        if passing and self._query is not None:
+            outcomes |= self._query.pass_on(number, passing)
+        self._said.add(outcomes)
+        self._said.all()
+
+
 def _write(sinks: SinkRows, chunk: Chunk, said: _Said) -> None:
-    if said.has(chunk):
+    if said.has(chunk.kept):
         return
     outcomes = sinks.write(chunk)
     said.add(outcomes)
@@ -162,7 +219,29 @@ def _write(sinks: SinkRows, chunk: Chunk, said: _Said) -> None:
     logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
 
 
-def _held(
+def taken(topic: Topic, history: History, asked: events_pb2.QuarantineReplayRequested) -> None:
+    """Take in what stands in the topic of the dagger. Raises: JobError."""
+    for place, message in topic.whole(asked.up_to, asked.starts):
+        history.take(place, *_told(message))
+
+
+def sorted_out(
+    meant: Sequence[Kept], asked: events_pb2.QuarantineReplayRequested, sinks: SinkRows
+) -> tuple[dict[Place, Kept], dict[str, Resolved]]:
+    """The records that are tried, by place, and why others are not, by id."""
+    tried: dict[Place, Kept] = {}
+    untried: dict[str, Resolved] = {}
+    for kept in meant:
+        if (why := verdicts.untried(kept, asked, sinks.named)) is None and kept.stage == SINK:
+            why = sinks.refusal(kept.sink)
+        if why is None:
+            tried[kept.place] = kept
+        else:
+            untried[kept.id] = why
+    return tried, untried
+
+
+def held(
     topic: Topic, tried: Mapping[Place, Kept], history: History
 ) -> Iterator[tuple[Kept, telemetry_pb2.Quarantined | None, telemetry_pb2.QuarantineEdited | None]]:
     """Each of these records with what is kept of it, and what is to be taken in its place."""

@@ -62,10 +62,7 @@ class SinkRows:
         """Why nothing is replayed into this sink; None: it is."""
         if self._force or not self._may_be_older(sink):
             return None
-        return verdicts.not_replayable(
-            "NEWER_MAY_EXIST",
-            f"A newer row may stand in {sink}, which an old one would replace: replay with force.",
-        )
+        return verdicts.newer_may_exist(sink)
 
     def version(self, sink: str, generation: int, batch_id: int) -> Version | None:
         """By what a row is told from newer ones, where the sink can."""

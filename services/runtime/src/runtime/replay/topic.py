@@ -13,19 +13,16 @@ from daggers.v1 import spec_pb2, telemetry_pb2
 
 from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
-from kafkaclient.tail import bounds, is_end
+from kafkaclient.tail import bounds
 from runtime.clients import kafka
 from runtime.errors import JobError, TemporaryError, external
+from runtime.replay import reading
 from runtime.replay.history import Kept, Place
+from runtime.replay.reading import PATIENCE_S
 
-_AT_ONCE: Final = 1_000
-_PATIENCE_S: Final = 60.0
-"""Nothing comes for so long: who started the replay starts it again."""
-_GAP: Final = 2_000
-"""So many records that are not wanted are read rather than jumped over."""
 Headers = list[tuple[str, str | bytes | None]]
 _TYPE: Final = telemetry_pb2.QuarantineResolved.DESCRIPTOR.full_name
-_READER: Final = {"queued.max.messages.kbytes": 8_192, "fetch.wait.max.ms": 50}
+READER: Final = {"queued.max.messages.kbytes": 8_192, "fetch.wait.max.ms": 50}
 
 
 class Topic:
@@ -33,7 +30,7 @@ class Topic:
 
     def __init__(self, platform: spec_pb2.KafkaAddress, dagger: str) -> None:
         self._address, self._key = platform, dagger.encode()
-        self._consumer: Consumer = kafka.consumer(platform, "daggers-replay", _READER)
+        self._consumer: Consumer = kafka.consumer(platform, "daggers-replay", READER)
 
     def close(self) -> None:
         """Read no more."""
@@ -48,7 +45,8 @@ class Topic:
         with kafka.explained(self._address):
             for partition in sorted(partitions):
                 low, high = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
-                for offset, message in self._read(partition, max(low, starts.get(partition, 0)), high):
+                start = max(low, starts.get(partition, 0))
+                for offset, message in reading.between(self._consumer, QUARANTINE, partition, start, high):
                     if message.key() == self._key:
                         yield (partition, offset), message
 
@@ -57,43 +55,9 @@ class Topic:
         with kafka.explained(self._address):
             for partition, some in groupby(sorted(places), key=lambda place: place[0]):
                 low, _ = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
-                yield from self._some(partition, [offset for _, offset in some], low)
-
-    def _some(
-        self, partition: int, offsets: Sequence[int], low: int
-    ) -> Iterator[tuple[Place, Message | None]]:
-        for run in _runs(offsets):
-            wanted = iter(run)
-            waited = next(wanted, None)
-            for offset, message in self._read(partition, max(run[0], low), run[-1] + 1):
-                while waited is not None and waited < offset:
-                    yield (partition, waited), None
-                    waited = next(wanted, None)
-                if waited == offset:
+                offsets = [offset for _, offset in some]
+                for offset, message in reading.some(self._consumer, QUARANTINE, partition, offsets, low):
                     yield (partition, offset), message
-                    waited = next(wanted, None)
-            while waited is not None:
-                yield (partition, waited), None
-                waited = next(wanted, None)
-
-    def _read(self, partition: int, start: int, end: int) -> Iterator[tuple[int, Message]]:
-        """The records from one offset to before another."""
-        if start >= end:
-            return
-        self._consumer.assign([TopicPartition(QUARANTINE, partition, start)])
-        deadline = time.monotonic() + _PATIENCE_S
-        following = start
-        while following < end:
-            messages = self._consumer.consume(min(_AT_ONCE, end - following), timeout=0.5)
-            if not messages and time.monotonic() > deadline:
-                raise TimeoutError(f"the topic {QUARANTINE} gives nothing for {_PATIENCE_S:.0f} s")
-            for message in messages:
-                deadline = time.monotonic() + _PATIENCE_S
-                if is_end(message):
-                    return  # the last offsets hold no records
-                following = (message.offset() or 0) + 1
-                if following <= end:
-                    yield following - 1, message
 
 
 class Outcomes:
@@ -139,14 +103,14 @@ class Outcomes:
                 time=cloudevents.timestamp(now),
             )
             self._put(kept[id_].place[0], outcome.SerializeToString(), [*headers])
-        if self._producer.flush(_PATIENCE_S):
+        if self._producer.flush(PATIENCE_S):
             raise _away()
         if self._failure is not None:
             why = f"Kafka does not take a record into {QUARANTINE}: {self._failure.str()}."
             raise external("QUARANTINE_REFUSED", why, retryable=True)
 
     def _put(self, partition: int, value: bytes, headers: Headers) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 self._producer.produce(
@@ -170,17 +134,5 @@ class Outcomes:
 
 
 def _away() -> JobError:
-    what = f"The platform's Kafka has not taken what became of records for {_PATIENCE_S:.0f} s."
+    what = f"The platform's Kafka has not taken what became of records for {PATIENCE_S:.0f} s."
     return TemporaryError("QUARANTINE_UNREACHABLE", what)
-
-
-def _runs(offsets: Sequence[int]) -> Iterator[list[int]]:
-    """The offsets in runs that are read in one go."""
-    run: list[int] = []
-    for offset in offsets:
-        if run and offset - run[-1] > _GAP:
-            yield run
-            run = []
-        run.append(offset)
-    if run:
-        yield run

@@ -82,6 +82,14 @@ def unusable(record: telemetry_pb2.Quarantined) -> Resolved | None:
     )
 
 
+def newer_may_exist(sink: str) -> Resolved:
+    """Another row may stand in its place by now."""
+    return not_replayable(
+        "NEWER_MAY_EXIST",
+        f"A newer row may stand in {sink}, which an old one would replace: replay with force.",
+    )
+
+
 def expired() -> Resolved:
     """It is gone."""
     return not_replayable("EXPIRED", "The retention of the topic has taken what was kept.")

@@ -84,6 +84,8 @@ class Target:
     is_replay: bool = False
     """Whether its rows were set aside before: they belong to no batch, and none that was written since has
     them."""
+    corrects: str = ""
+    """The replay that computes again what its rows are; empty: none was there before."""
 
     @property
     def no_rows(self) -> pa.RecordBatch:

@@ -165,6 +165,8 @@ class KafkaWriter:
 
     def _headers(self, values: _Values, key: str, time: str | None, batch_id: int) -> _Headers:
         event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
+        if self._target.corrects:  # another event than that of the row before
+            event = f"{event}/r{self._target.corrects}"
         return [
             *cloudevents.headers(
                 ce_id=event,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daggersql import Condition, PartialAggregation
-from runtime.source.offsets import Offsets, Positions
+from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.watermark import Windows
 
 
@@ -33,7 +33,8 @@ class ReaderPlan:
     and `missing` are topics of it that cannot be read any more. `range_end` is set for a reader of a preview:
     what is behind it is not read, nothing is committed or quarantined, and at the end all windows close.
     Until `live_until`, if that is set, the range grows. `query` is what readers of one query share, `slots`
-    how many tasks run at once, 0 where that is not known.
+    how many tasks run at once, 0 where that is not known. `mended` are values that are read in place of those
+    that Kafka has, by partition and offset: a replay's edits.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -70,6 +71,7 @@ class ReaderPlan:
     batches: BatchRule = field(default_factory=BatchRule)
     query: str = ""
     slots: int = 0
+    mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
 
     @property
     def launch(self) -> str:

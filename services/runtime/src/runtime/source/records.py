@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -71,6 +71,16 @@ class Records:
             self.keys.take(chosen),
             headers,
         )
+
+    def mended(self, values: Mapping[int, bytes]) -> Records:
+        """These with other values at some of their offsets."""
+        if not values:
+            return self
+        told = [
+            values.get(offset, value)
+            for offset, value in zip(self.offsets.tolist(), self.values.to_pylist(), strict=True)
+        ]
+        return replace(self, values=pa.array(told, pa.binary()))
 
     @staticmethod
     def of(messages: Sequence[Message], *, headers: bool = False) -> Records:

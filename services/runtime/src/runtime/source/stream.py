@@ -46,7 +46,7 @@ def open_stream(
     want move event time too, and so do idle advances. Raises `JobError`.
     """
     frames = []
-    for plan in _plans(stream, read, context, readers, pre_aggregation):
+    for plan in plans(stream, read, context, readers, pre_aggregation):
         source = data_source(plan, from_arrow_schema(task.output(plan).schema))
         spark.dataSource.register(source)
         context.registry.publish(plan.key, ReaderStatus.initial(plan))
@@ -84,7 +84,7 @@ def record_progress(context: SourceContext, progress: StreamingQueryProgress) ->
     return metrics.of(progress)
 
 
-def _plans(
+def plans(
     stream: spec_pb2.ResolvedStream,
     read: daggersql.Read,
     context: SourceContext,

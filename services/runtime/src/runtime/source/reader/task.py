@@ -50,9 +50,10 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
     late_before_ms = _late_before(plan)
     quarantine: Quarantine | Examples | None = None
     for range_ in task.ranges:
+        mended = plan.mended.get(range_.partition, {})
         for records in _consumers.read(plan, range_, task.siblings):
             batch, quarantined = rows.rows(
-                records, range_.partition, task.planned_ms, late_before_ms, statistics
+                records.mended(mended), range_.partition, task.planned_ms, late_before_ms, statistics
             )
             for row in quarantined:
                 quarantine = quarantine or _set_aside(plan)

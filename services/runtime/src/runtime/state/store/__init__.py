@@ -12,7 +12,6 @@ from typing import Protocol, Self
 from urllib.parse import urlsplit
 
 from runtime.errors import external
-from runtime.state.store.hadoop import HadoopStore, hadoop_path
 from runtime.state.store.local import LocalPlace, LocalStore
 
 
@@ -74,5 +73,8 @@ def open_root(checkpoint_root: str) -> tuple[Place, Store]:
     if parts.scheme in ("", "file"):
         local = Path(parts.path)
         return LocalPlace(local), LocalStore(local)
+    # With PySpark, which who looks at directories of this machine goes without.
+    from runtime.state.store.hadoop import HadoopStore, hadoop_path
+
     remote = hadoop_path(checkpoint_root)
     return remote, HadoopStore(remote)

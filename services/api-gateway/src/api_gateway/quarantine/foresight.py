@@ -1,0 +1,61 @@
+"""What a replay would say of records, as the host of a dagger's driver finds by Kafka and its checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Final
+
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, telemetry_pb2
+
+from api_gateway.hosts import Asking, Hosts
+from api_gateway.reader import say_degraded
+from api_gateway.routes import Route
+from chassis.errors import ApiError
+from chassis.interceptors import Context
+from fleet import Dagger
+
+PATIENCE_S: Final = 25.0
+"""How long a dry run waits for a host."""
+MOST: Final = 200_000
+"""Of more records nobody waits for what is said of each."""
+_ANSWER_S: Final = 1.0
+
+
+async def foreseen(
+    hosts: Hosts,
+    dagger: Dagger,
+    asked: events_pb2.QuarantineReplayRequested,
+    edits: Sequence[telemetry_pb2.QuarantineEdited],
+    sequence: int,
+    context: Context,
+) -> Sequence[gateway_pb2.QuarantineForecast] | None:
+    """What is expected of the records that are meant; None where nobody could look, as the answer tells."""
+    if asked.records > MOST:
+        say_degraded(context, f"of more than {MOST:,} records their host is not asked: choose fewer")
+        return None
+
+    def request(route: Route, _: object) -> host_pb2.ForeseeHostReplayRequest:
+        return host_pb2.ForeseeHostReplayRequest(
+            asked=asked,
+            edits=edits,
+            create_sequence=dagger.create_sequence,
+            min_sequence=sequence,
+            host=route.host,
+        )
+
+    asking: Asking[host_pb2.ForeseenReplay] = Asking(lambda host: host.ForeseeHostReplay, request)
+    remaining = context.time_remaining()
+    patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
+    why = "it was never launched"
+    try:
+        async with asyncio.timeout(patience_s), aclosing(hosts.asked(dagger, asking, context)) as steps:
+            async for step in steps:
+                return step.forecast
+    except TimeoutError:
+        why = f"the host of its driver has not answered in {max(patience_s, 0):.0f} s"
+    except ApiError as error:
+        why = error.message
+    say_degraded(context, f"what records hold was not looked at: {why}")
+    return None

@@ -1,0 +1,85 @@
+"""What a replay would say of records: a process of the runtime looks at the quarantine, at Kafka and at the
+checkpoint.
+
+A caller says what would be asked; addresses, secrets, schemas and the checkpoint are those of the control
+topic and of this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final
+
+import grpc
+from daggers.v1 import host_pb2, spec_pb2
+
+from chassis.errors import ApiError
+from daggerspec.catalogue import Unresolved
+from eventlog.follower import Follower
+from fleet import Applied, Fleet, resolve
+from fleet.answers import missing
+from scheduler import readerprocess, retention
+from scheduler.readerprocess import Places, Readers
+
+MODULE: Final = "runtime.foresee"
+
+
+class Foreseer:
+    """Starts processes that look; at most `most` at once."""
+
+    def __init__(
+        self,
+        python: str,
+        inherited: Mapping[str, str],
+        folder: Path,
+        checkpoints: str,
+        platform: spec_pb2.KafkaAddress,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        *,
+        most: int = 2,
+        patience_s: float = 30.0,
+        module: str = MODULE,
+    ) -> None:
+        """As `readsplanner.ReadsPlanner`; `platform` is where the quarantine is."""
+        self._readers = Readers(python, inherited, folder, patience_s)
+        self._checkpoints, self._platform = checkpoints, platform
+        self._follower, self._fleet = follower, fleet
+        self._places = Places(most, "forecasts")
+        self._module = module
+
+    async def frames(self, request: host_pb2.ForeseeHostReplayRequest) -> AsyncGenerator[bytes, None]:
+        """What is found: a serialised ForeseenReplay. Raises: ApiError."""
+        with self._places.one():
+            await readerprocess.reached(self._follower, request.min_sequence)
+            job = self._job(request)
+            told = host_pb2.ForeseeJob(job=job, request=request)
+            # No sink is looked at.
+            secrets = [*job.streams, job.platform]
+            async with aclosing(
+                self._readers.frames(self._module, told, "quarantine", secrets_of=secrets)
+            ) as frames:
+                async for frame in frames:
+                    yield frame
+
+    def _job(self, request: host_pb2.ForeseeHostReplayRequest) -> spec_pb2.JobSpec:
+        """The launch that an attempt would be one of. Raises: ApiError."""
+        name = request.asked.name
+        dagger = self._fleet.living(name)
+        if dagger is None or dagger.create_sequence != request.create_sequence:
+            refused = missing("dagger", name)
+            raise ApiError(grpc.StatusCode.NOT_FOUND, refused.reason, refused.detail, refused.metadata)
+        try:
+            return resolve.job(
+                self._fleet,
+                dagger,
+                max(dagger.generation, 1),
+                platform=self._platform,
+                checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
+                run_dir="",
+            )
+        except Unresolved as error:
+            code = grpc.StatusCode.FAILED_PRECONDITION
+            raise ApiError(code, error.reason, error.detail, {}) from error
