@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from daggers.v1 import spec_pb2
 from services.runtime.tests.sink_cases.postgres import sink
 from tests.integration.bookings import Bookings, booking, counted, window_end
 from tests.integration.cli import DEADLINE_S, Cli
@@ -15,22 +16,27 @@ pytestmark = pytest.mark.integration
 REFUSED, TAKEN = -7, 7
 
 
+def table_sink(resolved: spec_pb2.ResolvedSink, **more: object) -> dict[str, object]:
+    """The sink `db` of a dagger file: a table that is there already."""
+    address = resolved.sink.postgres.address
+    db = {"address": {"host": address.host, "port": address.port, "database": address.database,
+                      "user": address.user, "password": {"file": address.password.file}},
+          "schema": resolved.sink.postgres.schema, "table": "counts", "create_table": False}  # fmt: skip
+    return {"name": "db", "postgres": db, **more}
+
+
 def test_a_row_that_a_table_refused_is_there_once_it_is_replayed(
     kafka: str, cli: Cli, postgres: str, tmp_path: Path
 ) -> None:
     stream = Bookings(kafka, cli)
     resolved, url = sink(postgres, tmp_path)
-    address = resolved.sink.postgres.address
-    db = {"address": {"host": address.host, "port": address.port, "database": address.database,
-                      "user": address.user, "password": {"file": address.password.file}},
-          "schema": resolved.sink.postgres.schema, "table": "counts", "create_table": False}  # fmt: skip
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "CREATE TABLE counts (tag_city_id int CONSTRAINT positive CHECK (tag_city_id > 0),"
             " num_of_bookings bigint, window_timestamp timestamptz)"
         )
         connection.execute("CREATE UNIQUE INDEX ON counts (window_timestamp, tag_city_id) NULLS NOT DISTINCT")
-        name, path = stream.dagger(tmp_path, sinks=[{"name": "db", "postgres": db}])
+        name, path = stream.dagger(tmp_path, sinks=[table_sink(resolved)])
         cli("apply", path, "--wait")
         stream.write([booking(1, city_id=REFUSED), booking(2, city_id=TAKEN), booking(200, city_id=TAKEN)])
         end = time.monotonic() + DEADLINE_S
@@ -72,3 +78,35 @@ def test_a_window_that_lacks_a_record_is_computed_again_once_that_is_mended(
     assert [n for (when, _), n in counted(cli.rows(name, enough=bool)).items() if when == end] == [2]
     assert any("recompute" in line for line in cli("logs", name, "--replay")["lines"])
     assert cli("quarantine", "list", name) == []
+
+
+@pytest.mark.long
+def test_a_batch_that_waits_for_a_flood_goes_on_once_refusals_are_allowed(
+    kafka: str, cli: Cli, postgres: str, tmp_path: Path
+) -> None:
+    stream = Bookings(kafka, cli)
+    resolved, url = sink(postgres, tmp_path)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE counts (tag_city_id int CONSTRAINT positive CHECK (tag_city_id > 0),"
+            " num_of_bookings bigint, window_timestamp timestamptz)"
+        )
+        connection.execute("CREATE UNIQUE INDEX ON counts (window_timestamp, tag_city_id) NULLS NOT DISTINCT")
+        name, path = stream.dagger(tmp_path, sinks=[table_sink(resolved, max_refused=0.5)])
+        cli("apply", path, "--wait")
+        stream.write([*(booking(1, city_id=-city) for city in range(1, 131)), booking(2), booking(200)])
+        cli.until(name, lambda dagger: "SINK_REFUSES_MOST" in str(dagger["warnings"]))
+        waiting = cli("quarantine", "list", name)
+        allowed = cli("quarantine", "allow", name, "--for", "10m", "--why", "test")
+        end = time.monotonic() + DEADLINE_S
+        while [group["records"] for group in cli("quarantine", "summary", name)] != [130]:
+            assert time.monotonic() < end, cli("get", name)
+            time.sleep(1)  # polling for what a driver will set aside; bounded by the deadline
+        cli.until(name, lambda dagger: "SINK_REFUSES_MOST" not in str(dagger["warnings"]))
+        rows = connection.execute(
+            "SELECT tag_city_id FROM counts WHERE window_timestamp = %s", (window_end(2),)
+        )
+
+        assert (waiting, bool(allowed["until"])) == ([], True)
+        assert {record["sink"] for record in cli("quarantine", "list", name)} == {"db"}
+        assert rows.fetchall() == [(1,)]

@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb
 from google.protobuf.message import Message
 
 from api_gateway.hosts import HostAccess
-from api_gateway.routes import living, refusal, route
+from api_gateway.routes import living, of_replay, refusal, route
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import interceptor
 from eventlog import Draft, Record
@@ -55,6 +55,22 @@ def test_a_dagger_that_was_never_launched_has_no_host() -> None:
     fleet = folded(CLAIM, ASKED)
 
     assert route(fleet, living(fleet, "orders")) is None
+
+
+def test_a_replay_is_asked_about_where_it_ran_or_at_whoever_leads() -> None:
+    replay = events_pb2.QuarantineReplayRequested(meta=META, name="orders", replay_id="r", up_to={0: 1})
+    begun = CLAIM, ASKED, serving("a:1"), replay
+    elsewhere = events_pb2.ReplayStarted(meta=FACT, replay_id="r", process={"host": "b", "pid": 7})
+    waiting, running = folded(*begun), folded(*begun, elsewhere)
+    to_come = of_replay(waiting, living(waiting, "orders"))
+
+    assert to_come is not None
+    assert to_come.host == "a"
+    with pytest.raises(ApiError) as caught:
+        of_replay(running, living(running, "orders"))
+    assert (caught.value.reason, caught.value.metadata["host"]) == ("HOST_UNREACHABLE", "b")
+    without = folded(CLAIM, ASKED, serving("a:1"))
+    assert of_replay(without, living(without, "orders")) is None
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from itertools import count
 
 import numpy as np
 import pyarrow as pa
+from daggers.v1 import spec_pb2
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.pandas.types import from_arrow_schema
