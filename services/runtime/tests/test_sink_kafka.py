@@ -1,6 +1,7 @@
 """The sink kafka on a real broker: keys, headers, both formats, and what is refused."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -65,6 +66,19 @@ def test_a_record_is_a_cloudevent_with_the_rows_key(kafka: str) -> None:
     }
     assert record.key() == b'["2026-01-01T12:00:00Z","2026-01-01T12:01:00Z","1"]'
     assert record.value() == b'{"tag_city":"1","n":5,"window_timestamp":"2026-01-01T12:01:00Z"}'
+
+
+def test_a_row_that_is_computed_again_is_an_event_of_its_own_with_the_same_key(kafka: str) -> None:
+    topic = fresh_topic(kafka)
+    before = target(kafka, topic)
+    for written in (before, replace(before, corrects="r1"), replace(before, corrects="r1")):
+        sinks.open_writer(written).write(batch({("2026-01-01T12:01:00Z", "1"): 5}), 0)
+
+    found = records(kafka, topic)
+
+    first, again, once_more = ids(found)
+    assert (again, once_more) == (first + b"/rr1", first + b"/rr1")
+    assert len({record.key() for record in found}) == 1
 
 
 def test_a_repeated_row_has_the_same_id_and_another_row_another_one(kafka: str) -> None:
