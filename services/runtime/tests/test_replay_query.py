@@ -161,6 +161,7 @@ def test_windows_that_are_closed_are_computed_again_as_a_whole(
     assert counted(desk) == {key: n for key, n in expected.items() if key[0] == second}
 
 
+@pytest.mark.long
 def test_windows_that_overlap_are_all_computed_and_open_ones_are_left_to_the_driver(
     kafka: str, postgres: str, tmp_path: Path, session: SparkSession
 ) -> None:
