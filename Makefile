@@ -120,6 +120,11 @@ EDITS ?= 60
 plan-truth: setup ## What plans of EDITS=N generated edits promise from SEED=s, beside what then happens on a real stack
 	@$(BIN)/python -m tests.plantruth.run $(EDITS) $(SEED)
 
+.PHONY: cutover
+cutover: EDITS = 20
+cutover: setup ## Edit a dagger under load from SEED=s, EDITS=n times: no window is missing or doubled, and rows go on coming
+	@DAGGERS_SCHEDULER_CUTOVER=true $(BIN)/python -m tests.cutover.run $(EDITS) $(SEED)
+
 CASES ?= tests/conformance
 .PHONY: conformance
 conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=DIR; default: the public corpus)

@@ -52,6 +52,15 @@ def test_a_newer_generation_takes_the_lease_and_fences_the_older_one(root: Hadoo
     assert HadoopStore(root).read() == 12
 
 
+def test_a_file_is_written_whole_and_again(root: HadoopPath) -> None:
+    file = root / "folder" / "file"
+
+    file.write_text("first")
+    file.write_text("second")
+
+    assert (file.read_text(), [entry.name for entry in (root / "folder").iterdir()]) == ("second", ["file"])
+
+
 class TestHadoopStore(StoreContract):
     @pytest.fixture
     def stores(self, root: HadoopPath) -> Callable[[], HadoopStore]:
@@ -65,7 +74,7 @@ def test_an_edited_plan_starts_where_the_old_checkpoint_stood(root: HadoopPath, 
         (old / log).mkdir(parents=True)
         (old / log / "3").write_text("v1\n" + json.dumps({key: int(stood.timestamp() * 1000)}))
 
-    chosen = checkpoint.choose(root, "new")
+    chosen = checkpoint.choose(root, "new", 1)
     assert chosen.stand is not None
     before = (chosen.stand.watermark, [path.name for path in chosen.outdated], chosen.committed)
     chosen.forget_outdated()

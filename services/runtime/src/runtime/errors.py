@@ -86,9 +86,9 @@ def external(reason: str, detail: str, *, retryable: bool = False) -> JobError:
     return JobError(EXTERNAL, reason, detail, retryable=retryable)
 
 
-def internal(reason: str, detail: str) -> JobError:
+def internal(reason: str, detail: str, *, retryable: bool = False) -> JobError:
     """An error of ours."""
-    return JobError(INTERNAL, reason, detail)
+    return JobError(INTERNAL, reason, detail, retryable=retryable)
 
 
 def jvm_gone() -> JobError:

@@ -21,13 +21,16 @@ from chassis import lines
 from chassis.logging import note, unit_of_work
 from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from runtime.launch import progress
+from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report
+from runtime.launch.shadow import Shadow
 from runtime.launch.writing import Writing
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
 from runtime.source.status import Published
 from runtime.source.stream import begin_batch
+from runtime.state.checkpoint import Checkpoint
 
 # Py4J prints the trace of whatever Python raises to the JVM.
 _PRINTS_TRACES = ("py4j.clientserver", "py4j.java_gateway")
@@ -67,11 +70,13 @@ class Batches:
         launch: Launch,
         targets: Sequence[Target],
         *,
-        checkpoint: str,
+        checkpoint: Checkpoint,
         published: Callable[[], Published],
         references: References,
+        boundary: Boundary,
+        shadow: Shadow | None = None,
     ) -> None:
-        """`checkpoint` is its name; `published` tells what the readers have published so far."""
+        """`published` tells what the readers have published so far; with `shadow` it begins as one."""
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
         self.unfinished = ""
@@ -84,6 +89,7 @@ class Batches:
         self._checkpoint = checkpoint
         self._published = published
         self._references = references
+        self._boundary, self._shadow = boundary, shadow
 
     def attempts(self, batch_id: int) -> int:
         """How often the rows of a recent batch were computed: what Spark observed counts that often."""
@@ -103,13 +109,25 @@ class Batches:
             partial(progress.batch_began, batch_id=batch_id, time=datetime.now(UTC))
         )
         self._references.refresh(self._launch.session)
-        begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
+        closes = begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
+        shadow = self._shadow
+        if shadow is not None and shadow.lets_go(closes, self._leave):
+            self._writing.drop(rows)
+            return
+        if self._boundary.is_passed(closes):
+            self._launch.stop()
+            self._launch.wake.set()
+            self._leave("The shadow beside it goes on from here.")
         readers = self._published()
+        rows = unwritten(rows, self._checkpoint.written if shadow is None else shadow.written)
         wanted = whole(unwritten(rows, readers.closed()), readers.complete_from())
         # Spark's id of the query is as old as its checkpoint: one that was removed comes back as another.
         query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
-        batch = BatchRef(f"{self._checkpoint}/{query}", batch_id, self._launch.spec.generation)
+        batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
         report, skipping = self._writing.write(wanted, batch)
+        self._boundary.written(closes)
+        if self._boundary.is_reached():
+            self._launch.wake.set()
         written = {sink: report.written[sink] for sink in self._targets}
         self._launch.heartbeat.update(
             partial(

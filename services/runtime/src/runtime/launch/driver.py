@@ -1,16 +1,18 @@
 """The life of one driver, from its spec to its last words.
 
 In this order, each step only when the one before holds: the stop file, the lease, the SQL, Spark, the
-streams, the sinks, the query. Then it watches: the query, the stop file and SIGTERM, the lease.
+streams, the sinks, the query. Then it watches: the query, the stop file and SIGTERM, the lease. A shadow has
+no lease and looks at no sink before it is handed over.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,8 +25,10 @@ from daggerspec import rundir, state
 from runtime.errors import internal, user
 from runtime.launch import job, planned, progress
 from runtime.launch.batch import Batches
+from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
+from runtime.launch.shadow import LOOK_S, Shadow
 from runtime.references.loading import References
 from runtime.source.planner import pace
 from runtime.spark import queries
@@ -53,7 +57,8 @@ class Driver:
         launch = self._launch
         if launch.must_stop():
             return
-        launch.lease.take()
+        if launch.writing.is_set():
+            launch.lease.take()
         with launch.heartbeat:
             try:
                 self._compute()
@@ -71,8 +76,10 @@ class Driver:
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
         launch.heartbeat.update(partial(progress.warned, warnings=warnings))
         references = self._references(plan)
-        identity = state.identity(self._spec.spec, plan)
-        chosen = checkpoint.choose(launch.root, identity)
+        is_shadow = not launch.writing.is_set()
+        choose = checkpoint.begin_shadow if is_shadow else checkpoint.choose
+        own = launch.root, state.identity(self._spec.spec, plan), self._spec.generation
+        chosen = choose(*own)
         session = launch.session
         if launch.root.local:
             spark.checkpoint_locally(session)
@@ -84,15 +91,20 @@ class Driver:
         with _plan_errors():
             assembled = job.assemble(launch, plan, chosen)
         warnings += assembled.lost
-        job.check_sinks(assembled.targets)
+        shadow = Shadow(launch, chosen, assembled.source) if is_shadow else None
+        if not is_shadow:
+            job.check_sinks(assembled.targets)
         if launch.must_stop():
             return
+        boundary = Boundary(launch.run_dir, assembled.source.windows, chosen.watermark)
         batches = Batches(
             launch,
             assembled.targets,
-            checkpoint=chosen.path.name,
+            checkpoint=chosen,
             published=assembled.source.registry.published,
             references=references,
+            boundary=boundary,
+            shadow=shadow,
         )
         groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))
         listener = Listener(
@@ -106,27 +118,54 @@ class Driver:
             patience=assembled.patience,
         )
         session.streams.addListener(listener)
-        watcher = LeaseWatcher(launch.lease, wake=launch.wake, ended=launch.ended)
+
+        def look() -> None:
+            if shadow is not None and not launch.writing.is_set():
+                shadow.look(partial(self._prepare, assembled, references))
+            if launch.writing.is_set():
+                self._lease.check()
+                if boundary.is_reached():
+                    launch.stop()
+            listener.look()
+
         while assembled.closing:
             query = self._start(assembled, batches, chosen)
-            self._watch(query, batches, listener, watcher, ends=True)
+            self._watch(query, batches, look, ends=True)
             if launch.must_stop():
                 return
             with _plan_errors():
-                chosen = checkpoint.choose(launch.root, identity)
+                chosen = choose(*own)
                 assembled = job.assemble(launch, plan, chosen)
         query = self._start(assembled, batches, chosen)
         groups.follow(launch.stopping)
-        self._watch(query, batches, listener, watcher)
+        self._watch(query, batches, look)
+
+    @cached_property
+    def _lease(self) -> LeaseWatcher:
+        """Watches the lease, once it is taken."""
+        launch = self._launch
+        return LeaseWatcher(launch.lease, wake=launch.wake, ended=launch.ended)
+
+    def _prepare(self, assembled: job.Job, references: References) -> None:
+        """What a shadow has not done that a driver does before it writes. Raises: JobError."""
+        job.check_sinks(assembled.targets)
+        references.keep_in(self._kept)
+
+    @property
+    def _kept(self) -> Path:
+        """Where good versions of reference tables are kept from launch to launch."""
+        return (self._launch.root.local or self._launch.run_dir.parent) / "references"
 
     def _references(self, plan: daggersql.Plan) -> References:
-        """The reference tables of the plan, read once; good versions are kept beside the checkpoints."""
-        root, run_dir = self._launch.root.local, self._launch.run_dir
+        """The reference tables of the plan, read once; good versions are kept beside the checkpoints, by a
+        shadow with its run.
+        """
+        run_dir = self._launch.run_dir
         references = References(
             plan.references,
             self._spec.references,
             dagger=self._spec.dagger,
-            store=(root or run_dir.parent) / "references",
+            store=self._kept if self._launch.writing.is_set() else run_dir / rundir.KEPT,
             folder=run_dir / rundir.REFERENCES,
             clock=time.monotonic,
         )
@@ -150,13 +189,13 @@ class Driver:
         self,
         query: StreamingQuery,
         batches: Batches,
-        listener: Listener,
-        watcher: LeaseWatcher,
+        look: Callable[[], None],
         *,
         ends: bool = False,
     ) -> None:
         """Return when the launch has drained, or its query has ended and `ends`; raise what it died of.
 
+        `look` is called now and then, and raises what it is to die of.
         Its query has ended then, whatever else runs in this process.
         """
         launch = self._launch
@@ -166,9 +205,8 @@ class Driver:
                     launch.heartbeat.update(progress.draining)
                     self._drain(query, batches)
                     break
-                watcher.check()
-                listener.look()
-                launch.wake.wait(_POLL_S)
+                look()
+                launch.wake.wait(_POLL_S if launch.writing.is_set() else LOOK_S)
                 launch.wake.clear()
         except BaseException:
             launch.stopping.set()

@@ -31,8 +31,10 @@ _TYPE = Heartbeat.DESCRIPTOR.full_name
 class HeartbeatSender:
     """Keeps a launch's progress and tells it. Thread-safe; a context manager: sends while it is open."""
 
-    def __init__(self, platform: spec_pb2.KafkaAddress, start: Progress) -> None:
+    def __init__(self, platform: spec_pb2.KafkaAddress, start: Progress, *, quiet: bool = False) -> None:
+        """Tells nothing until it is told to `speak`, if it is `quiet`."""
         self._progress = start
+        self._quiet = quiet
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._sent = 0
@@ -45,13 +47,20 @@ class HeartbeatSender:
         )
 
     def __enter__(self) -> HeartbeatSender:
-        self._thread.start()
+        if not self._quiet:
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.update(progress.exiting)
-        self._thread.join(_LAST_WORDS_S)
-        self._producer.flush(_LAST_WORDS_S)
+        if not self._quiet:
+            self._thread.join(_LAST_WORDS_S)
+            self._producer.flush(_LAST_WORDS_S)
+
+    def speak(self) -> None:
+        """Begin to tell; once, while it is open."""
+        self._quiet = False
+        self._thread.start()
 
     @property
     def progress(self) -> Progress:

@@ -85,6 +85,7 @@ def assemble(
         batches=_batches(spec, plan),
         slots=slots(spark),
         range=range_,
+        shadow=spec.HasField("shadow"),
     )
     reads = {read.table: read for read in plan.reads}
     query = plan.partial_aggregation or plan

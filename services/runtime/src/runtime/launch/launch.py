@@ -62,7 +62,12 @@ class Launch(Computed):
                 self.pid,
                 sinks=sinks.called([sink_.sink for sink_ in spec.sinks]),
             ),
+            quiet=spec.HasField("shadow"),
         )
+        self.writing = threading.Event()
+        """Set where it is the dagger's driver: a shadow is none until it is handed over."""
+        if not spec.HasField("shadow"):
+            self.writing.set()
         self.stopping = threading.Event()
         """Set when it is to drain, and once it has ended: nothing new is begun."""
         self.wake = threading.Event()

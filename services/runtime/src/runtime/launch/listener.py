@@ -54,6 +54,7 @@ class Listener(StreamingQueryListener):
         self._groups = groups
         self._symptoms = Symptoms(patience)
         self._written = 0
+        self._has_settled = False
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has a thread."""
@@ -71,8 +72,10 @@ class Listener(StreamingQueryListener):
         self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
         self._warn(published)
         if first:
-            self._checkpoint.forget_outdated()
             helpers.end(self._launch.session)
+        if self._launch.writing.is_set() and not self._has_settled:
+            self._has_settled = True
+            self._checkpoint.forget_outdated()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""

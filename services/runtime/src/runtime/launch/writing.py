@@ -80,6 +80,10 @@ class Writing:
         self._commit(batch, total.receipts, skipping)
         return total, skipping
 
+    def drop(self, rows: DataFrame) -> None:
+        """Compute a batch, on which Spark's state depends, and write nothing of it."""
+        rows.mapInArrow(replace(self._delivery, targets=()), REPORT).collect()
+
     def _attempt(
         self,
         rows: DataFrame,

@@ -90,7 +90,7 @@ class Preview:
         plan = planned.checked(spec)
         wanted, self._span_s = range_of(self._asked.range, plan, datetime.now(UTC))
         root = open_root(spec.checkpoint_root)[0]
-        chosen = checkpoint.choose(root, state.identity(spec.spec, plan))
+        chosen = checkpoint.choose(root, state.identity(spec.spec, plan), spec.generation)
         session = self._computed.session
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REMEMBERED)
         spark.checkpoint_locally(session)

@@ -139,6 +139,14 @@ class References:
         while not ended.wait(_LOOK_S):
             self.reload()
 
+    def keep_in(self, store: Path) -> None:
+        """Keep good versions there from now on, and those that are in use."""
+        with self._loading:
+            self._store = store
+            for name, table in self._tables.items():
+                if table.now is not None:
+                    self._keep(name, table.now)
+
     def versions(self) -> Mapping[str, str]:
         """Digest of the content in use, by table: as it was a minute ago, so that what changes all the time
         does not fill the log.

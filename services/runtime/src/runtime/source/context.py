@@ -25,7 +25,8 @@ class SourceContext:
     record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
     unless everything there is fits into a trigger; `batches` says when one is due, `slots` how many tasks
-    run at once, 0 where that is not known. `range` is what a preview reads, in place of what comes.
+    run at once, 0 where that is not known. `range` is what a preview reads, in place of what comes; `shadow`
+    that it begins beside another driver.
     """
 
     dagger: str
@@ -43,6 +44,7 @@ class SourceContext:
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
     range: Range | None = None
+    shadow: bool = False
 
     @property
     def registry(self) -> ReaderRegistry:

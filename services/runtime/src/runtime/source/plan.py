@@ -34,7 +34,8 @@ class ReaderPlan:
     what is behind it is not read, nothing is committed or quarantined, and at the end all windows close.
     Until `live_until`, if that is set, the range grows. `query` is what readers of one query share, `slots`
     how many tasks run at once, 0 where that is not known. `mended` are values that are read in place of those
-    that Kafka has, by partition and offset: a replay's edits.
+    that Kafka has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it
+    is handed over.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -72,6 +73,7 @@ class ReaderPlan:
     query: str = ""
     slots: int = 0
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
+    shadow: bool = False
 
     @property
     def launch(self) -> str:

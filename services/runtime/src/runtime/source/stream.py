@@ -124,6 +124,7 @@ def plans(
             batches=context.batches,
             query=readers.query,
             slots=context.slots,
+            shadow=context.shadow,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]

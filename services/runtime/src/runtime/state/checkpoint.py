@@ -12,15 +12,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from runtime.errors import internal
 from runtime.state.store import Place
 
 _FOLDER = "checkpoints"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
 # Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
 _GONE = ".gone"
+# Between the fingerprint and the generation in the name of a checkpoint that a shadow began (ADR 138). It
+# counts once there is a file beside it, by its name, that says up to where windows were written before.
+_OF, _HANDED = "~", ".handed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,8 @@ class Checkpoint:
     """Checkpoints of other fingerprints, to remove once this one has committed a batch."""
     watermark: datetime | None = None
     """Up to which event time its own last committed batch closed windows; None: none was closed."""
+    written: datetime | None = None
+    """Windows that end up to this were written by the driver beside which it began; None: there was none."""
 
     @property
     def committed(self) -> bool:
@@ -63,41 +71,80 @@ class Checkpoint:
                 _remove(path)
 
 
-def choose(root: Place, fingerprint: str) -> Checkpoint:
-    """The checkpoint of a plan with this fingerprint.
+def choose(root: Place, fingerprint: str, generation: int) -> Checkpoint:
+    """The checkpoint of a plan with this fingerprint, for a launch of this generation.
 
-    A new one goes by the other one that committed last; by one that never did only if none has.
+    A new one goes by the other one that committed last; by one that never did only if none has. What older
+    shadows left that were never handed over is removed.
     """
     folder = root / _FOLDER
-    path = folder / _SAFE.sub("_", fingerprint)
-    entries = _entries(folder)
-    for entry in entries:
-        if entry.name.endswith(_GONE):
-            _remove(folder / entry.name.removesuffix(_GONE))
-    others = tuple(entry for entry in _entries(folder) if entry.is_dir() and entry.name != path.name)
+    for name in _gone(folder):
+        _remove(folder / name)
+    counting, shadows = _checkpoints(folder)
+    for shadow in shadows:
+        if _generation(shadow) < generation:
+            _remove(shadow)
+    path = _own(folder, fingerprint, counting)
+    others = tuple(place for place in counting if place.name != path.name)
     own = _stand(path)
     if own is not None and own[0]:
-        return Checkpoint(path, None, others, own[1].watermark)
-    return Checkpoint(path, _newest(others), others)
+        return Checkpoint(path, None, others, own[1].watermark, _written(path))
+    return Checkpoint(path, _newest(others), others, written=_written(path))
+
+
+def begin_shadow(root: Place, fingerprint: str, generation: int) -> Checkpoint:
+    """An empty checkpoint of a plan with this fingerprint, beside that of the driver that runs.
+
+    It is this generation's alone, and does not count until it is handed over (`hand_over`). Raises: OSError;
+    `JobError` (INTERNAL) where there is none to begin beside, or the plan would go on with that one.
+    """
+    folder = root / _FOLDER
+    stand = beside(root)
+    if stand.path.name == _own(folder, fingerprint, [stand.path]).name:
+        raise internal("SHADOW_USELESS", "The checkpoint that there is, is the one that it would go on with.")
+    path = folder / f"{_SAFE.sub('_', fingerprint)}{_OF}{generation}"
+    return Checkpoint(path, stand, tuple(_checkpoints(folder)[0]))
+
+
+def beside(root: Place) -> Stand:
+    """How far the driver has come that runs beside a shadow: the checkpoint that committed last.
+
+    Raises: OSError; `JobError` (INTERNAL) where none has.
+    """
+    stands = [stand for place in _checkpoints(root / _FOLDER)[0] if (stand := _stand(place)) and stand[0]]
+    if not stands:
+        raise internal("SHADOW_USELESS", "There is no checkpoint that it could begin beside.")
+    return max(stands, key=lambda stand: stand[0])[1]
+
+
+def hand_over(path: Place, written: datetime) -> None:
+    """From here on this checkpoint of a shadow counts; windows that end up to `written` were written before.
+
+    Raises: OSError; `JobError` (INTERNAL, retryable) where it is not there any more.
+    """
+    if not path.is_dir():
+        raise internal("SHADOW_LOST", "Its checkpoint was removed.", retryable=True)
+    path.with_name(path.name + _HANDED).write_text(json.dumps({"written": micros(written)}))
 
 
 def predecessor(root: Place, fingerprint: str) -> Stand | None:
     """How far the one had come that a plan with this fingerprint would go by, as `choose` has it. Changes
     nothing: a driver may use it. Raises: OSError, where that one removes what is read.
     """
-    names = {entry.name for entry in _entries(root / _FOLDER)}
-    whole = [name for name in names if f"{name}{_GONE}" not in names and not name.endswith(_GONE)]
-    own = _SAFE.sub("_", fingerprint)
-    if own in whole and (stand := _stand(root / _FOLDER / own)) is not None and stand[0]:
+    folder = root / _FOLDER
+    counting = _checkpoints(folder)[0]
+    own = _own(folder, fingerprint, counting)
+    if (stand := _stand(own)) is not None and stand[0]:
         return None
-    return _newest([root / _FOLDER / name for name in sorted(whole) if name != own])
+    return _newest(place for place in counting if place.name != own.name)
 
 
 def closed(root: Place, fingerprint: str) -> datetime | None:
     """Up to which event time the last committed batch of a plan with this fingerprint closed windows; None
     where none was closed. Changes nothing: a driver may use it.
     """
-    stand = _stand(root / _FOLDER / _SAFE.sub("_", fingerprint))
+    folder = root / _FOLDER
+    stand = _stand(_own(folder, fingerprint, _checkpoints(folder)[0]))
     return stand[1].watermark if stand is not None else None
 
 
@@ -113,7 +160,54 @@ def _remove(path: Place) -> None:
     mark.create()
     if path.is_dir():
         path.remove()
+    with suppress(FileNotFoundError):
+        path.with_name(path.name + _HANDED).remove()
     mark.remove()
+
+
+def micros(when: datetime) -> int:
+    """An aware time in us since the epoch."""
+    return (when - _EPOCH) // _MICROSECOND
+
+
+def instant(micros: int) -> datetime:
+    """The inverse of `micros`."""
+    return _EPOCH + micros * _MICROSECOND
+
+
+def _checkpoints(folder: Place) -> tuple[list[Place], list[Place]]:
+    """Those that count, and those of shadows that were not handed over; none that is being removed."""
+    names = {entry.name for entry in _entries(folder)}
+    gone = _gone(folder)
+    there = [entry for entry in _entries(folder) if entry.name not in gone and entry.is_dir()]
+    shadows = [entry for entry in there if _OF in entry.name and entry.name + _HANDED not in names]
+    return [entry for entry in there if entry not in shadows], shadows
+
+
+def _gone(folder: Place) -> set[str]:
+    """The names of the checkpoints that are being removed."""
+    return {entry.name.removesuffix(_GONE) for entry in _entries(folder) if entry.name.endswith(_GONE)}
+
+
+def _own(folder: Place, fingerprint: str, counting: Iterable[Place]) -> Place:
+    """The checkpoint of a plan with this fingerprint: that of the newest shadow which became its driver, if
+    there is one.
+    """
+    name = _SAFE.sub("_", fingerprint)
+    handed = [place for place in counting if place.name.startswith(name + _OF)]
+    return max(handed, key=_generation, default=folder / name)
+
+
+def _generation(shadow: Place) -> int:
+    """Whose checkpoint it is."""
+    return int(shadow.name.rpartition(_OF)[2])
+
+
+def _written(path: Place) -> datetime | None:
+    """What was written before this checkpoint was handed over; None where it is no shadow's."""
+    if _OF not in path.name:
+        return None
+    return instant(json.loads(path.with_name(path.name + _HANDED).read_text())["written"])
 
 
 def _stand(checkpoint: Place) -> tuple[float, Stand] | None:

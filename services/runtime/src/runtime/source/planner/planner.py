@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from functools import cached_property
+from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from daggerspec import rundir
 from runtime.errors import TemporaryError
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
@@ -147,12 +149,13 @@ class Planner:
     def commit(self, end: Offsets) -> None:
         """Tells Kafka's own tools how far the dagger is; the truth is Spark's checkpoint."""
         self._pace.built()
-        if self._plan.range_end is not None:
-            return
+        plan = self._plan
+        if plan.range_end is not None or (plan.shadow and not (Path(plan.run_dir) / rundir.HANDED).exists()):
+            return  # it is no dagger's driver
         try:
             self._broker.commit(self._own(end).next)
         except KafkaException as problem:
-            _log.warning("the consumer group %s is not committed: %s", self._plan.group, problem)
+            _log.warning("the consumer group %s is not committed: %s", plan.group, problem)
 
     def close(self) -> None:
         """Ends the connections."""

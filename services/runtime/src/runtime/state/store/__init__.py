@@ -48,6 +48,9 @@ class Place(Protocol):
     def create(self) -> None:
         """An empty file; it may exist."""
 
+    def write_text(self, text: str, /) -> None:
+        """Make this all of a file, which may exist, in one step that survives a power cut."""
+
     def remove(self) -> None:
         """Delete it, and all below it."""
 

@@ -93,6 +93,22 @@ class HadoopPath:
             self._files.mkdirs(self._make(self._uri.rpartition("/")[0]))
             self._files.createNewFile(self._path())
 
+    def write_text(self, text: str) -> None:
+        """Make this all of a file, which may exist, in one step: as Spark writes its own."""
+        jvm = SparkContext._jvm  # noqa: SLF001 - Spark's own way to files that are whole or not there
+        assert jvm is not None
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        with _as_os_error():
+            folder = self._make(self._uri.rpartition("/")[0])
+            self._files.mkdirs(folder)
+            stream = managers.create(folder, self._files.getConf()).createAtomic(self._path(), True)
+            try:
+                stream.write(bytearray(text.encode()))
+            except BaseException:
+                stream.cancel()
+                raise
+            stream.close()
+
     def remove(self) -> None:
         """Delete it, and all below it."""
         with _as_os_error():

@@ -54,6 +54,11 @@ class LocalPlace:
         """An empty file; it may exist."""
         self.local.touch()
 
+    def write_text(self, text: str) -> None:
+        """Make this all of a file, which may exist, in one step that survives a power cut."""
+        self.local.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(self.local, text, durable=True)
+
     def remove(self) -> None:
         """Delete it, and all below it."""
         shutil.rmtree(self.local) if self.local.is_dir() else self.local.unlink()
