@@ -123,6 +123,18 @@ def test_a_launch_survives_that_its_table_is_gone_on_the_last_good_version(tmp_p
     assert second.warnings()[0].startswith("REFERENCE_STALE owners: ")
 
 
+def test_good_versions_are_kept_elsewhere_from_when_that_is_said(tmp_path: Path) -> None:
+    launch = Launch(tmp_path)
+    launch.file.write_text('{"k": "v"}')
+    references = launch.references()
+    references.start()
+    elsewhere = tmp_path / "elsewhere"
+    before = elsewhere.exists()
+    references.keep_in(elsewhere)
+
+    assert (before, [file.name for file in elsewhere.iterdir()]) == (False, ["owners.json"])
+
+
 def test_a_batch_does_not_wait_for_a_read_that_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.types import StructType
 from services.runtime.tests.test_source_assignment import HERE, THERE, reader_plan
 
+from daggerspec import rundir
 from runtime.source.datasource import data_source
 from runtime.source.planner.planner import Planner
 from runtime.source.status import ReaderRegistry
@@ -31,6 +32,19 @@ def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
     assert found == [one.start.next, other.until]
     assert not ReaderRegistry(tmp_path / "one").published().is_reachable()
     assert ReaderRegistry(tmp_path / "other").published().statuses == {}
+
+
+def test_a_shadow_commits_to_no_consumer_group_until_it_is_handed_over(tmp_path: Path) -> None:
+    nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+    plan = replace(reader_plan(tmp_path), kafka=nowhere, shadow=True)
+    with closing(Planner(plan)) as planner:
+        planner.commit(plan.start)
+        before = "_broker" in vars(planner)  # made when it is needed
+        (tmp_path / rundir.HANDED).write_text("0")
+        planner.commit(plan.start)
+        after = "_broker" in vars(planner)
+
+    assert (before, after) == (False, True)
 
 
 def test_readers_of_two_launches_have_sources_of_their_own(tmp_path: Path) -> None:
