@@ -105,15 +105,15 @@ class Batches:
             raise
 
     def _batch(self, rows: DataFrame, batch_id: int) -> None:
-        self._launch.heartbeat.update(
-            partial(progress.batch_began, batch_id=batch_id, time=datetime.now(UTC))
-        )
+        self._began(batch_id)
         self._references.refresh(self._launch.session)
         closes = begin_batch(self._launch.session)  # not the rows' session: that one knows no queries
         shadow = self._shadow
-        if shadow is not None and shadow.lets_go(closes, self._leave):
-            self._writing.drop(rows)
-            return
+        if shadow is not None:
+            if shadow.lets_go(closes, self._leave):
+                self._writing.drop(rows)
+                return
+            self._began(batch_id)
         if self._boundary.is_passed(closes):
             self._launch.stop()
             self._launch.wake.set()
@@ -140,6 +140,10 @@ class Batches:
         )
         self._print(report)
         note(rows=written, refused=dict(report.refused), invalid=dict(report.invalid))
+
+    def _began(self, batch_id: int) -> None:
+        now = datetime.now(UTC)
+        self._launch.heartbeat.update(partial(progress.batch_began, batch_id=batch_id, time=now))
 
     def _leave(self, why: str) -> None:
         """Leave the batch unwritten: raises, once the query is ending, what Spark takes for that end.

@@ -49,7 +49,7 @@ class Shadow:
         self._partial = NEVER if whole_from is None else windows.last_end(millis(whole_from) - 1)
         self._known = self._closed = self._begun = NEVER
         self._holds: int | None = None
-        self._final = False
+        self._final = self._has_caught_up = False
         self._told = ShadowState()
         self._seen(chosen.stand)
 
@@ -63,7 +63,7 @@ class Shadow:
         self._begun = watermark = millis(closes)
         while not self._launch.writing.is_set():
             if not self._windows.closes_one(self._known, watermark):
-                self._closed = watermark
+                self._closed, self._holds = watermark, None
                 return True
             if self._holds is None:
                 logger().info("holds a batch", closes=str(closes))
@@ -120,10 +120,11 @@ class Shadow:
 
     def _tell(self) -> None:
         windows = self._windows
+        self._has_caught_up = self._has_caught_up or self._catches_up()
         behind = max(self._known, self._closed, self._partial)
         first = windows.next_end(int(time.time() * 1000) if behind == NEVER else behind)
         state = ShadowState(
-            caught_up=self._has_caught_up(),
+            caught_up=self._has_caught_up,
             written=_micros(self._known),
             closed=0 if self._closed == NEVER else _micros(windows.next_end(self._closed) - windows.slide),
             next_end=_micros(first),
@@ -135,7 +136,7 @@ class Shadow:
             replace_text(self._launch.run_dir / rundir.SHADOW, state.as_json())
             self._told = state
 
-    def _has_caught_up(self) -> bool:
+    def _catches_up(self) -> bool:
         """Whether it has closed, or holds, all that the driver has closed, and batches have become short."""
         beat = self._launch.heartbeat.progress.beat
         if beat.batch_id < 0 or self._windows.closes_one(self._begun, self._known):
