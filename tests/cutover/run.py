@@ -157,8 +157,8 @@ class Edits:
         _say(f"edit {query.revision}, {how}: {query.sql} ({time.monotonic() - begun:.0f} s)")
 
     def _handed(self) -> int:
-        """How many cutovers there were."""
-        return sum("CutoverHanded" in json.dumps(each) for each in self.cli("events", self._name))
+        """How often events speak of one: more often after each."""
+        return self.cli.try_("events", self._name).out.count("CutoverHanded")
 
     def _in_influx(self) -> tuple[Row, ...]:
         found = asked(self._stack.influx, f'SELECT n, revision, tag_city FROM "{self._name}"')
