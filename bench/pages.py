@@ -216,7 +216,7 @@ def _scripts(page: Page, runs: int, act: Callable[[int], object]) -> Iterator[fl
     """What scripts took, in ms, for each act and the two frames behind it."""
     page.evaluate(_TWO_FRAMES)
     session = page.context.new_cdp_session(page)
-    session.send("Performance.enable")
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
     for number in range(runs):
         before = _script(session)
         act(number)

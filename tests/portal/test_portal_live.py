@@ -16,6 +16,9 @@ from tests.portal.test_portal_studio import PREVIEW, START
 Opened = Callable[..., Visit]
 WINDOW_S, DAY_S = 60, 86_400
 ENVELOPE = 5
+TEN_FRAMES = """async () => {
+  for (let frame = 0; frame < 10; frame++) await new Promise(done => requestAnimationFrame(done));
+}"""
 
 
 def row(second: float, orders: int, city: str = "Jakarta") -> output_pb2.Row:
@@ -125,3 +128,8 @@ def test_a_preview_draws_its_whole_windows(visit: Opened) -> None:
 
     expect(preview.get_by_role("heading", name="orders by city, UTC")).to_be_visible()
     expect(preview.locator(".legend")).to_have_text("Jakarta")
+    chart = preview.get_by_role("img", name="Line chart of orders")
+    width = chart.evaluate("chart => chart.clientWidth")
+    page.evaluate(TEN_FRAMES)
+    assert chart.evaluate("chart => chart.clientWidth") == width  # it does not grow with what it is in
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -1,11 +1,14 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-const bytesOf = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const exact = new Intl.NumberFormat("en");
 
 /** A number with its thousands apart; integers of 64 bits keep each digit. */
 export const count = (value: number | bigint): string =>
-  typeof value === "bigint" ? value.toLocaleString("en") : number.format(value);
+  typeof value === "bigint" ? exact.format(value) : number.format(value);
+
+/** A cell's number, to three places. Not toLocaleString, which makes a format anew for each cell. */
+export const amount = (value: number | bigint): string => exact.format(value);
 
 /** Milliseconds since 1970; null for a time that is not said. */
 export const ms = (time: Timestamp | undefined): number | null =>
@@ -46,7 +49,7 @@ export function since(at: number | null, now = Date.now()): string {
 export function bytes(value: number | bigint): string {
   let left = Number(value);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (left < 1024 || unit === "GiB") return `${bytesOf.format(left)} ${unit}`;
+    if (left < 1024 || unit === "GiB") return `${number.format(left)} ${unit}`;
     left /= 1024;
   }
   return "";
