@@ -123,14 +123,15 @@ class Shadow:
         self._has_caught_up = self._has_caught_up or self._catches_up()
         behind = max(self._known, self._closed, self._partial)
         first = windows.next_end(int(time.time() * 1000) if behind == NEVER else behind)
+        taken = self._launch.writing.is_set()
         state = ShadowState(
             caught_up=self._has_caught_up,
             written=_micros(self._known),
             closed=0 if self._closed == NEVER else _micros(windows.next_end(self._closed) - windows.slide),
             next_end=_micros(first),
-            holds=_micros(NEVER if self._holds is None else self._holds),
+            holds=_micros(NEVER if self._holds is None or taken else self._holds),
             final=self._final,
-            taken=self._launch.writing.is_set(),
+            taken=taken,
         )
         if state != self._told:
             replace_text(self._launch.run_dir / rundir.SHADOW, state.as_json())
