@@ -158,6 +158,19 @@ def test_revisions_are_the_requests_that_gave_it_another_spec() -> None:
     assert anew.revisions == ((1, 5),)
 
 
+def test_who_created_it_stays_and_who_revised_it_last_is_known() -> None:
+    bob = events_pb2.RequestMeta(actor="bob")
+    stop = events_pb2.StopRequested(meta=events_pb2.RequestMeta(actor="eve"), name="d")
+    edit = events_pb2.DaggerRequested(meta=bob, name="d", spec=OTHER_SQL)
+
+    assert [
+        (known.creator, known.updater) for known in (dagger(CLAIM, ASKED), dagger(CLAIM, ASKED, edit, stop))
+    ] == [
+        ("ada", "ada"),
+        ("ada", "bob"),
+    ]
+
+
 def test_so_many_revisions_are_remembered_the_newest() -> None:
     edits = [
         events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(sql=f"SELECT {number}"))

@@ -28,6 +28,20 @@ async def test_a_spec_that_can_run_answers_its_columns_with_their_roles(ready: A
     ]
 
 
+async def test_the_window_of_a_query_is_told_and_none_of_one_without(ready: Any, samples: Any) -> None:
+    windowed = (await validate(ready, samples.spec())).window
+    spec = samples.spec()
+    spec.sql = "SELECT city FROM `data_stream`"
+    plain = await validate(ready, spec)
+
+    assert (windowed.kind, windowed.size, windowed.slide) == (
+        "TUMBLE",
+        Duration(seconds=10),
+        Duration(seconds=10),
+    )
+    assert not plain.HasField("window")
+
+
 async def test_everything_that_is_wrong_is_an_answer_with_its_place(ready: Any, samples: Any) -> None:
     spec = samples.spec()
     spec.trigger.CopyFrom(Duration())

@@ -168,7 +168,26 @@ async def test_a_watch_of_no_dagger_at_all_says_so_at_once(ready: Any, steps: An
     (first,) = await steps(watch, 1)
     watch.cancel()
 
-    assert first == pb.WatchVitalsResponse()
+    assert (list(first.vitals), list(first.gone), list(first.changed)) == ([], [], [])
+
+
+async def test_a_watch_names_who_is_new_and_of_whom_something_else_has_changed(
+    ready: Any, harness: Any, steps: Any
+) -> None:
+    generation = await running(ready)
+    watch = ready.daggers.WatchVitals(pb.WatchVitalsRequest())
+    (first,) = await steps(watch, 1)
+    await beats(harness, generation, rows_in=70)
+    (vital,) = await steps(watch, 1)
+    await ready.create(name="other")
+    (new,) = await steps(watch, 1)
+    stopped = await ready.daggers.StopDagger(pb.StopDaggerRequest(name=NAME), timeout=10)
+    (stop,) = await steps(watch, 1)
+    watch.cancel()
+    listed = await ready.daggers.ListDaggers(pb.ListDaggersRequest(min_sequence=first.sequence), timeout=10)
+
+    assert [list(step.changed) for step in (first, vital, new, stop)] == [[], [], ["other"], [NAME]]
+    assert first.sequence < new.sequence < stop.sequence == stopped.sequence <= listed.sequence
 
 
 async def test_a_watch_of_one_dagger_tells_of_it_alone_and_ends_when_it_is_deleted(

@@ -17,6 +17,8 @@ INDEX = (
     '<!doctype html><meta name="csp-nonce" content=""><script type="module" src="/assets/app.js"></script>'
 )
 WITHIN_S = 30
+FLOOD_BYTES = 64 * 1024
+"""Of each message of a flood."""
 
 
 @dataclass
@@ -27,10 +29,12 @@ class Upstream:
     metadata: list[dict[str, Any]] = field(default_factory=list)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: int = 0
+    """Messages of floods."""
 
 
 class Answers(grpc.GenericRpcHandler):
-    """Echo answers what it was asked; Refuse refuses with details; Count and Wait are streams."""
+    """Echo answers what it was asked; Refuse refuses with details; Count, Wait and Flood are streams."""
 
     def __init__(self, seen: Upstream) -> None:
         self._seen = seen
@@ -38,7 +42,7 @@ class Answers(grpc.GenericRpcHandler):
     def service(self, details: grpc.HandlerCallDetails) -> Any:
         one, many = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         handlers = {"Echo": one(self._echo), "Refuse": one(self._refuse), "Count": many(self._count)}
-        handlers |= {"Wait": many(self._wait), "Break": many(self._break)}
+        handlers |= {"Wait": many(self._wait), "Break": many(self._break), "Flood": many(self._flood)}
         return handlers.get(details.method.removeprefix("/daggers.v1.TestService/"))
 
     async def _echo(self, request: bytes, context: Any) -> bytes:
@@ -57,6 +61,11 @@ class Answers(grpc.GenericRpcHandler):
     async def _count(self, request: bytes, _: Any) -> AsyncIterator[bytes]:
         for number in range(int(request)):
             yield str(number).encode()
+
+    async def _flood(self, request: bytes, _: Any) -> AsyncIterator[bytes]:
+        for _number in range(int(request)):
+            self._seen.sent += 1
+            yield bytes(FLOOD_BYTES)
 
     async def _break(self, _: bytes, context: Any) -> AsyncIterator[bytes]:
         yield b"one"

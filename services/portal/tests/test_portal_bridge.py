@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 from google.rpc import error_details_pb2
-from services.portal.tests.portals import WITHIN_S, Portal, Upstream
+from services.portal.tests.portals import FLOOD_BYTES, WITHIN_S, Portal, Upstream
 
 from portal.bridge import MAX_BODY
 from portal.entry import Ways
@@ -87,6 +87,37 @@ async def test_a_browser_that_leaves_cancels_the_call(portal: Portal, upstream: 
         async with client.stream("POST", f"{API}/Wait", content=envelope(b""), headers=STREAM) as answer:
             assert await anext(envelopes(answer)) == (0, b"first")
         await asyncio.wait_for(upstream.cancelled.wait(), WITHIN_S)
+
+
+async def test_who_reads_slowly_holds_up_the_gateway_and_not_the_portal(
+    portal: Portal, upstream: Upstream
+) -> None:
+    """What nobody reads yet is not kept by the portal: the gateway waits, and everybody else is answered."""
+    many = 2_000
+    async with (
+        portal() as client,
+        client.stream("POST", f"{API}/Flood", content=envelope(b"%d" % many), headers=STREAM) as answer,
+    ):
+        parts = answer.aiter_raw()
+        size = len(await anext(parts))
+        held = await standing(upstream)
+        other = await client.post(f"{API}/Echo", content=b"another", headers=UNARY)
+        async for part in parts:
+            size += len(part)
+
+    assert held < many / 2
+    assert other.content == b"another"
+    assert (upstream.sent, size) == (many, many * (5 + FLOOD_BYTES) + len(envelope(b"{}", 2)))
+
+
+async def standing(upstream: Upstream) -> int:
+    """How many messages were sent when no more are."""
+    before = -1
+    async with asyncio.timeout(WITHIN_S):
+        while before != upstream.sent:
+            before = upstream.sent
+            await asyncio.sleep(1)  # a second in which none was sent
+    return before
 
 
 async def test_the_end_of_the_service_ends_streams_and_says_why(portal: Portal) -> None:

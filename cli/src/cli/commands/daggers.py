@@ -25,6 +25,7 @@ NAMED = {"name": "NAME"}
 FACTS = (
     "name", "desired", "generation", "version", "observed_generation", "observed_version", "attempt",
     "not_before", "create_time", "update_time", "create_sequence",
+    "creator", "updater",
 )  # fmt: skip
 """What `get` tells of a dagger as its document does, beside what it says in words."""
 LOOK_S = 1.0

@@ -27,6 +27,8 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
         "create_time": iso(shown.create_time),
         "update_time": iso(shown.update_time),
         "create_sequence": shown.create_sequence,
+        "creator": shown.creator,
+        "updater": shown.updater,
         "driver": _driver(shown.driver) if shown.HasField("driver") else None,
         "references": dict(shown.reference_versions),
         "phase_time": iso(shown.phase_time) if shown.HasField("phase_time") else None,

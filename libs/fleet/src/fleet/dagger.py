@@ -64,6 +64,10 @@ class Dagger:
     """Sequence of the request that created it: tells it from an earlier one of the same name."""
     create_time: datetime
     update_time: datetime
+    creator: str = ""
+    """Who created it."""
+    updater: str = ""
+    """Who asked for its newest specification."""
     generation: int = 0
     """The newest launch: sequence of its LaunchIntended; 0 before the first."""
     observed_generation: int = 0
@@ -175,6 +179,7 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     version = existing.version + 1
     if "spec" in changes and changes["spec"] != existing.spec:
         changes["revisions"] = (*existing.revisions, Revision(version, sequence))[-REVISIONS:]
+        changes["updater"] = request.meta.actor
     if existing.current:  # unless `changes` says otherwise, the driver runs what the new version asks for too
         changes.setdefault("observed_version", version)
     if changes.get("phase", existing.phase) != existing.phase:
@@ -194,6 +199,8 @@ def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) 
         phase_time=time,
         sequence=sequence,
         create_sequence=sequence,
+        creator=request.meta.actor,
+        updater=request.meta.actor,
         create_time=time,
         update_time=time,
         revisions=(Revision(1, sequence),),

@@ -49,6 +49,8 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         attempt=dagger.attempt,
         sinks=[sink(fleet, dagger.name, dagger.spec, sink_) for sink_ in dagger.spec.sinks],
         create_sequence=dagger.create_sequence,
+        creator=dagger.creator,
+        updater=dagger.updater,
         reference_versions=dict(dagger.references),
         restarts=dagger.restarts,
         last_exit=dagger.last_exit,

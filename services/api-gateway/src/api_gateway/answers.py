@@ -26,8 +26,15 @@ def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.Validat
         _finding(judged.located(finding), _SEVERITIES[finding.severity]) for finding in judged.query.findings
     ]
     findings += [_finding(violation, gateway_pb2.SEVERITY_WARNING) for violation in judged.observed]
-    columns = judged.query.plan.columns if judged.query.plan else ()
-    return gateway_pb2.ValidateResponse(findings=findings, columns=map(to_proto, columns))
+    plan = judged.query.plan
+    answer = gateway_pb2.ValidateResponse(findings=findings)
+    if plan is not None:
+        answer.columns.extend(map(to_proto, plan.columns))
+    if plan is not None and plan.window is not None:
+        answer.window.kind = plan.window.kind
+        answer.window.size.FromTimedelta(plan.window.size)
+        answer.window.slide.FromTimedelta(plan.window.slide)
+    return answer
 
 
 def _finding(

@@ -59,11 +59,14 @@ async def watch(
     looks: dict[str, _Look] = {}
     begun = False
     while not (follower.draining or follower.damage):
-        changed, gone = _step(looks, name, heard, fold)
-        while changed or gone or not begun:
-            page = fitting(changed)
-            yield Response(vitals=page, gone=gone)
-            changed, gone, begun = changed[len(page) :], [], True
+        told, step = _step(looks, name, heard, fold)
+        if not begun:
+            step.ClearField("changed")
+        while told or step.gone or step.changed or not begun:
+            page = fitting(told)
+            step.vitals.extend(page)
+            yield step
+            told, step, begun = told[len(page) :], Response(sequence=step.sequence), True
         if name and not looks:
             return
         with suppress(TimeoutError):
@@ -74,8 +77,8 @@ async def watch(
 
 def _step(
     looks: dict[str, _Look], name: str, heard: Heard, fold: Fold
-) -> tuple[list[vitals_pb2.Vitals], list[str]]:
-    """What has changed since the looks before, and who is gone; brings the looks up to date."""
+) -> tuple[list[vitals_pb2.Vitals], Response]:
+    """The vitals that have changed, and a step of all else that has; brings the looks up to date."""
     now = asyncio.get_running_loop().time()
     fleet = fold.fleet
     names = [name] if name else sorted(fleet.daggers)
@@ -83,14 +86,16 @@ def _step(
     gone = sorted(looks.keys() - living.keys())
     for removed in gone:
         del looks[removed]
-    changed = []
+    changed, told = [], []
     for removed, dagger in living.items():
         before, watched = looks.get(removed), heard.watch_of(dagger)
-        same = before is not None and before.dagger is dagger and before.watch is watched
-        if before is not None and same and now - before.time < LOOK_S:
+        same = before is not None and before.dagger is dagger
+        if not same:
+            changed.append(removed)
+        if before is not None and same and before.watch is watched and now - before.time < LOOK_S:
             continue
-        told = heard.vitals(dagger)
-        looks[removed] = _Look(dagger, watched, now, told)
-        if before is None or before.told != told:
-            changed.append(told)
-    return changed, gone
+        vital = heard.vitals(dagger)
+        looks[removed] = _Look(dagger, watched, now, vital)
+        if before is None or before.told != vital:
+            told.append(vital)
+    return told, Response(gone=gone, changed=changed, sequence=fleet.sequence)
