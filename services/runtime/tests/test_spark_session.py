@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +20,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, text_format
 from google.protobuf.message_factory import GetMessageClass
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PythonException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -29,7 +31,7 @@ from daggersql import Table, check
 from runtime.decode.decoder import Decoder
 from runtime.errors import explain, worker_full
 from runtime.source import warmup_source
-from runtime.spark import helpers, localfiles, names
+from runtime.spark import cleaner, hadoopdefaults, helpers, localfiles, names
 from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
@@ -296,3 +298,69 @@ def test_only_who_knows_the_token_calls_python_back(session: SparkSession) -> No
                     pass
 
     assert (by_java, runs.times) == (1, 1)
+
+
+def _free(session: SparkSession) -> int:
+    """Bytes that Spark may still keep in memory."""
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().head()._2()._2())
+
+
+def test_what_nobody_refers_to_is_cleaned_up_though_who_does_it_waits(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+    cleaner.wait_patiently(session)
+    context = session.sparkContext._jsc
+    field = jvm.java.lang.Class.forName("org.apache.spark.ContextCleaner").getDeclaredField("referenceQueue")
+    field.setAccessible(True)
+    queue = field.get(context.sc().cleaner().get())
+    cleaner.wait_patiently(session)
+    again = field.get(context.sc().cleaner().get())
+    size, before = 8_000_000, _free(session)
+    kept = context.broadcast(os.urandom(size))
+    taken = before - _free(session)
+    del kept
+    deadline = time.monotonic() + 60
+    while before - _free(session) > size // 2:
+        assert time.monotonic() < deadline, "it is not cleaned up"
+        gc.collect()
+        jvm.java.lang.System.gc()
+        time.sleep(0.1)
+
+    assert (taken >= size, queue.getClass().getName()) == (True, "PatientQueue")
+    assert again.equals(queue)
+
+
+def test_a_querys_jobs_come_from_where_it_was_started(session: SparkSession, tmp_path: Path) -> None:
+    said: list[list[str | None]] = []
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        for _ in range(2):
+            context = session.sparkContext
+            said.append([context.getLocalProperty(f"callSite.{form}") for form in ("short", "long")])
+            rows.collect()
+
+    query = session.readStream.format("rate").load().writeStream.foreachBatch(write)
+    started = query.option("checkpointLocation", str(tmp_path)).start()
+    deadline = time.monotonic() + 60
+    while len(said) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    started.stop()
+
+    assert said[0] == said[1]
+    assert all(said[0])
+
+
+def test_what_hadoop_says_by_default_is_forgotten_and_what_was_said_is_not(session: SparkSession) -> None:
+    jvm: Any = session._jvm
+    known = session._jsc.hadoopConfiguration()
+    known.set("io.file.buffer.size", "8192")
+    before = known.size()
+    for _ in range(2):
+        hadoopdefaults.forget(session)
+    local = jvm.org.apache.hadoop.fs.FileContext.getFileContext(known)
+
+    assert before > 200
+    assert known.size() < 60
+    assert known.get("io.file.buffer.size") == "8192"
+    assert known.get("fs.s3a.connection.maximum") is None
+    assert local.getDefaultFileSystem().getUri().getScheme() == "file"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -40,6 +41,7 @@ from runtime.state.groups import Groups, changes
 from runtime.state.lease import LeaseWatcher
 
 _POLL_S = 1.0
+_ASKED = 5
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
 
@@ -198,15 +200,18 @@ class Driver:
         `look` is called now and then, and raises what it is to die of.
         Its query has ended then, whatever else runs in this process.
         """
-        launch = self._launch
+        launch, woken = self._launch, False
         try:
-            while query.isActive:
+            for turn in count():
+                # Spark tells of a query's end, which ends the wait; it is also asked, now and then.
+                if (woken or turn % _ASKED == 0) and not query.isActive:
+                    break
                 if launch.must_stop():
                     launch.heartbeat.update(progress.draining)
                     self._drain(query, batches)
                     break
                 look()
-                launch.wake.wait(_POLL_S if launch.writing.is_set() else LOOK_S)
+                woken = launch.wake.wait(_POLL_S if launch.writing.is_set() else LOOK_S)
                 launch.wake.clear()
         except BaseException:
             launch.stopping.set()

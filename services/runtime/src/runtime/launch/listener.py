@@ -11,7 +11,6 @@ from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
-    StreamingQueryListener,
     StreamingQueryProgress,
 )
 
@@ -25,11 +24,12 @@ from runtime.source.metrics import SourceMetrics
 from runtime.source.status import Published
 from runtime.source.stream import record_progress
 from runtime.spark import helpers
+from runtime.spark.events import JsonListener
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups
 
 
-class Listener(StreamingQueryListener):
+class Listener(JsonListener):
     """Feeds the heartbeat. Spark calls it on a thread of its own, after the fact."""
 
     def __init__(

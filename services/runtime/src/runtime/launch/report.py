@@ -10,14 +10,11 @@ from typing import Any
 import pyarrow as pa
 from daggers.v1 import events_pb2
 from pyspark.sql import Row
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from runtime.errors import EXTERNAL, JobError, TemporaryError
 
-# What a worker reports, as Spark and as Arrow see it.
-REPORT = (
-    "partition bigint, sink string, kind string, reason string, text string, content binary, rows bigint,"
-    " bytes bigint, retry_after double"
-)
+# What a worker reports, as Arrow and as Spark see it: of words Spark would make that anew for each batch.
 SCHEMA = pa.schema(
     [
         ("partition", pa.int64()),
@@ -31,6 +28,7 @@ SCHEMA = pa.schema(
         ("retry_after", pa.float64()),
     ]
 )
+REPORT = from_arrow_schema(SCHEMA)
 WRITTEN, REFUSED, PRINTED, RECEIPT, TROUBLE = "written", "refused", "printed", "receipt", "trouble"
 
 

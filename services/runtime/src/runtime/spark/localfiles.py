@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from runtime.spark.java import compiled
+
 _NAME = "LocalFiles"
-# Spark compiles what it generates with this compiler, so it is there, and loaded sooner or later.
 _SOURCE = f"""
 import java.io.IOException;
 import java.nio.file.Files;
@@ -47,11 +48,8 @@ def use(session: SparkSession) -> None:
     before = systems.get(here, known)
     if before.getClass().getName() == _NAME:
         return
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
     told = jvm.org.apache.hadoop.conf.Configuration(known)
-    told.setClassLoader(compiler.getClassLoader())
+    told.setClassLoader(compiled(jvm, _SOURCE))
     told.set("fs.file.impl", _NAME)
     before.close()  # Hadoop forgets it: the next that is asked for is kept for all
     systems.get(here, told)

@@ -12,7 +12,16 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.spark import callbacks, localfiles, names, planners, queries
+from runtime.spark import (
+    callbacks,
+    callsites,
+    cleaner,
+    hadoopdefaults,
+    localfiles,
+    names,
+    planners,
+    queries,
+)
 
 _SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
@@ -74,6 +83,7 @@ _BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
 def start() -> SparkSession:
     """The session, on the master that spark-submit was given."""
     names.remember()
+    callsites.leave()
     builder = SparkSession.builder
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
@@ -82,6 +92,7 @@ def start() -> SparkSession:
     planners.serve(session)
     _no_data_sources(session)
     localfiles.use(session)
+    cleaner.wait_patiently(session)
     _prepare(session)
     return session
 
@@ -123,6 +134,8 @@ def _prepare(session: SparkSession) -> None:
 def checkpoint_locally(session: SparkSession) -> None:
     """To be called when checkpoints are on a local disk, before a query is started."""
     session.conf.set(*_LOCAL_CHECKPOINTS)
+    if _is_local(session):
+        hadoopdefaults.forget(session)
 
 
 def compute_much_at_once(session: SparkSession) -> None:
