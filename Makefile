@@ -132,10 +132,14 @@ conformance: $(STAMPS)/venv ## Run the conformance cases of a directory (CASES=D
 
 # Interrupted rather than killed when it takes too long, so that it takes its stack down.
 BENCH := timeout --signal=INT --kill-after=90
+BENCHES ?=
 .PHONY: bench
-bench: setup ## Every number of docs/performance.md, one after another; each ends within 25 minutes
-	@for one in seed coldstart live idle log state bombs validate commands; do \
-	    echo "== bench/$$one.py"; $(BENCH) 1500 $(BIN)/python bench/$$one.py || exit 1; done
+bench: setup ## Run each bench of docs/performance.md once, into .cache/bench (BENCHES="seed idle": these); each within 25 minutes
+	@$(BIN)/python bench/publish.py run $(BENCHES)
+
+.PHONY: bench-doc
+bench-doc: $(STAMPS)/venv ## Write what benches printed last into docs/performance.md
+	@$(BIN)/python bench/publish.py write
 
 .PHONY: bench-flink
 bench-flink: setup ## The seed query beside Flink in one run; Flink is built in a throw-away environment

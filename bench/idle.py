@@ -1,15 +1,16 @@
 """What daggers cost that have little to do: memory, CPU, the overhead of a batch, how many fit.
 
-    .venv/bin/python bench/idle.py [--daggers N] [--minutes M]
+    .venv/bin/python bench/idle.py [--daggers N] [--minutes M] [--warm W]
 
 N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
 this machine by memory, leaving 2 GiB to everything else. Then 10 records/s come, in event time as they are
-written: CPU, and how long after the end of its window a row is in the sink, the watermark's delay of 5 s
-included. Then 10,000 records/s come, as many as make a batch due: its duration is overhead, but for some
-hundredths of a second, first of N daggers at once, then of one alone. Numbers of one dagger are medians. The
-light dagger is looked at for M minutes, 2 as a rule, the silent one for half of that (a minute after its last
-batch it has no worker), batches for a sixth.
+written: W minutes in which the JVM compiles what a batch needs, 3 as a rule, and M that count: CPU, thread
+by thread, and how long after the end of its window a row is in the sink, with the watermark's delay of 5 s.
+Then 10,000 records/s come, as many as make a batch due: its duration is overhead, but for some hundredths of
+a second, first of N daggers at once, then of one alone. Numbers of one dagger are medians. M is 2 as a rule;
+the silent dagger is looked at for half of that (a minute after its last batch it has no worker), batches for
+a sixth.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import workload
 from confluent_kafka import Consumer, TopicPartition
 from machine import Meter, header, proportional_set_size
 from stack import Stack, stack
+from threads import Threads, shown
 
 from scheduler.capacity import MIB, RESERVE_MIB
 
@@ -45,6 +47,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--daggers", type=int, default=2)
     arguments.add_argument("--minutes", type=float, default=2, help="how long the light dagger is looked at")
+    arguments.add_argument("--warm", type=float, default=3, help="how long it runs before")
     given = arguments.parse_args()
     half = given.minutes * 30
     print(header("pyspark", "pyarrow"), flush=True)
@@ -64,18 +67,24 @@ def main() -> None:
             f"daggers per machine: {room // size:.0f} idle ones by memory ({room} MiB),"
             f" {psutil.cpu_count() / cores:.0f} by CPU"
         )
-        with _fed(on, LIGHT):
+        with fed(on, LIGHT):
             list(dagger.heartbeats(on.kafka, names[0], SETTLE_S))
+            early = _cores(on, names[0], sessions, given.warm * 60)
             since = time.time()
-            cores = _cores(on, names[0], sessions, 2 * half)
+            with Threads(*sessions) as threads:
+                before, begun = threads.read(), _batch(on, names[0])
+                cores = _cores(on, names[0], sessions, 2 * half)
+                used, batches = threads.read() - before, _batch(on, names[0]) - begun
             late = sorted(_freshness(on, since))
         shares = ", ".join(f"{name} {_share(late, share):.1f} s" for name, share in SHARES.items())
         print(
-            f"light dagger, {LIGHT} records/s, 1 s trigger: {cores:.3f} cores;"
+            f"light dagger, {LIGHT} records/s, 1 s trigger: {cores:.3f} cores ({early:.3f} before);"
             f" end of window to row in the sink, {len(late)} rows: {shares}",
             flush=True,
         )
-        with _fed(on, DUE):
+        print(f"thousandths of a core of a light dagger, and CPU-ms for each of {batches} batches:")
+        shown(used, 1e3 / (2 * half * len(names)), 1e3 / (batches * len(names)))
+        with fed(on, DUE):
             _batches(on, names, half / 3)
             for name in names[1:]:
                 on.daggers("delete", name, "--wait")
@@ -83,7 +92,7 @@ def main() -> None:
 
 
 @contextmanager
-def _fed(on: Stack, rate: int) -> Iterator[None]:
+def fed(on: Stack, rate: int) -> Iterator[None]:
     """So many records come a second."""
     command = [sys.executable, Path(workload.__file__), "--live", str(rate), dagger.TOPIC, on.kafka]
     feeder = subprocess.Popen(command)
@@ -122,6 +131,12 @@ def _batches(on: Stack, names: list[str], seconds: float) -> None:
         f" p50 {statistics.median(took):.0f} ms, longest {took[-1]} ms of {len(took)}",
         flush=True,
     )
+
+
+def _batch(on: Stack, name: str) -> int:
+    """The number of the last batch that was committed."""
+    commits = on.state_dir.glob(f"checkpoints/{name}-*/checkpoints/*/commits/[0-9]*")
+    return max(int(commit.name) for commit in commits)
 
 
 def _cores(on: Stack, name: str, sessions: list[int], seconds: float) -> float:

@@ -122,7 +122,7 @@ def seed(on: Stack, records: int, runs: int) -> int:
     dagger.apply(on, NAME)
     session = on.driver_session(NAME)
     with Meter(session) as meter:
-        rows.wait_for(expected := _completed(records))
+        rows.wait_for(expected := completed(records))
         cold, per_run = Spent(time.monotonic() - start, meter.read().cpu), rows.rows
         print(line("cold", records, cold, f"  {per_run} rows"), flush=True)
         warm = []
@@ -150,7 +150,7 @@ def peer(kafka: str, records: int, runs: int) -> None:
             warm = []
             for run in range(runs + 1):
                 cost = cluster.run(kafka, TOPIC, FLINK_ROWS_TOPIC)
-                rows.wait_for((run + 1) * _completed(records))
+                rows.wait_for((run + 1) * completed(records))
                 if run == 0:
                     cost = Spent(cost.wall, cluster.meter.read().cpu)
                     print(line("Flink, cold", records, cost, f"  {rows.rows} rows"), flush=True)
@@ -163,7 +163,7 @@ def _middle(runs: Sequence[Spent]) -> Spent:
     return Spent(statistics.median(run.wall for run in runs), statistics.median(run.cpu for run in runs))
 
 
-def _completed(records: int) -> int:
+def completed(records: int) -> int:
     """How many of the records the query counts."""
     chance = random.Random(7)
     done = [booking.status == 2 for booking in workload.bodies(chance)]

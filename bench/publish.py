@@ -1,0 +1,239 @@
+"""Runs benches, and puts what they print, word for word, into docs/performance.md.
+
+    .venv/bin/python bench/publish.py run [NAME …]    # each once, one after another; all when unsaid
+    .venv/bin/python bench/publish.py write           # what they printed last into the page
+
+What a bench prints is also in .cache/bench/NAME.txt; one that fails leaves what was there, and the others
+run. In the page it stands behind a line `<!-- bench NAME -->`. The table of targets is made of these blocks,
+so no number in it is another than the bench's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE, KEPT = ROOT / "docs" / "performance.md", ROOT / ".cache" / "bench"
+LIMIT_S = 1500
+_BLOCK = "(?s)(<!-- bench {name} -->\n```\n).*?(```\n)"
+_TABLE = re.compile(r"(<!-- targets -->\n)(?:\|.*\n)*")
+
+RUNS = {
+    "seed": "seed.py --flink --runs 3",
+    "coldstart": "coldstart.py --runs 10",
+    "idle": "idle.py",
+    "live": "live.py",
+    "preview": "preview.py --seconds 240",
+    "sinks": "sinks.py",
+    "threads": "threads.py",
+    "reader": "reader.py",
+    "log": "log.py",
+    "commands": "commands.py",
+    "state": "state.py --state disk",
+    "functions": "functions.py S2Id GeoHash Distance DistinctCount",
+}
+"""Benches by the name of their block, the most important first."""
+MORE = ("validate", "bombs", "replay", "pages")
+"""Benches that are run, too, and have no block."""
+
+Found = tuple[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target, the lines of a bench's output that say how far it is met, and what they say.
+
+    `tell` gets the numbers that the groups of `pattern` hold.
+    """
+
+    what: str
+    bench: str
+    pattern: str
+    tell: Callable[..., Found]
+
+
+TARGETS = (
+    Target(
+        "the seed query's exact 23,932 rows, by us and by Flink",
+        "seed",
+        r"^Flink, cold .* (\d+) rows$[\s\S]*?^cold .* (\d+) rows([\s\S]*)",
+        lambda theirs, ours, rest: (
+            f"{theirs:,}, {ours:,}",
+            (theirs, ours, "WRONG" in rest) == (23932, 23932, False),
+        ),
+    ),
+    Target(
+        "warm: 680,000 records for a CPU-second where Flink does 340,000, and twice Flink",
+        "seed",
+        r"^Flink, median +(\d+) k[\s\S]*?^warm, median +(\d+) k",
+        lambda flink, warm: (f"{warm} k to {flink} k: {warm / flink:.2f} times", warm >= 2 * flink),
+    ),
+    Target(
+        "a light dagger at most 0.02 cores",
+        "idle",
+        r"^light dagger,.*: ([\d.]+) cores",
+        lambda cores: (f"{cores:.3f} cores", cores <= 0.02),
+    ),
+    Target(
+        "end of window to row: the watermark's delay of 5 s + 2 s at p95",
+        "idle",
+        r"end of window to row in the sink.* p95 ([\d.]+) s",
+        lambda late: (f"{late:.1f} s", late <= 7.0),
+    ),
+    Target(
+        "an idle dagger at most 660 MiB",
+        "idle",
+        r"^idle dagger,.*: (\d+) MiB",
+        lambda mib: (f"{mib} MiB", mib <= 660),
+    ),
+    Target(
+        "a cold start at most 6 s",
+        "coldstart",
+        r"^cold start,.* median ([\d.]+) s",
+        lambda took: (f"{took:.2f} s to the first commit", took <= 6.0),
+    ),
+    Target(
+        "a start by the spare at most 1.5 s and 2.5 CPU-s, 0.28 of a cold one",
+        "coldstart",
+        r"^cold start,.* median ([\d.]+) s[\s\S]*?^start by the spare,.* ([\d.]+) CPU-s; median ([\d.]+) s",
+        lambda cold, cpu, took: (
+            f"{took:.2f} s, {cpu:.1f} CPU-s, {took / cold:.2f}",
+            took <= 1.5 and cpu <= 2.5 and took <= 0.28 * cold,
+        ),
+    ),
+    Target(
+        "41,667 records/s at a 2 s trigger, lag does not grow",
+        "live",
+        r"^live, 41667 .*: ([\d.]+) cores.* p50 (\d+) ms.*: (does not grow|grows)",
+        lambda cores, took, lag: (
+            f"{cores:.2f} cores, batches of {took} ms, lag {lag}",
+            lag == "does not grow",
+        ),
+    ),
+    Target(
+        "a preview warm: columns within 300 ms, first row within 2 s at p95; cold: within 8 s",
+        "preview",
+        r"^\d+ warm: columns p50 [\d.]+ s, p95 ([\d.]+) s[\s\S]*?"
+        r"^preview: first row p95 ([\d.]+) s warm, ([\d.]+) s cold",
+        lambda columns, warm, cold: (
+            f"{columns:.2f} s, {warm:.2f} s; {cold:.2f} s",
+            columns <= 0.3 and warm <= 2 and cold <= 8,
+        ),
+    ),
+    Target(
+        "10,000,000 keys in one window of a default driver",
+        "state",
+        r"^a default driver may have (\d+) MiB[\s\S]*?^disk: .* ([\d,]+) rows written, at most (\d+) MiB",
+        lambda may, rows, most: (
+            f"on disk {rows} rows, {most} of {may} MiB",
+            rows == "10,000,000" and most <= may,
+        ),
+    ),
+    Target(
+        "CreateDagger at least 1,500/s on 2 cores",
+        "log",
+        r"^CreateDagger, median.*: (\d+) calls/s",
+        lambda calls: (f"{calls:,}", calls >= 1500),
+    ),
+    Target(
+        "a fold of 1,000,000 events in at most 20 s",
+        "log",
+        r"^fold of 1000000 .*: ([\d.]+) s",
+        lambda took: (f"{took:.1f} s", took <= 20),
+    ),
+    *(
+        Target(
+            f"{name} at least {least:.1f} M rows/s per core",
+            "functions",
+            rf"^{name} +([\d.]+) M rows",
+            lambda rate, least=least: (f"{rate:.2f} M", rate >= least),
+        )
+        for name, least in (("S2Id", 1.5), ("GeoHash", 1.0), ("Distance", 1.0))
+    ),
+)
+
+
+def main() -> None:
+    """Run what is asked for, or write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("run", "write"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*RUNS, *MORE)))
+    told = parser.parse_args()
+    if unknown := set(told.names) - {*RUNS, *MORE}:
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}")
+    if told.what == "run":
+        failed = [name for name in told.names or RUNS if not run(name)]
+        sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+    text = PAGE.read_text("utf-8")
+    for file in sorted(KEPT.glob("*.txt")):
+        text = placed(text, file.stem, file.read_text("utf-8"))
+    PAGE.write_text(with_targets(text), "utf-8")
+
+
+def run(name: str) -> bool:
+    """Run a bench, print what it prints, and keep that; whether it has ended well."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    words = shlex.split(RUNS.get(name, f"{name}.py"))
+    commit = ["git", "-C", str(ROOT), "log", "-1", "--format=%h, %cs"]
+    said = subprocess.run(commit, capture_output=True, text=True, check=True).stdout.strip()
+    print(f"== bench/{' '.join(words)}", flush=True)
+    begin, lines = time.monotonic(), [f"$ bench/{' '.join(words)}    # at {said}\n"]
+    # Interrupted, not killed, so that it takes its stack down.
+    limited = ["timeout", "--signal=INT", "--kill-after=90", str(LIMIT_S)]
+    command = [*limited, sys.executable, str(ROOT / "bench" / words[0]), *words[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as bench:
+        assert bench.stdout is not None
+        for line in bench.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+    print(f"-- {time.monotonic() - begin:.0f} s, ended with {bench.returncode}", flush=True)
+    if bench.returncode == 0:
+        (KEPT / f"{name}.txt").write_text("".join(lines), "utf-8")
+    return bench.returncode == 0
+
+
+def placed(page: str, name: str, output: str) -> str:
+    """The page with this output in its block; the same where it has none."""
+    return re.sub(_BLOCK.format(name=name), lambda block: f"{block[1]}{output}{block[2]}", page)
+
+
+def with_targets(page: str) -> str:
+    """The page with the table that its blocks make."""
+    rows = ["| target | found | | bench |", "|---|---|---|---|"]
+    for target in TARGETS:
+        found, met = judged(target, page)
+        rows.append(f"| {target.what} | {found} | {met} | `{target.bench}` |")
+    return _TABLE.sub(lambda table: table[1] + "".join(f"{row}\n" for row in rows), page)
+
+
+def judged(target: Target, page: str) -> tuple[str, str]:
+    """What the page's block says of a target, and whether that is enough."""
+    block = re.search(_BLOCK.format(name=target.bench), page)
+    lines = re.search(target.pattern, block[0], re.MULTILINE) if block else None
+    if lines is None:
+        return "", "not measured"
+    found, met = target.tell(*map(_number, lines.groups()))
+    return found, "met" if met else "**not met**"
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+if __name__ == "__main__":
+    main()
