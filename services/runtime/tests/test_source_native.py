@@ -35,7 +35,7 @@ from runtime.source.reader.native_library import NativeLibrary
 from runtime.source.reader.preaggregate import PreAggregation
 from runtime.source.reader.python_consumer import PythonConsumer
 from runtime.source.reader.rows import Rows
-from runtime.source.records import LIMITS, Limits, Properties, Records
+from runtime.source.records import HEADERS_COLUMN, LIMITS, Limits, Properties, Records
 from runtime.source.tasks import OffsetRange
 
 pytestmark = pytest.mark.timeout(100)
@@ -61,9 +61,9 @@ def both(library: NativeLibrary, limits: Limits = LIMITS) -> list[Open]:
     return [partial(NativeConsumer, library, limits=limits), partial(PythonConsumer, limits=limits)]
 
 
-def read(open_: Open, kafka: str, wanted: OffsetRange, **properties: str) -> list[Records]:
-    """The records of a range as they came."""
-    plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka, **properties})
+def read(open_: Open, kafka: str, wanted: OffsetRange, *, paths: tuple[str, ...] = ()) -> list[Records]:
+    """The records of a range as they came, for a query that reads these paths."""
+    plan = replace(reader_plan(Path()), kafka={"bootstrap.servers": kafka}, paths=paths)
     with closing(ConsumerCache(open_)) as cache:
         return list(cache.read(plan, wanted, 1))
 
@@ -367,6 +367,27 @@ def test_every_byte_offset_and_time_is_the_same(kafka: str, library: NativeLibra
         )
         assert found == known
         assert found["values"] == expected["values"][start:end]
+
+
+@pytest.mark.integration
+def test_headers_come_with_the_same_records(kafka: str, library: NativeLibrary) -> None:
+    partition, chance = topic_of(kafka), random.Random(3)
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 5})
+    kinds = [None, [("a", b"1"), ("a", None), ("ü", b"\xff\x00")], [("large", chance.randbytes(50_000))]]
+    sent = [chance.choice(kinds) for _ in range(500)]
+    for number, headers in enumerate(sent):
+        value, key = chance.choice([None, b"", b"%d" % number]), chance.choice([None, b"", b"k"])
+        producer.produce(partition.topic, value, key=key, partition=0, headers=headers)
+    producer.flush()
+    wanted, native = OffsetRange(partition, "id", 0, len(sent)), both(library)[0]
+    pieces = read(native, kafka, wanted, paths=(HEADERS_COLUMN,))
+    found = [pair for piece in pieces if piece.headers is not None for pair in piece.headers.to_pylist()]
+
+    assert whole(pieces) == whole(read(native, kafka, wanted))
+    assert found == [
+        None if headers is None else [{"key": key, "value": value} for key, value in headers]
+        for headers in sent
+    ]
 
 
 @pytest.mark.integration
