@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from runtime.replay.history import Kept
 MOST_ROWS: Final = 5_000
 MOST_BYTES: Final = 16 * 1024 * 1024
 """Of all rows that are held at once, as they are kept in the quarantine."""
+_JOINED: Final = 200
 _CONTINUES: Final = b"\xff\xff\xff\xff"
 _END: Final = _CONTINUES + bytes(4)
 Version = tuple[int, int]
@@ -82,9 +84,12 @@ class Chunks:
         number = self._numbers.get(sink, 0)
         self._numbers[sink] = number + 1
         # Read as one stream: a schema object for each row takes more memory than the rows.
+        # A few at once: until they are joined each row has arrays of its own, which are larger than the row.
+        parts = []
         with pa.ipc.open_stream(b"".join((schema, *held.rows))) as reader:
-            [rows] = reader.read_all().combine_chunks().to_batches()
-        return Chunk(sink, number, version, tuple(held.kept), rows)
+            while some := list(islice(reader, _JOINED)):
+                parts.append(pa.concat_batches(some))
+        return Chunk(sink, number, version, tuple(held.kept), pa.concat_batches(parts))
 
 
 def _parts(stream: bytes) -> tuple[bytes, bytes]:
