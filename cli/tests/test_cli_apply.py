@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
-from cli.commands.applying import applied
+from cli.applying import Edit, applied
 from cli.extension import installed
 from cli.gateway import Gateway
 from cli.output import Format, Printer
@@ -191,6 +191,18 @@ def test_without_a_terminal_an_edit_that_loses_windows_is_refused_unless_that_is
     assert (accepted[0], accepted[1], version(running)) == (0, f"{NAME} updated\n", 2)
 
 
+def test_a_rollback_is_planned_as_any_other_edit(running: Any, dagger_file: str) -> None:
+    for file in (running.folder / "passing.yaml", running.file("a.yaml", dagger_file)):
+        assert running("apply", file, "--accept-loss")[0] == 0
+    refused, before = running("rollback", NAME, "--to", 2), version(running)
+    accepted = running("rollback", NAME, "--to", 2, "--accept-loss")
+
+    assert (refused[0], "--accept-loss" in refused[2], before) == (1, True, 3)
+    assert "goes on without its state" in accepted[2]
+    assert "+++ sql, version 2" in accepted[2]
+    assert (accepted[0], accepted[1], version(running)) == (0, f"{NAME} updated\n", 4)
+
+
 def test_an_edit_that_recomputes_is_made_without_a_question(running: Any, dagger_file: str) -> None:
     file = running.file("b.yaml", dagger_file.replace("'10' SECOND", "'20' SECOND"))
     code, out, err = running("apply", "-f", file)
@@ -245,7 +257,7 @@ def test_what_others_changed_since_the_plan_is_planned_anew(
     (file,), _ = read(dagger_file.replace(NAME, "overtaken"), "a.yaml")
     session = Session(Settings.read({}), installed, None, filled.address, Printer(Format.TEXT))
     with Overtaken(filled.address) as gateway:
-        done = applied(session, gateway, file, message="", loses=False, yes=False)
+        done = applied(session, gateway, Edit(file.name, file.spec), message="", loses=False, yes=False)
 
     assert (done.dagger.version, done.dagger.spec.driver_memory_mib) == (2, 0)
     assert "driver_memory_mib: 900 -> (none)" in capsys.readouterr().err

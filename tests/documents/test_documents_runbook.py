@@ -64,7 +64,8 @@ def advised() -> set[str]:
         for domain in events_pb2.ErrorDomain.values()
     ]
     texts = [each.next for each in (*advice.ADVICE.values(), *by_error)]
-    return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+)?)", " ".join(texts)))
+    said = " ".join([*texts, advice.back(3)])
+    return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+)?)", said))
 
 
 def test_every_command_of_the_advice_exists() -> None:

@@ -108,6 +108,8 @@ def _not_reached(error: client.NotReachedError) -> RefusedError:
         last = views.error(dagger.last_error)
         sentence = f"{error.message}: {last['detail'] or last['reason']}"
         findings = [{"code": last["reason"], "field": last["domain"], "message": last["detail"]}]
+    if version := dagger.last_good_version:
+        sentence += f"; `daggers rollback {dagger.name} --to {version}` goes back to what ran"
     phase = gateway_pb2.Phase.Name(dagger.phase)
     detail = {"phase": phase, "dagger": views.dagger(dagger)}
     return RefusedError(sentence, reason=error.reason, findings=findings, detail=detail)

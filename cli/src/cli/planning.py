@@ -21,13 +21,15 @@ EFFECTS = {
     gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND: "a new driver, goes on without its state",
     gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN: "a new driver, what becomes of its state is not known",
 }
+FILE = "the file"
+"""Where an edit is from, most often."""
 MOST_RANGES = 8
 """Partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
 
 
-def lines(name: str, plan: Plan) -> Iterator[str]:
-    """What is done, and what that does; a line for each thing that is another."""
+def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
+    """What is done, and what that does; a line for each thing that is another in its source."""
     action = json_views.action(plan.action)
     if action == "unchanged":
         yield f"{name} is this already"
@@ -38,7 +40,7 @@ def lines(name: str, plan: Plan) -> Iterator[str]:
         yield f"  records since about {iso(plan.recomputed_since)} are read again"
     yield from _reads(plan)
     yield from _costs(plan)
-    labels = (f"version {plan.version}", "the file")
+    labels = (f"version {plan.version}", source)
     yield from (f"  {line}" for line in differences(plan.changes, *labels))
     yield from (f"  {_column(column)}" for column in plan.columns)
     for sink in plan.sinks:

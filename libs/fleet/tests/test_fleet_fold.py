@@ -147,6 +147,20 @@ def test_a_new_revision_asks_for_another_launch_and_the_same_spec_does_not() -> 
     assert (other.version, other.observed_version, other.current) == (2, 1, False)
 
 
+def test_the_last_good_version_is_that_which_ran_until_the_newest_revision_does() -> None:
+    edit = events_pb2.DaggerRequested(meta=META, name="d", spec=OTHER_SQL)
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=3)
+    newer = events_pb2.FactMeta(name="d", generation=8)
+    launched = events_pb2.Launched(meta=newer, driver=events_pb2.DriverHandle(host="here", pid=8))
+    edited = (*UP, RESTART, edit, EXITED, again, launched)
+    known = [dagger(*records) for records in (UP, edited, (*edited, events_pb2.Running(meta=newer)))]
+
+    assert [each.good_version for each in known] == [1, 1, 3]
+    assert [each.last_good_version for each in known] == [0, 1, 0]
+    assert to_proto(known[1], Fleet()).last_good_version == 1
+    assert dagger(CLAIM, ASKED, edit).last_good_version == 0
+
+
 def test_revisions_are_the_requests_that_gave_it_another_spec() -> None:
     edit = events_pb2.DaggerRequested(meta=META, name="d", spec=OTHER_SQL)
     back = events_pb2.DaggerRequested(meta=META, name="d", spec=SQL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2, vitals_
 
 from fleet import Dagger, vitals, watch
 from fleet.advice import ADVICE
+from fleet.dagger import Revision
 from fleet.health import Reason
 from fleet.phases import (
     BACKING_OFF,
@@ -41,6 +43,7 @@ AWAY = events_pb2.DaggerError(
 
 def a_dagger(phase: gateway_pb2.Phase.ValueType = RUNNING, **changes: Any) -> Dagger:
     whole: dict[str, Any] = {
+        "version": 1,
         "desired": gateway_pb2.DESIRED_RUNNING,
         "driver": events_pb2.DriverHandle(host="worker-1"),
         "spec": spec_pb2.DaggerSpec(),
@@ -48,7 +51,7 @@ def a_dagger(phase: gateway_pb2.Phase.ValueType = RUNNING, **changes: Any) -> Da
         "phase_time": NOON - 10 * MINUTE,
     }
     return Dagger(
-        name="bookings", warnings=(), version=1, phase=phase, sequence=5, create_sequence=1, generation=3,
+        name="bookings", warnings=(), phase=phase, sequence=5, create_sequence=1, generation=3,
         create_time=NOON - 60 * MINUTE, update_time=NOON - 60 * MINUTE, **(whole | changes),
     )  # fmt: skip
 
@@ -304,6 +307,21 @@ def test_why_it_does_not_run_is_said_with_whose_it_is_and_what_to_do(
 
     assert (warning.code, warning.message, warning.domain) == ("WHY", text, domain)
     assert next_step in warning.next
+
+
+@pytest.mark.parametrize("phase", [FAILED, BACKING_OFF])
+def test_what_never_ran_is_offered_the_version_that_did(phase: Any) -> None:
+    error = events_pb2.DaggerError(domain=USER, reason="WHY", detail="no such column.")
+    first, edited = Revision(1, 7), Revision(4, 20)
+    ran = {"good_version": 3, "version": 5, "revisions": (first, edited)}
+    dagger = a_dagger(phase, driver=None, last_error=error, attempt=2, **ran)
+
+    (offered,) = shown(dagger, watch.begin(NOON - MINUTE)).warnings
+    (none,) = shown(replace(dagger, good_version=0), watch.begin(NOON - MINUTE)).warnings
+    (of_itself,) = shown(replace(dagger, good_version=4), watch.begin(NOON - MINUTE)).warnings
+
+    assert offered.next.endswith("`daggers rollback bookings --to 3` goes back to what ran.")
+    assert "rollback" not in none.next + of_itself.next
 
 
 def test_a_driver_that_never_ended_is_not_said_to_have_ended_though_its_launch_waited() -> None:

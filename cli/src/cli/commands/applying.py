@@ -5,13 +5,12 @@ from functools import partial
 from typing import Annotated, TypeVar
 
 import typer
-from daggers.v1 import gateway_pb2
 
 from cli import planning
+from cli.applying import AcceptLoss, Edit, applied
 from cli.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
-from cli.deleting import Yes, agreed, asks
+from cli.deleting import Yes
 from cli.errors import CliError, RefusedError
-from cli.gateway import Gateway
 from cli.group import group
 from cli.json_views import daggers as json_views
 from cli.output import Printer
@@ -24,10 +23,6 @@ from daggerclient.daggerfile.parse import DaggerFile
 T = TypeVar("T")
 CHANGES = 2
 """Exit code of a plan that does something, where that is asked for."""
-PLANS = 5
-"""So often a file is planned whose dagger others change meanwhile."""
-OVERTAKEN = ("ABORTED", "ALREADY_EXISTS")
-"""Codes of a request for a version that a dagger no longer has."""
 app = group()
 
 
@@ -38,9 +33,7 @@ def apply(
     flag: FileFlag = None,
     message: Annotated[str, typer.Option("--message", "-m", help="Why, for `daggers history`.")] = "",
     yes: Yes = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Also when rows or windows are lost; `daggers plan` says.")
-    ] = False,
+    accept_loss: AcceptLoss = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
@@ -58,7 +51,7 @@ def apply(
                 # nothing half-done: all of the file is accepted, or none of it
                 _each(files, str(path), lambda one: gateway.apply(one.name, one.spec, validate_only=True))
             act = partial(applied, session, gateway, message=message, loses=accept_loss, yes=yes)
-            done = _each(files, str(path), act)
+            done = _each(files, str(path), lambda one: act(Edit(one.name, one.spec)))
         except RefusedError as refusal:
             _explained(session, refusal, text, str(path))
             raise
@@ -114,28 +107,6 @@ def plan(
         raise typer.Exit(CHANGES)
 
 
-def applied(
-    session: Session, gateway: Gateway, one: DaggerFile, *, message: str, loses: bool, yes: bool
-) -> gateway_pb2.ApplyDaggerResponse:
-    """Do what was planned and said; `loses`: also when something is lost. Raises: CliError."""
-    for _ in range(PLANS):
-        plan = _planned(gateway, one)
-        if plan is None:
-            return gateway.apply(one.name, one.spec, message=message)
-        if plan.action == gateway_pb2.ApplyDaggerResponse.ACTION_UPDATED:
-            for line in planning.lines(one.name, plan):
-                session.out.note(line)
-        if plan.losses and not loses:
-            _accept(session, one.name, plan, yes=yes)
-        try:
-            return gateway.apply(one.name, one.spec, expected_version=plan.version, message=message)
-        except RefusedError as refusal:  # somebody else was first: what it does now is another plan
-            if refusal.detail.get("code") not in OVERTAKEN:
-                raise
-            overtaken = refusal
-    raise overtaken
-
-
 def _read(session: Session, text: str, path: str) -> Sequence[DaggerFile]:
     """The daggers of a file. Raises: CliError with all that is wrong with it."""
     files, errors = parsed(text, path)
@@ -148,24 +119,6 @@ def _explained(session: Session, refusal: RefusedError, text: str, path: str) ->
     """Raises: CliError for what is wrong with a file, with the warnings, and the end of each place."""
     if refusal.reason == "INVALID_FIELDS":
         validate_file(session, text, path).check()
-
-
-def _planned(gateway: Gateway, one: DaggerFile) -> gateway_pb2.PlanDaggerResponse | None:
-    """What applying a file would do; None where the gateway is too old to say."""
-    try:
-        return gateway.plan(one.name, one.spec)
-    except RefusedError as refusal:
-        if refusal.reason == "UNIMPLEMENTED":
-            return None
-        raise
-
-
-def _accept(session: Session, name: str, plan: gateway_pb2.PlanDaggerResponse, *, yes: bool) -> None:
-    """Ask, where somebody can answer. Raises: RefusedError when the answer is no, and where nobody can."""
-    if not asks(session):
-        text = f"{'; '.join(plan.losses)}: --accept-loss applies it all the same"
-        raise RefusedError(text, reason="PLAN_LOSES", detail={"plan": planning.document(name, plan)})
-    agreed(session, f"Apply {name} all the same?", yes=yes)
 
 
 def _each(files: Sequence[DaggerFile], path: str, act: Callable[[DaggerFile], T]) -> list[T]:

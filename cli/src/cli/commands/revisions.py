@@ -6,8 +6,9 @@ import typer
 from daggers.v1 import gateway_pb2
 
 from cli import planning
+from cli.applying import AcceptLoss, Edit, applied
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
-from cli.deleting import Yes, agreed
+from cli.deleting import Yes
 from cli.errors import RefusedError
 from cli.gateway import Gateway
 from cli.group import group
@@ -19,7 +20,6 @@ from cli.waiting import until_running
 from daggerclient import Written
 from daggerclient.times import iso
 from daggerspec import changes
-from daggerspec.defaults import filled
 
 NAMED = {"name": "NAME"}
 SHOWN = 60
@@ -90,19 +90,20 @@ def rollback(
         str, typer.Option("--message", "-m", help="Why; without it, what it goes back to.")
     ] = "",
     yes: Yes = False,
+    accept_loss: AcceptLoss = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Give a dagger the specification of an earlier version, as a new revision. Asks first on a terminal."""
+    """Give a dagger the specification of an earlier version, as a new revision. Asks first on a terminal.
+
+    It is planned like any other edit: what it does is said first, on stderr, and one that loses rows or
+    windows is refused without a terminal (PLAN_LOSES), unless there is --accept-loss.
+    """
     with session.connect({**NAMED, "message": "--message"}) as gateway:
-        dagger = gateway.get(name)
         old = in_force(gateway, name, to)
-        changed = changes.changes(filled(name, dagger.spec), old.spec)
-        for line in planning.differences(changed, "now", f"version {old.version}"):
-            session.out.note(line)
-        agreed(session, f"Roll {name} back to version {to}?", yes=yes)
         why = message or f"rollback to version {to}"
-        done = gateway.apply(name, old.spec, expected_version=dagger.version, message=why)
+        edit = Edit(name, old.spec, f"version {old.version}", f"Roll {name} back to version {to}?")
+        done = applied(session, gateway, edit, message=why, loses=accept_loss, yes=yes)
         dagger = done.dagger
         if wait:
             dagger = until_running(gateway, Written(dagger, done.sequence), timeout, session.out.steps)

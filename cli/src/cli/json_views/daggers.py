@@ -22,6 +22,7 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
         "last_error": error(shown.last_error) if shown.HasField("last_error") else None,
         "observed_generation": shown.observed_generation,
         "observed_version": shown.observed_version,
+        "last_good_version": shown.last_good_version or None,
         "attempt": shown.attempt,
         "not_before": iso(shown.not_before) if shown.HasField("not_before") else None,
         "create_time": iso(shown.create_time),

@@ -173,9 +173,10 @@ def of_condition(condition: Condition) -> Advice:
 # ---- By an error: it says whose it is ----------------------------------------------------------------------
 
 
-def given_up(error: Error) -> Advice:
-    """Of a dagger that is FAILED."""
-    return Advice("driver", error.domain, _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL]))
+def given_up(error: Error, good_version: int = 0) -> Advice:
+    """Of a dagger that is FAILED. `good_version`: as in `back`."""
+    next_ = _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL])
+    return Advice("driver", error.domain, next_ + back(good_version))
 
 
 def waits(error: Error) -> Advice:
@@ -187,10 +188,15 @@ def waits(error: Error) -> Advice:
     )
 
 
-def ended(error: Error) -> Advice:
-    """Of a driver that ended, and is launched again."""
+def ended(error: Error, good_version: int = 0) -> Advice:
+    """Of a driver that ended, and is launched again. `good_version`: as in `back`."""
     known = ADVICE["RESTART_LOOP"]
-    return Advice(known.object, error.domain, known.next)
+    return Advice(known.object, error.domain, known.next + back(good_version))
+
+
+def back(good_version: int) -> str:
+    """That there is a version which ran, unlike the newest; nothing for 0."""
+    return f" `daggers rollback {{name}} --to {good_version}` goes back to what ran." if good_version else ""
 
 
 def runs_again(error: Error) -> Advice:

@@ -114,6 +114,8 @@ class Dagger:
     """A launch of the newest version beside its driver; None when there is none."""
     shadowed: int = 0
     """The newest version that had a shadow, whatever became of it; 0 before the first."""
+    good_version: int = 0
+    """The newest version that was RUNNING; 0 before the first."""
 
     @property
     def unanswered(self) -> bool:
@@ -129,6 +131,11 @@ class Dagger:
     def ends(self) -> int:
         """How often its driver has ended since it last ran well, where it is to be launched again."""
         return self.attempt + (self.phase == BACKING_OFF and self.not_before is None)
+
+    @property
+    def last_good_version(self) -> int:
+        """The version to go back to: the newest that was RUNNING, where its newest revision never was; else 0."""
+        return self.good_version if self.revisions and self.revisions[-1].version > self.good_version else 0
 
     @property
     def current(self) -> bool:

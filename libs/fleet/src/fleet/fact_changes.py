@@ -49,9 +49,9 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
     }
 
 
-def runs(_: Dagger, __: events_pb2.Running | events_pb2.Recovered, ___: datetime) -> Changes:
+def runs(dagger: Dagger, _: events_pb2.Running | events_pb2.Recovered, __: datetime) -> Changes:
     """It gets on."""
-    return {"ran": True, "last_error": None}
+    return {"ran": True, "last_error": None, "good_version": dagger.observed_version}
 
 
 def failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:

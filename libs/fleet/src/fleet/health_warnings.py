@@ -120,12 +120,12 @@ def _of_its_ends(dagger: Dagger, now: datetime) -> Iterator[Told]:
         return
     elif dagger.phase == FAILED:
         text = f"it was given up: {_clause(error.detail)}"
-        yield Told(error.reason, text, since, advice.given_up(error))
+        yield Told(error.reason, text, since, advice.given_up(error, dagger.last_good_version))
     elif dagger.phase == PENDING:
         yield Told(error.reason, f"it waits: {_clause(error.detail)}", since, advice.waits(error))
     elif dagger.phase in (BACKING_OFF, STARTING) and dagger.ends:
         text = f"{advice.often(dagger.ends)}: {_clause(error.detail)}"
-        yield Told(error.reason, text, since, advice.ended(error))
+        yield Told(error.reason, text, since, advice.ended(error, dagger.last_good_version))
 
 
 def _of_its_last_end(dagger: Dagger, now: datetime) -> Iterator[Told]:

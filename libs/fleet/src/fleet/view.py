@@ -54,6 +54,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         reference_versions=dict(dagger.references),
         restarts=dagger.restarts,
         last_exit=dagger.last_exit,
+        last_good_version=dagger.last_good_version,
     )
     shown.phase_time.FromDatetime(dagger.phase_time)
     shown.create_time.FromDatetime(dagger.create_time)
