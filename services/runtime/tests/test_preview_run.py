@@ -19,6 +19,7 @@ from tests.integration.bookings import booking, recount, spread
 from daggerspec.row import from_proto
 from daggerspec.topics import HEARTBEATS, QUARANTINE
 from runtime.preview.run import Preview, empty
+from runtime.source.planner import firstrows
 
 pytestmark = pytest.mark.integration
 Done = gateway_pb2.PreviewDone
@@ -67,6 +68,13 @@ class Previewed:
                 if row.time is not None
             }
         )
+
+
+    def first_windows(self) -> set[str]:
+        """The ends of the windows whose rows came first."""
+        rows = next(step.rows.rows for step in self.steps if step.HasField("rows"))
+        times = [from_proto(row).time for row in rows]
+        return {time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times if time is not None}
 
 
 def everything() -> gateway_pb2.PreviewRange:
@@ -118,6 +126,25 @@ def test_rows_are_those_of_a_dagger_and_open_windows_are_partial(
     admin = AdminClient({"bootstrap.servers": kafka})  # a name of its own: its end would end the request
     groups = admin.list_consumer_groups().result(60).valid
     assert not [group.group_id for group in groups if dagger.name in group.group_id]
+
+
+def test_the_first_window_comes_before_the_rest_is_read_and_all_rows_are_the_same(
+    tmp_path: Path, kafka: str, session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dagger = Dagger(tmp_path, kafka)
+    events = spread([s / 4 for s in range(4 * 290)], cities=3)
+    dagger.write(*(booking(second, city_id=city) for second, city in events))
+
+    at_once = Previewed(session, dagger, everything())
+    monkeypatch.setattr(firstrows, "WORTH", len(events))
+    in_parts = Previewed(session, dagger, everything())
+
+    assert in_parts.counts(partial=False) == at_once.counts(partial=False)
+    assert in_parts.counts(partial=True) == at_once.counts(partial=True)
+    assert (in_parts.done.records, in_parts.done.late) == (len(events), 0)
+    assert (in_parts.done.rows, in_parts.done.rows_left_out) == (15, 0)
+    assert in_parts.first_windows() == {"2026-01-01T12:01:00Z"}
+    assert len(at_once.first_windows()) > 1
 
 
 def test_windows_that_the_range_begins_in_are_partial(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from runtime.source.offsets import Partition, Positions
 from runtime.source.planner.alignment import aligned, follows_event_time, search, shares
+from runtime.source.planner.firstrows import first_part
 from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, SampledRecord
+from runtime.source.watermark import Windows
 
 DELAY = 20
 
@@ -267,3 +269,28 @@ def test_a_back_fill_of_today_does_not_follow_event_time() -> None:
     near, far = {Partition("t", 0): 900.0}, {Partition("t", 0): 900.0, Partition("t", 1): 5.0 * hour}
 
     assert (follows_event_time(near, 5000), follows_event_time(far, 5000)) == (True, False)
+
+
+def first_part_of(log: Log, whole_from: int = 0) -> Positions | None:
+    windows = Windows(10_000, 10_000)
+    return first_part(log.start, log.end, windows, DELAY, whole_from, log.samples)
+
+
+@pytest.mark.parametrize("whole_from", [0, 5_001, 10_000])
+def test_the_first_part_of_a_preview_closes_a_whole_window_and_leaves_nothing_late(whole_from: int) -> None:
+    log = Log({0: range(5_000, 95_000, 7), 1: range(8_000, 95_000, 90), 2: range(60_000, 61_000)})
+
+    until = first_part_of(log, whole_from)
+
+    assert until is not None
+    read, left = log.read(log.start, until), log.read(until, log.end)
+    closed = max(read) - DELAY
+    assert min(left) >= closed
+    assert closed >= (20_000 if whole_from else 10_000)
+    assert len(read) < len(left)
+
+
+def test_a_first_part_that_is_most_of_a_preview_is_none() -> None:
+    assert first_part_of(Log({0: range(0, 18_000)})) is None
+    assert first_part_of(Log({0: range(0, 30_000)}), whole_from=15_000) is None
+    assert first_part_of(Log({0: []})) is None

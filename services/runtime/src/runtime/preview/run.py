@@ -42,7 +42,7 @@ from runtime.state.store import open_root
 Step = gateway_pb2.PreviewDaggerResponse
 Done = gateway_pb2.PreviewDone
 LEAST: Final = timedelta(minutes=5)
-_LOOK_S: Final = 0.05
+_LOOK_S: Final = 0.02
 _PROGRESS_S: Final = 0.5
 _END_S: Final = 5.0
 _ROWS_BYTES: Final = 16 * 1024**2

@@ -32,10 +32,10 @@ class ReaderPlan:
     `key` names it among the readers of its launch. `until` is set for a reader that only comes to its end,
     and `missing` are topics of it that cannot be read any more. `range_end` is set for a reader of a preview:
     what is behind it is not read, nothing is committed or quarantined, and at the end all windows close.
-    Until `live_until`, if that is set, the range grows. `query` is what readers of one query share, `slots`
-    how many tasks run at once, 0 where that is not known. `mended` are values that are read in place of those
-    that Kafka has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it
-    is handed over.
+    Until `live_until`, if that is set, the range grows. With `first_rows` the records of its first window are
+    read before all others. `query` is what readers of one query share, `slots` how many tasks run at once, 0
+    where that is not known. `mended` are values that are read in place of those that Kafka has, by partition
+    and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed over.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
@@ -69,6 +69,7 @@ class ReaderPlan:
     missing: frozenset[str] = frozenset()
     range_end: Positions | None = None
     live_until: int = 0
+    first_rows: bool = False
     batches: BatchRule = field(default_factory=BatchRule)
     query: str = ""
     slots: int = 0

@@ -23,6 +23,7 @@ from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.datasource import data_source
 from runtime.source.plan import ReaderPlan, milliseconds
+from runtime.source.planner import firstrows
 from runtime.source.reader import task
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS
 from runtime.source.readers import Readers
@@ -121,6 +122,7 @@ def plans(
             missing=readers.missing,
             range_end=readers.ranges.get(share.reader),
             live_until=context.range.live_until if context.range else 0,
+            first_rows=_in_parts(context, readers),
             batches=context.batches,
             query=readers.query,
             slots=context.slots,
@@ -128,6 +130,16 @@ def plans(
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]
+
+
+def _in_parts(context: SourceContext, readers: Readers) -> bool:
+    """Whether the first rows of a preview are worth batches of their own: of many records, by one reader, whose
+    windows have ends that are known before.
+    """
+    range_, windows = context.range, context.windows
+    if range_ is None or range_.live_until or windows is None or not windows.slide:
+        return False
+    return len(readers.ranges) == 1 and readers.records >= firstrows.WORTH
 
 
 def _tied(topics: Sequence[str]) -> tuple[str, ...]:

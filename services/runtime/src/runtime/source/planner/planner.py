@@ -19,6 +19,7 @@ from runtime.errors import TemporaryError
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Positions
 from runtime.source.plan import ReaderPlan
+from runtime.source.planner import firstrows
 from runtime.source.planner.batch_end import BatchEnd
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.due import look_again
@@ -51,6 +52,8 @@ class Planner:
         self._has_begun = False
         self._target: Positions | None = None
         self._live_ended = False
+        self._first_rows = plan.first_rows
+        self._closes_first = False
         self._here = plan.start
         self._ends: Positions = {}
         self._newest: int | None = None
@@ -249,12 +252,17 @@ class Planner:
     def _in_range(self, here: Offsets, max_rows: int | None) -> Offsets:
         """The end of a batch of a preview. Behind the last records of all its readers, all windows close."""
         closes = self._rounds.ask(id(self)) and not here.idle_advance
+        if self._closes_first:  # nothing is read until the rows of the first windows are there
+            self._closes_first = False
+            return here.moved(here.next, planned=max(int(time.time() * 1000), here.planned + 1))
         if live := time.time() * 1000 < self._plan.live_until:
             time.sleep(max(0.0, here.planned / 1000 + _LIVE_S - time.time()))
         if live or (self._plan.live_until and not self._live_ended):
             self._target = self._topics.ends(here)
             self._live_ended = not live
         end = self._end(here, max_rows)
+        if self._first_rows:
+            end, self._first_rows = self._first_part(here, end), False
         last = self._target or {}
         read = not live and all(end.next.get(p) == offset for p, offset in last.items())
         self._rounds.tell(id(self), read=read)
@@ -264,6 +272,17 @@ class Planner:
         if self._plan.live_until and end == here and not here.idle_advance:
             return here.moved(here.next, planned=now_ms)  # the same again would be the end of the query
         return end
+
+    def _first_part(self, here: Offsets, end: Offsets) -> Offsets:
+        """The end of the first batch of a preview whose first rows come early."""
+        plan = self._plan
+        assert plan.windows is not None
+        start = {partition: here.next.get(partition, 0) for partition in end.next}
+        samples = self._batch_end.samples().by_event_time
+        whole_from = -(-here.complete_from // 1000)
+        until = firstrows.first_part(start, end.next, plan.windows, plan.delay, whole_from, samples)
+        self._closes_first = until is not None
+        return end if until is None else end.moved(until)
 
     def _planned(self, here: Offsets, max_rows: int | None) -> Offsets:
         previews = self._plan.range_end is not None
