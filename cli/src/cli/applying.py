@@ -30,7 +30,7 @@ class Edit:
     source: str = planning.FILE
     """Where that is from, in words."""
     question: str = ""
-    """What is asked on a terminal before anything is done; empty: only what loses something is asked about."""
+    """What is asked on a terminal in any case; empty: only about what is lost."""
 
 
 def applied(

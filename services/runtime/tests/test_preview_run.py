@@ -69,7 +69,6 @@ class Previewed:
             }
         )
 
-
     def first_windows(self) -> set[str]:
         """The ends of the windows whose rows came first."""
         rows = next(step.rows.rows for step in self.steps if step.HasField("rows"))
@@ -189,11 +188,14 @@ def test_rows_beyond_the_limit_are_counted(tmp_path: Path, kafka: str, session: 
     dagger = Dagger(tmp_path, kafka)
     dagger.write(*(booking(second, city_id=city) for second in range(180) for city in (1, 2, 3)))
 
-    told = Previewed(session, dagger, everything(), max_rows=4)
+    last = gateway_pb2.PreviewRange()
+    last.last.FromTimedelta(timedelta(hours=1))
+    told = Previewed(session, dagger, last, max_rows=4)
 
     given = sum(len(step.rows.rows) for step in told.steps)
     assert (given, told.done.rows, told.done.rows_left_out) == (4, 9, 5)
     assert told.done.reason == Done.REASON_ROW_LIMIT
+    assert told.done.cost.rows_per_minute == pytest.approx(6 / 60)  # two windows of three are whole
 
 
 def test_two_streams_close_their_windows_together(tmp_path: Path, kafka: str, session: SparkSession) -> None:

@@ -50,6 +50,14 @@ def counted(lines: list[pa.RecordBatch]) -> tuple[int, set[bytes]]:
     return line["rows"], series_of(line["series"])
 
 
+def test_rows_of_whole_windows_are_counted_also_where_none_is_taken(tmp_path: Path) -> None:
+    take = Take(LAYOUT, RowFiles.opened(tmp_path, rows=0, size=MUCH))
+
+    [line] = take(iter([batch(range(7)), batch(range(5), partial=True)]))
+
+    assert [(one["rows"], one["whole"]) for one in line.to_pylist()] == [(12, 7)]
+
+
 def test_rows_come_before_their_task_has_ended(tmp_path: Path) -> None:
     files = RowFiles.opened(tmp_path, rows=1000, size=MUCH)
     seen: list[list[object]] = []

@@ -291,6 +291,6 @@ def test_the_first_part_of_a_preview_closes_a_whole_window_and_leaves_nothing_la
 
 
 def test_a_first_part_that_is_most_of_a_preview_is_none() -> None:
-    assert first_part_of(Log({0: range(0, 18_000)})) is None
-    assert first_part_of(Log({0: range(0, 30_000)}), whole_from=15_000) is None
+    assert first_part_of(Log({0: range(18_000)})) is None
+    assert first_part_of(Log({0: range(30_000)}), whole_from=15_000) is None
     assert first_part_of(Log({0: []})) is None

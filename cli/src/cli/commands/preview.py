@@ -54,7 +54,10 @@ def preview(
         typer.Option("--last-records", min=1, metavar="N", help="Read about the newest N records."),
     ] = None,
     begin: Annotated[
-        str, typer.Option("--from", metavar="WHEN", help="Read from 2026-01-31T12:00Z, or 2h ago, …")
+        str,
+        typer.Option(
+            "--from", metavar="WHEN", help="Read from 2026-01-31T12:00:00Z, or from 2h before now, …"
+        ),
     ] = "",
     end: Annotated[str, typer.Option("--to", metavar="WHEN", help="… to here; default: now.")] = "",
     live: Annotated[

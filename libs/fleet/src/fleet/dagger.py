@@ -134,7 +134,7 @@ class Dagger:
 
     @property
     def last_good_version(self) -> int:
-        """The version to go back to: the newest that was RUNNING, where its newest revision never was; else 0."""
+        """The newest version that was RUNNING, where its newest revision never was; else 0."""
         return self.good_version if self.revisions and self.revisions[-1].version > self.good_version else 0
 
     @property

@@ -51,11 +51,13 @@ _REMEMBERED: Final = 10_000
 
 @dataclass
 class _Counted:
-    """What was taken so far."""
+    """What came so far."""
 
     taken: int = 0
+    """Rows that were told."""
     rows: int = 0
     whole: int = 0
+    """Rows of whole windows among all that there are."""
     series: set[bytes] = field(default_factory=set)
     first_row: float | None = None
 
@@ -156,6 +158,7 @@ class Preview:
     def _take(self, rows: DataFrame) -> None:
         for line in rows.collect():
             self._counted.rows += line["rows"]
+            self._counted.whole += line["whole"]
             self._counted.series |= series_of(bytes(line["series"]))
         self._tell_rows()
 
@@ -165,7 +168,6 @@ class Preview:
         with self._telling:
             for step in self._rows.come():
                 counted.taken += len(step.rows)
-                counted.whole += 0 if step.partial else len(step.rows)
                 counted.first_row = counted.first_row or time.monotonic()
                 self._told(Step(rows=step))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from daggers.v1 import gateway_pb2
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -25,8 +26,8 @@ STEP_ROWS = 500
 """Few enough that the first are seen soon."""
 _SERIES = 100_000
 _HASH = 8
-SCHEMA = pa.schema([("rows", pa.int64()), ("series", pa.binary())])
-TAKEN = "rows bigint, series binary"
+SCHEMA = pa.schema([("rows", pa.int64()), ("whole", pa.int64()), ("series", pa.binary())])
+TAKEN = "rows bigint, whole bigint, series binary"
 
 
 def marked(rows: DataFrame, complete_from: datetime | None, *, closing: bool) -> DataFrame:
@@ -52,17 +53,20 @@ class Take:
     """Where rows go, as many as it takes."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One line of `SCHEMA`: how many rows there were, and the hashes of their series."""
-        writer, seen, series = self.out.writer(), 0, set[bytes]()
+        """One line of `SCHEMA`: how many rows there were, how many of whole windows, and of which series."""
+        writer, seen, whole, series = self.out.writer(), 0, 0, set[bytes]()
         for batch in batches:  # to the end, whatever is taken: Spark's state depends on it
             seen += batch.num_rows
+            whole += batch.num_rows - (pc.sum(batch.column(PARTIAL)).as_py() or 0)
             self._add_series(series, batch)
             for begin in range(0, batch.num_rows, STEP_ROWS):
                 if not writer.takes:
                     break
                 for step in self._steps(batch.slice(begin, STEP_ROWS)):
                     writer.put(step)
-        yield pa.RecordBatch.from_pylist([{"rows": seen, "series": b"".join(series)}], schema=SCHEMA)
+        yield pa.RecordBatch.from_pylist(
+            [{"rows": seen, "whole": whole, "series": b"".join(series)}], schema=SCHEMA
+        )
 
     def _steps(self, batch: pa.RecordBatch) -> Iterator[gateway_pb2.PreviewRows]:
         """The rows in messages, each of whole windows or of parts."""

@@ -133,8 +133,8 @@ def plans(
 
 
 def _in_parts(context: SourceContext, readers: Readers) -> bool:
-    """Whether the first rows of a preview are worth batches of their own: of many records, by one reader, whose
-    windows have ends that are known before.
+    """Whether the first rows of a preview are worth batches of their own: one reader has many records, and it
+    is known before when windows end.
     """
     range_, windows = context.range, context.windows
     if range_ is None or range_.live_until or windows is None or not windows.slide:

@@ -20,8 +20,8 @@ _SOONEST_MS = 1_000
 def first_part(
     start: Positions, end: Positions, windows: Windows, delay: int, whole_from: int, samples: Samples
 ) -> Positions | None:
-    """Where the records of [start, end) end that close a window, and are in time for all that follow; None where
-    they are more than half of all, or cannot be told. Windows that begin at `whole_from` (ms) or later are whole.
+    """Where the records of [start, end) end that close the first whole window; None where they are more than
+    half of all, or that cannot be told. Windows that begin at `whole_from` (ms) or later are whole.
 
     Each partition ends at the same event time, as each batch of a dagger does: what is left behind it is late
     only if it would have been late anyway.
