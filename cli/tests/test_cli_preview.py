@@ -95,6 +95,15 @@ def test_json_has_one_document_a_line(shell: Any) -> None:
     assert asked.range.WhichOneof("kind") is None
 
 
+def test_of_how_many_records_is_said_where_that_is_known() -> None:
+    reading = gateway_pb2.PreviewProgress(phase=gateway_pb2.PreviewProgress.PHASE_READING, records=3000)
+    live = previewing.Shown().take(Step(progress=reading))
+    reading.records_total = 9000
+
+    assert live == "read 3,000 records, 0 rows"
+    assert previewing.Shown().take(Step(progress=reading)) == "read 3,000 of 9,000 records, 0 rows"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -91,6 +91,7 @@ def test_what_comes_is_previewed_while_it_comes(stack: Stack, cli: Cli, tmp_path
                 bookings.write(booking(second) for second in range(60, 200))
 
     assert documents[-1]["done"]["records"] == 140
+    assert {each["progress"]["records_total"] for each in documents if "progress" in each} == {0}
     assert sum(table(documents, partial=False).values()) == 120
     assert sum(table(documents, partial=True).values()) == 20
 

@@ -220,4 +220,5 @@ def _said(said: Progress) -> str:
         case Progress.PHASE_STARTING:
             return "starting the process that previews"
         case _:
-            return f"read {said.records:,} of {said.records_total:,} records, {said.rows:,} rows"
+            total = f" of {said.records_total:,}" if said.records_total else ""
+            return f"read {said.records:,}{total} records, {said.rows:,} rows"

@@ -12,7 +12,8 @@ export function doing(progress: PreviewProgress | null): string {
   const { phase, ahead, records, recordsTotal } = progress;
   if (phase === Phase.QUEUED) return `Waits: ${ahead} before it`;
   if (phase === Phase.STARTING) return "Its host starts …";
-  return `${count(records)} of ${count(recordsTotal)} records read`;
+  const total = recordsTotal ? ` of ${count(recordsTotal)}` : "";
+  return `${count(records)}${total} records read`;
 }
 
 const ENDS: Partial<Record<Reason, string>> = {

@@ -157,6 +157,9 @@ describe("a preview", () => {
     expect(
       doing(create(PreviewProgressSchema, { phase: Phase.READING, records: 1000n, recordsTotal: 2000n })),
     ).toBe("1,000 of 2,000 records read");
+    expect(doing(create(PreviewProgressSchema, { phase: Phase.READING, records: 1000n }))).toBe(
+      "1,000 records read",
+    );
   });
   it("says where records are that became no row", () => {
     const done = create(PreviewDoneSchema, { empty: Empty.FILTERED, records: 7n, quarantined: { LATE: 2n } });

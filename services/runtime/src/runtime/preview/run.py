@@ -186,7 +186,7 @@ class Preview:
                 step = gateway_pb2.PreviewProgress(
                     phase=gateway_pb2.PreviewProgress.PHASE_READING,
                     records=read,
-                    records_total=records,
+                    records_total=0 if self._live_s else records,
                     rows=self._counted.rows,
                 )
                 told = now
