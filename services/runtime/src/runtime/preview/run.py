@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -101,6 +101,7 @@ class Preview:
             spark.keep_state_on_disk(session)
         references = self._references(plan)
         try:
+            wanted = replace(wanted, first_rows=not wanted.live_until)
             assembled = job.assemble(self._computed, plan, chosen, wanted)
             query = self._query = self._start(assembled, str(chosen.path), references)
         except AnalysisException as refused:

@@ -137,7 +137,7 @@ def _in_parts(context: SourceContext, readers: Readers) -> bool:
     is known before when windows end.
     """
     range_, windows = context.range, context.windows
-    if range_ is None or range_.live_until or windows is None or not windows.slide:
+    if range_ is None or not range_.first_rows or windows is None or not windows.slide:
         return False
     return len(readers.ranges) == 1 and readers.records >= firstrows.WORTH
 

@@ -25,6 +25,8 @@ class Range:
     """Not 0: what comes up to then is read, too."""
     last_records: int = 0
     """Not 0: about so many of the newest, whenever they were written."""
+    first_rows: bool = False
+    """Whether somebody waits for the first rows."""
 
 
 @dataclass(frozen=True, slots=True)
