@@ -1,11 +1,15 @@
-"""The sink `postgres`: COPY of Arrow's CSV into a temporary table, and from there into the table."""
+"""The sink `postgres`: COPY of Arrow's CSV into a temporary table, and from there into the table. Rows that
+are added go straight into it, with a mark that says which they are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import psycopg
@@ -15,11 +19,12 @@ from pyarrow import csv
 
 from daggerspec.sinks.postgres import CAPABILITIES
 from devstack.demo import database
-from sinkloops import NAMES, TIME, Trial
+from sinkloops import DAGGER, NAMES, TIME, Trial, key
 
 _AT_ONCE = CAPABILITIES.max_rows or 5_000
 _SECRET = "BENCH_PASSWORD"
 _KEY = (TIME, "order_number")
+_UPSERT, _APPEND = spec_pb2.PostgresSink.MODE_UPSERT, spec_pb2.PostgresSink.MODE_APPEND
 _FORM = csv.WriteOptions(include_header=False, quoting_style="needed")
 _TABLE = (
     "(tag_city text, vehicle text, n bigint, fare double precision, order_number text,"
@@ -33,11 +38,11 @@ def _serving() -> Iterator[str]:
         yield f"{url}/postgres"
 
 
-def _sink(url: str) -> spec_pb2.ResolvedSink:
+def _sink(url: str, mode: spec_pb2.PostgresSink.Mode.ValueType) -> spec_pb2.ResolvedSink:
     parts = urlsplit(url)
     os.environ[_SECRET] = parts.password or ""  # noqa: TID251 - the writer reads it by reference
-    own = spec_pb2.PostgresSink(table="ours", create_table=True)
-    own.key.extend(_KEY)
+    own = spec_pb2.PostgresSink(table=f"ours_{mode}", create_table=True, mode=mode)
+    own.key.extend(_KEY if mode == _UPSERT else ())
     own.address.host, own.address.port = parts.hostname or "", parts.port or 0
     own.address.database, own.address.user = "postgres", parts.username or ""
     own.address.password.env = _SECRET
@@ -70,4 +75,30 @@ def _send(url: str, batch: pa.RecordBatch) -> None:
                 )
 
 
-TRIALS = {"postgres": Trial(_serving, _sink, _send)}
+def _mark(batch: pa.RecordBatch) -> str:
+    """What is the same for the same rows, in whatever order they come: so the writer knows them again."""
+    digests = (hashlib.blake2b(key(row).encode(), digest_size=8).digest() for row in batch.to_pylist())
+    return f"{sum(int.from_bytes(each) for each in digests) % 2**64:016x}"
+
+
+def _add(url: str, batch: pa.RecordBatch) -> None:
+    """Append, with a mark in the same transaction."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS theirs_added {_TABLE}")
+        connection.execute("CREATE TABLE IF NOT EXISTS marks (dagger text, rows bigint, digest text)")
+        with connection.transaction():
+            for start in range(0, batch.num_rows, _AT_ONCE):
+                _copied(
+                    connection,
+                    f"theirs_added ({', '.join(NAMES)})",
+                    batch.select(NAMES).slice(start, _AT_ONCE),
+                )
+            connection.execute(
+                "INSERT INTO marks VALUES (%s, %s, %s)", (DAGGER, batch.num_rows, _mark(batch))
+            )
+
+
+TRIALS = {
+    "postgres, upsert": Trial(_serving, partial(_sink, mode=_UPSERT), _send),
+    "postgres, append": Trial(_serving, partial(_sink, mode=_APPEND), _add),
+}
