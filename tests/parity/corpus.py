@@ -109,6 +109,9 @@ def mixpanel(**fields: Any) -> dict[str, Any]:
     return sink(mixpanel=own | fields)
 
 
+MANY = ", ".join(f"1 AS n{number}" for number in range(255))
+
+
 def redis(**fields: Any) -> dict[str, Any]:
     return sink(redis={"address": "cache:6379", "key": "trips:${tag_city}"} | fields)
 
@@ -506,6 +509,12 @@ REFUSED = (
     Case("keys of Redis without a key", redis(key=""), one("sinks[0].redis.key", "REQUIRED")),
     Case("keys of Redis by another column", redis(key="${citi}", ttl="400000000s"),
          one("sinks[0].redis.key", "SINK_TEMPLATE") + one("sinks[0].redis.ttl", "OUT_OF_RANGE")),
+    Case("a property of CleverTap with a name too long",
+         clevertap() | {"sql": f"SELECT city AS tag_city, 1 AS {'o' * 121} FROM data_stream"},
+         one("sinks[0].clevertap", "SINK_LIMIT")),
+    Case("more properties than Mixpanel takes",
+         mixpanel() | {"sql": f"SELECT city AS tag_city, {MANY} FROM data_stream"},
+         one("sinks[0].mixpanel", "SINK_LIMIT")),
     Case("profiles with an event", clevertap(profile=True), one("sinks[0].clevertap.event", "UNEXPECTED")),
     Case("events of no project",
          mixpanel(project="p", user="a:b", secret=None, region="mars", event="", identity=""),
