@@ -89,7 +89,7 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 
 .PHONY: opensearch
 opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elasticsearch start, once (Maven)
-	@$(BIN)/python -m tests.opensearch
+	@$(BIN)/python -m tests.searchservers opensearch
 
 WORKERS ?= 2
 .PHONY: test

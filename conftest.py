@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 import urllib3
 from hypothesis import HealthCheck, settings
-from tests import opensearch as opensearch_server
 from tests import postgres as postgres_server
 from tests import redis as redis_server
+from tests import searchservers
 
 # before pytest takes the folders cli/ and devstack/ for packages of these names (importlib mode)
 import cli  # noqa: F401
@@ -164,7 +164,17 @@ def redis() -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="session")
 def opensearch() -> Iterator[str]:
     """URL of a real OpenSearch."""
-    with opensearch_server.serving() as url:
+    with searchservers.serving(searchservers.OPENSEARCH) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[str]:
+    """URL of a real Elasticsearch, where who shows nothing may do everything; it is installed first."""
+    lacking = searchservers.install(searchservers.ELASTICSEARCH)
+    if lacking:
+        pytest.skip(f"no Elasticsearch: {lacking}")
+    with searchservers.serving(searchservers.ELASTICSEARCH) as url:
         yield url
 
 

@@ -6,7 +6,7 @@ import json
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -45,6 +45,8 @@ Counts = dict[tuple[str, str], Any]
 COUNTS: Counts = {("2026-01-01T12:01:00Z", "1"): 5, ("2026-01-01T12:01:00Z", "2"): 7,
                   ("2026-01-01T12:02:00Z", "1"): 9}  # fmt: skip
 Reader = Callable[[], Counts]
+_ON = " on "
+"""Between a kind and a further server that it is for."""
 Case = tuple[spec_pb2.ResolvedSink, Reader]
 
 
@@ -156,8 +158,10 @@ class Bench:
     def __init__(self, name: str, request: pytest.FixtureRequest) -> None:
         self.dagger = f"d-{uuid4().hex[:8]}"
         self.printed: list[str] = []
+        name, _, server = name.partition(_ON)
         self.case = case_of(name)
-        self.resolved, self.read = self.case.case(self.dagger, request, self.printed)
+        where = {"server": server} if server else {}
+        self.resolved, self.read = self.case.case(self.dagger, request, self.printed, **where)
         self.target = self.aimed(self.resolved)
         sinks.check(self.target)  # as every launch does, before anything is written
 
@@ -191,9 +195,18 @@ def case_of(name: str) -> Any:
     return importlib.import_module(f"services.runtime.tests.sink_cases.{name}")
 
 
-def having(what: str) -> list[str]:
+def on_servers(names: Iterable[str]) -> list[Any]:
+    """These kinds, and once more on each further server that a case names (make test-long)."""
+    made = list[Any]()
+    for name in names:
+        others = (f"{name}{_ON}{server}" for server in getattr(case_of(name), "OTHERS", ()))
+        made += [name, *(pytest.param(other, marks=pytest.mark.long) for other in others)]
+    return made
+
+
+def having(what: str) -> list[Any]:
     """The kinds whose case has this."""
-    return [name for name in sinks.names() if hasattr(case_of(name), what)]
+    return on_servers(name for name in sinks.names() if hasattr(case_of(name), what))
 
 
 def many(rows: int) -> Counts:
@@ -201,7 +214,7 @@ def many(rows: int) -> Counts:
     return {("2026-01-01T12:01:00Z", f"city {number}"): number for number in range(rows)}
 
 
-@pytest.fixture(params=sinks.names())
+@pytest.fixture(params=on_servers(sinks.names()))
 def bench(request: pytest.FixtureRequest) -> Bench:
     return Bench(request.param, request)
 
@@ -355,9 +368,10 @@ def test_a_sink_with_an_address_can_be_asked_whether_it_is_there(name: str) -> N
     assert hasattr(module, "probe") == hasattr(case_of(name), "silence") == has_address
 
 
-def keeping(limit: str) -> list[str]:
+def keeping(limit: str) -> list[Any]:
     """The kinds that say that they keep this limit."""
-    return [name for name, kind in daggerspec.sinks.kinds().items() if limit in kind.CAPABILITIES.limits]
+    kinds = daggerspec.sinks.kinds()
+    return on_servers(name for name, kind in kinds.items() if limit in kind.CAPABILITIES.limits)
 
 
 @pytest.mark.integration

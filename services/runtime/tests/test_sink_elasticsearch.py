@@ -21,6 +21,7 @@ from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.elasticsearch import ask, documents, sink
 from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, Counts, batch, many
+from tests.searchservers import PASSWORD, USER
 
 from daggerspec.columns import Column, role_of
 from runtime import sinks
@@ -357,6 +358,34 @@ def test_a_server_is_asked_what_it_is_before_anything_is_read(
     else:
         told = refused(lambda: sinks.check(aimed)).error
         assert (told.reason, told.retryable) == (reason, False)
+
+
+@real
+@slow
+def test_elasticsearch_knows_who_writes_by_a_password_and_a_wrong_one_is_told(
+    elasticsearch: str, tmp_path: Path
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(f"{PASSWORD}\n")
+    basic = spec_pb2.HttpAuth.Basic(user=USER, password=spec_pb2.SecretRef(file=str(secret)))
+    made = sink(elasticsearch, create_index=True, auth=spec_pb2.HttpAuth(basic=basic))
+    outcome = write(target(made), batch(many(20)))
+    secret.write_text("another\n")
+    client.kept.clear()
+    checked = refused(lambda: sinks.check(target(made))).error
+    written = refused(lambda: sinks.open_writer(target(made)).write(batch(many(1)), 0)).error
+
+    assert (outcome.refused, len(documents(made))) == ([], 20)
+    assert {(error.reason, error.retryable) for error in (checked, written)} == {("SINK_DENIED", True)}
+
+
+@pytest.mark.parametrize("status", [403, 405])
+def test_who_may_write_need_not_be_told_what_a_server_is(server: Server, status: int) -> None:
+    server.answer = lambda _: Reply(status)
+    server.questions = Reply(403)
+
+    sinks.check(target(sink(server.url)))
+    assert [got.method for got in server.received] == ["GET"]
 
 
 def test_a_server_that_is_shown_a_secret_or_is_inside_gets_what_the_sink_http_would_send(

@@ -1,4 +1,4 @@
-"""The sink `elasticsearch` against an OpenSearch of the run's own."""
+"""The sink `elasticsearch` against an OpenSearch of the run's own, or an Elasticsearch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from daggerspec.sinks import elasticsearch as kind
 
 POISON = "x" * 40_000, 1
 """More than Lucene takes as one term."""
+OTHERS = ("elasticsearch",)
+"""Further servers that it is for, by their fixtures: `make test-long` asks the same of them."""
 
 
-def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:
+def case(dagger: str, request: pytest.FixtureRequest, printed: list[str], server: str = "opensearch") -> Case:
     del dagger, printed
-    made = sink(request.getfixturevalue("opensearch"), create_index=True)
+    made = sink(request.getfixturevalue(server), create_index=True)
 
     def read() -> Counts:
         return {(row["window_timestamp"], row["tag_city"]): row["n"] for row in documents(made)}

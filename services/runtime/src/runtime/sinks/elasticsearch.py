@@ -48,6 +48,8 @@ _FIELD: Final = re.compile(r"field(?: \[|=\")([^\]\"]+)")
 _BLOCKED: Final = "cluster_block_exception"
 _NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_exception"})
 _FORBIDDEN: Final = frozenset({"security_exception", "forbidden"})
+_UNTOLD: Final = frozenset({403, 405})
+"""What a server answers to who may write, and not ask."""
 
 
 def check(target: Target) -> None:
@@ -90,13 +92,18 @@ def _base(server: Server) -> str:
 def _said(server: Server, request: Request) -> Answer:
     """An answer that is about what was asked. Raises: JobError where it is about the server."""
     answer = client.ask(server, request)
-    if answer.status != 404 and (why := posting.meaning(server, (), answer).why) is not None:
+    if answer.status == 404 or answer.status in _UNTOLD:
+        return answer
+    if (why := posting.meaning(server, (), answer).why) is not None:
         raise why
     return answer
 
 
 def _check_version(server: Server) -> None:
-    number, distribution = _version(_said(server, Request("GET", f"{_base(server)}/")))
+    answer = _said(server, Request("GET", f"{_base(server)}/"))
+    if answer.status in _UNTOLD:
+        return
+    number, distribution = _version(answer)
     if not number:
         raise user("SINK_SCHEMA", f"{server.name} does not say that it is Elasticsearch or OpenSearch.")
     if distribution != "opensearch" and int(number.partition(".")[0]) < _OLDEST:
