@@ -37,7 +37,7 @@ DOWNLOADS = {
     # The checksum of the module is compared, too.
     "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/oidc/conftest.py": ('npm(["ci"',),
-    "tests/portal/conftest.py": ('npm(["ci"',),
+    "tests/portal/browser.py": ('npm(["ci"',),
     "services/portal/web/build.py": ('npm(["ci"',),
     "tests/integrate/environment.py": ('"--constraint"', '"requirements.lock"'),
     "tests/integrate/test_integrate_languages.py": ("@v",),
