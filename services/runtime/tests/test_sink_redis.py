@@ -89,7 +89,7 @@ def test_a_password_that_was_rotated_is_read_again(tmp_path: Path) -> None:
             put(own)
         with pytest.raises(JobError) as denied:
             put(own)
-        (tmp_path / "password").write_text("another-word\n")
+        Path(own.sink.redis.password.file).write_text("another-word\n")
 
         assert (denied.value.error.reason, denied.value.error.retryable) == ("SINK_DENIED", True)
         assert "another-word" not in denied.value.error.detail

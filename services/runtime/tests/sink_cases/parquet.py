@@ -16,7 +16,11 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
 
     def read() -> Counts:
         rows = seen(resolved)
-        return {(f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}", row["tag_city"]): row["n"] for row in rows}
+        counts = {
+            (f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}", str(row["tag_city"])): row["n"] for row in rows
+        }
+        assert len(counts) == len(rows), "a row is there twice"
+        return counts
 
     return resolved, read
 

@@ -40,7 +40,7 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
 
 def sink(address: str, password: str, folder: Path, **said: Any) -> spec_pb2.ResolvedSink:
     """A sink with its defaults said, and keys of its own."""
-    secret = folder / "password"
+    secret = folder / "redis-password"
     secret.write_text(f"{password}\n")
     own = {"plaintext": True, "key": f"{uuid4().hex}:${{window_timestamp}}/${{tag_city}}"} | said
     made = spec_pb2.ResolvedSink()
