@@ -118,6 +118,11 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "sink": Listed(
             "Sinks by name: addresses that daggers of some teams may write to.", "cli.commands.sinks", "sinks"
         ),
+        "archive": Listed(
+            "Tables in cold storage: which daggers write them, and what they have.",
+            "cli.commands.archive",
+            "app",
+        ),
         "team": Listed("Who owns daggers together, and who is in it.", "cli.commands.teams", "teams"),
         "account": Listed(
             "What programs call the gateway as, each with a token of its own.",

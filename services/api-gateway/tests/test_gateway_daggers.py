@@ -209,6 +209,30 @@ async def test_an_update_of_no_dagger_is_not_found_and_creates_nothing(
 
 
 @pytest.mark.parametrize(
+    ("name", "sink", "reason"),
+    [
+        ("nobody", "", "NOT_FOUND"),
+        ("no_archive", "", "NO_ARCHIVE"),
+        ("kept", "warm", "NO_ARCHIVE"),
+        ("kept", "", "NEVER_LAUNCHED"),
+        ("kept", "cold", "NEVER_LAUNCHED"),
+    ],
+)
+async def test_what_keeps_nothing_has_no_archive_to_describe(
+    ready: Any, refusal: Any, samples: Any, name: str, sink: str, reason: str
+) -> None:
+    keys = spec_pb2.SecretRef(env="LAKE_KEYS")
+    cold = spec_pb2.ParquetSink(location="s3://lake/cold", credentials=keys)
+    spec = samples.spec()
+    spec.sinks.add(name="cold", parquet=cold)
+    await ready.create(name="no_archive")
+    await ready.create(name="kept", spec=spec)
+    request = pb.DescribeArchiveRequest(name=name, sink=sink)
+
+    assert (await refusal(ready.daggers.DescribeArchive(request, timeout=10))).reason == reason
+
+
+@pytest.mark.parametrize(
     ("method", "kind", "desired"),
     [
         ("StopDagger", pb.StopDaggerRequest, pb.DESIRED_STOPPED),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,13 +20,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from daggers.v1 import spec_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests.fresh import exit_code
 from services.runtime.tests.sink_cases.parquet import seen, sink
 
 from daggerspec.columns import Column, role_of
 from daggerspec.row import Row
+from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.encode.rows import Layout
@@ -574,3 +576,64 @@ def test_records_are_read_back_without_where_they_are_from(forwarded: Table) -> 
 
 def test_of_a_table_that_is_not_there_no_rows_are_read(table: Table) -> None:
     assert read(table, 5) == []
+
+
+def archived(table: Table, most: int = 100) -> gateway_pb2.DescribeArchiveResponse:
+    """What is said of the table's files."""
+    return parquet.archive(Source("d", table.resolved, FileDescriptorSet(), table.root), most)
+
+
+def test_an_archive_says_how_large_it_is_and_of_which_hours(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+    table.write([window(4, 60 * 24)], batch=batch(1))
+    table.stage([window(5, 60 * 48)], batch(2))  # not seen yet
+    files = list(table.root.glob("dt=*/hr=*/*.parquet"))
+
+    told = archived(table)
+    assert (told.path, told.files) == (str(table.root), len(files))
+    assert told.bytes == sum(path.stat().st_size for path in files)
+    assert told.first_hour.ToDatetime(UTC) == NOON
+    assert told.last_hour.ToDatetime(UTC) == NOON + timedelta(days=1)
+    written = max(path.stat().st_mtime for path in files)
+    assert told.last_write.ToDatetime(UTC).timestamp() == pytest.approx(written, abs=1e-3)
+    assert not told.more
+
+
+def test_of_an_archive_with_too_many_files_the_newest_hours_are_counted(table: Table) -> None:
+    table.write(*FIRST, batch=batch())
+    table.write([window(4, 60 * 24)], batch=batch(1))
+
+    told = archived(table, most=1)
+    assert (told.more, told.files) == (True, 1)
+    assert told.first_hour.ToDatetime(UTC) == NOON + timedelta(days=1)
+
+
+def test_an_archive_without_files_has_no_hours(table: Table) -> None:
+    told = archived(table)
+
+    assert (told.files, told.bytes, told.HasField("first_hour"), told.HasField("last_write")) == (
+        0,
+        0,
+        False,
+        False,
+    )
+
+
+def test_an_archive_is_described_by_a_process_of_its_own(table: Table, tmp_path: Path) -> None:
+    table.write(*FIRST, batch=batch())
+    table.resolved.sink.name = "cold"
+    job = spec_pb2.JobSpec(dagger="d", sinks=[table.resolved])
+    (tmp_path / SPEC).write_bytes(job.SerializeToString())
+    found = [
+        subprocess.run(
+            [sys.executable, "-m", "runtime.describearchive", "--run-dir", str(tmp_path), f"--sink={name}"],
+            capture_output=True, check=True, timeout=120,
+        ).stdout
+        for name in ("", "warm")
+    ]  # fmt: skip
+
+    assert found[0][:1] == b"D"
+    told = gateway_pb2.DescribeArchiveResponse.FromString(found[0][5:])
+    assert (told.sink, told.files) == ("cold", 3)
+    assert found[1][:1] == b"E"
+    assert events_pb2.DaggerError.FromString(found[1][5:]).reason == "NO_ARCHIVE"

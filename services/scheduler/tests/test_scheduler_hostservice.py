@@ -182,6 +182,28 @@ async def test_rows_are_read_by_a_process_of_the_host(tmp_path: Path) -> None:
     assert none == []
 
 
+async def test_an_archive_is_described_by_a_process_of_the_host(tmp_path: Path) -> None:
+    asked = spec_pb2.ParquetSink(location=str(tmp_path / "lake"), table="orders")
+    launched(tmp_path / "runs", LOG, spec_pb2.ResolvedSink(sink=spec_pb2.Sink(parquet=asked)))
+    hour = tmp_path / "lake" / "orders" / "dt=2026-01-01" / "hr=07"
+    hour.mkdir(parents=True)
+    (hour / "one.parquet").write_bytes(b"12345")
+
+    def request(**fields: Any) -> host_pb2.DescribeHostArchiveRequest:
+        return host_pb2.DescribeHostArchiveRequest(request=gateway_pb2.DescribeArchiveRequest(**fields))
+
+    async with host(tmp_path / "runs") as stub:
+        told = [step async for step in stub.DescribeHostArchive(request(name="orders"), timeout=DEADLINE_S)]
+        none = [step async for step in stub.DescribeHostArchive(request(name="other"), timeout=DEADLINE_S)]
+        wrong = await refused(stub.DescribeHostArchive(request(name="orders", sink="x"), timeout=DEADLINE_S))
+
+    assert [(one.sink, one.path, one.files, one.bytes) for one in told] == [
+        ("parquet", str(tmp_path / "lake" / "orders"), 1, 5)
+    ]
+    assert told[0].first_hour.ToDatetime(UTC) == datetime(2026, 1, 1, 7, tzinfo=UTC)
+    assert (none, wrong.reason) == ([], "NO_ARCHIVE")
+
+
 async def test_the_reader_is_told_which_rows_are_wanted(tmp_path: Path) -> None:
     launched(tmp_path, LOG)
     hour = '"window_timestamp": "2026-01-01T%s:00:00Z"'

@@ -172,6 +172,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ReadLog": Rule(Action.READ, _named, audited=True),
         "ReadRows": Rule(Action.READ, _named, audited=True),
         "WatchRows": Rule(Action.READ, _named, audited=True),
+        "DescribeArchive": Rule(Action.READ, _named),
         "WatchVitals": Rule(Action.READ, _named, views.vitals),
         "Validate": Rule(Action.VALIDATE, _specified_or_none, specifies=True),
     },

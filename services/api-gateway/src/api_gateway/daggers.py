@@ -40,6 +40,7 @@ from chassis.interceptors import Context, actor
 from daggerspec import fields, selection
 from daggerspec.columns import to_proto
 from daggerspec.defaults import filled
+from daggerspec.sinks import called
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
@@ -367,12 +368,40 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                     mask.rows(step.rows)
                 yield step
 
+    async def DescribeArchive(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DescribeArchiveRequest, context: Context
+    ) -> gateway_pb2.DescribeArchiveResponse:
+        """The files of a table that a dagger writes, as its host sees them."""
+        dagger = self._meant(request)
+        named = called(dagger.spec.sinks)
+        kept = {name for name, sink in zip(named, dagger.spec.sinks, strict=True) if sink.HasField("parquet")}
+        if not kept or request.sink not in ("", *kept):
+            text = f"{request.name} has no sink {request.sink or 'of kind parquet'}"
+            metadata = {"dagger": request.name, "sinks": ", ".join(sorted(kept))}
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
+        asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
+            lambda host: host.DescribeHostArchive,
+            lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),
+        )
+        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+            async for step in steps:
+                return step
+        text = f"{request.name} was never launched: nothing of it is kept"
+        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "NEVER_LAUNCHED", text, {"dagger": request.name})
+
     def _meant(
         self,
-        request: gateway_pb2.ReadLogRequest | gateway_pb2.ReadRowsRequest | gateway_pb2.WatchRowsRequest,
+        request: gateway_pb2.ReadLogRequest
+        | gateway_pb2.ReadRowsRequest
+        | gateway_pb2.WatchRowsRequest
+        | gateway_pb2.DescribeArchiveRequest,
     ) -> Dagger:
         """The dagger a reading is about. Raises: ApiError."""
-        born = 0 if isinstance(request, gateway_pb2.ReadRowsRequest) else request.create_sequence
+        born = (
+            0
+            if isinstance(request, gateway_pb2.ReadRowsRequest | gateway_pb2.DescribeArchiveRequest)
+            else request.create_sequence
+        )
         refuse([*fields.name("name", request.name), *validation.sequence("create_sequence", born)])
         kept = isinstance(request, gateway_pb2.ReadLogRequest) and not request.follow
         return (remembered if kept else living)(self._fold.fleet, request.name, born)

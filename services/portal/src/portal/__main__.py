@@ -48,6 +48,7 @@ def read(told: PortalSettings) -> Plan:
         drain_s=told.drain_s,
         certificate=certificate,
         metrics_bind=told.metrics_bind,
+        notebook=told.notebook_url,
     )
 
 

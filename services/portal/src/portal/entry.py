@@ -63,8 +63,11 @@ class Entry(Caller):
         clock: Callable[[], float],
         version: str,
         counted: Counted = not_counted,
+        notebook: str | None = None,
     ) -> None:
+        """`notebook` is where a notebook on a table is opened, for the pages; None: nowhere."""
         self._ways, self._sessions, self._clock, self._version = ways, sessions, clock, version
+        self._notebook = notebook
         self._counted = counted
         self._renewals: dict[bytes, asyncio.Lock] = {}
 
@@ -132,10 +135,18 @@ class Entry(Caller):
     # ---- routes --------------------------------------------------------------------------------------------
 
     async def me(self, request: Request) -> Response:
-        """Who is logged in, for the page: {"name", "asked", "version"}; name is null where nobody is."""
+        """Who is logged in, and what the page must know: {"name", "asked", "version", "notebook"}.
+
+        name is null where nobody is, notebook where no setting has one.
+        """
         session = self._session(request) if self._ways.asked != "none" else None
         name = "anonymous" if self._ways.asked == "none" else session.name if session else None
-        told = {"name": name, "asked": self._ways.asked, "version": self._version}
+        told = {
+            "name": name,
+            "asked": self._ways.asked,
+            "version": self._version,
+            "notebook": self._notebook,
+        }
         return JSONResponse(told, headers={"cache-control": "no-store"})
 
     async def login(self, request: Request) -> Response:

@@ -44,6 +44,8 @@ class Plan:
     """Certificate chain and its key."""
     metrics_bind: str = ""
     """Where Prometheus asks, host:port; nowhere when empty."""
+    notebook: str | None = None
+    """Where a notebook on a table is opened; None: nowhere."""
     pages: Pages = field(default_factory=Pages)
 
 
@@ -59,7 +61,7 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
     gateway = channel(plan.gateway, plan.authority)
     try:
         metrics = Metrics("portal")
-        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS))
+        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS), plan.notebook)
         bridge = Bridge(gateway, entry, closing, plan.look_s, counter(metrics, CALLS))
         app = application(
             bridge,

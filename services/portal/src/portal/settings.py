@@ -61,6 +61,10 @@ class PortalSettings(MetricsSettings):
     tls_key_file: FilePath | None = None
     """PEM file of the certificate's private key."""
 
+    notebook_url: str | None = None
+    """Where a notebook on a table of cold storage is opened: https://HOST/…, in which {path} stands for the
+    path of the table and {table} for its name. Unset: the pages have no link."""
+
     idle_s: float = Field(default=8 * 3600, gt=0)
     """A session ends when nobody has used it for so long, in seconds."""
 
@@ -86,6 +90,13 @@ class PortalSettings(MetricsSettings):
     @classmethod
     def _is_reached_safely(cls, url: str | None) -> str | None:
         return None if url is None else secured(url)
+
+    @field_validator("notebook_url")
+    @classmethod
+    def _is_a_page(cls, url: str | None) -> str | None:
+        if url is not None and (urlsplit(url).scheme not in ("https", "http") or not urlsplit(url).hostname):
+            raise ValueError("must be https://HOST/… or http://HOST/…")
+        return url
 
     @field_validator("public_url")
     @classmethod

@@ -57,7 +57,10 @@ _OPTIONS: Final = (
 )
 
 HostRequest: TypeAlias = (
-    host_pb2.ReadHostLogRequest | host_pb2.ReadHostRowsRequest | host_pb2.WatchHostRowsRequest
+    host_pb2.ReadHostLogRequest
+    | host_pb2.ReadHostRowsRequest
+    | host_pb2.WatchHostRowsRequest
+    | host_pb2.DescribeHostArchiveRequest
 )
 
 
@@ -318,6 +321,19 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         async with aclosing(self._there(self._foreseer, "foresees no replays").frames(request)) as frames:
             async for frame in frames:
                 yield host_pb2.ForeseenReplay.FromString(frame)
+
+    async def DescribeHostArchive(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DescribeHostArchiveRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DescribeArchiveResponse]:
+        """The files of a table that the newest launch writes; none when there is none. Raises: ApiError."""
+        if wrong := [*self._wrong(request), *_wrong_sink(request.request.sink)]:
+            raise invalid(wrong)
+        launch = await self._launch(request.request.name, request.create_sequence)
+        if launch is None:
+            return
+        async with aclosing(self._rows.archive(launch, request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.DescribeArchiveResponse.FromString(frame)
 
     def _there(self, part: Found | None, else_it: str) -> Found:
         """What this host may not have. Raises: ApiError."""

@@ -23,7 +23,9 @@ from scheduler.readerprocess import RETRY, Places, died, environment
 
 MODULE: Final = "runtime.readrows"
 SNAPSHOT: Final = b"S"
+ARCHIVE: Final = "runtime.describearchive"
 _ROWS: Final = "rows"
+_ARCHIVE: Final = "archive"
 
 
 class RowReader:
@@ -53,6 +55,16 @@ class RowReader:
                 while (frame := await self._frame(process)) is not None:
                     yield frame[1]
 
+    async def archive(
+        self, run_dir: Path, request: host_pb2.DescribeHostArchiveRequest
+    ) -> AsyncGenerator[bytes, None]:
+        """What a reader finds of a table's files: a serialised DescribeArchiveResponse. Raises: ApiError."""
+        with self._places.one():
+            asked = f"--sink={request.request.sink}"
+            async with self._reader(run_dir, asked, module=ARCHIVE) as process:
+                while (frame := await readerprocess.frame(process, _ARCHIVE, self._patience_s)) is not None:
+                    yield frame[1]
+
     async def watched(
         self, run_dir: Path, sink: str, asked: asyncio.Event
     ) -> AsyncGenerator[tuple[bytes, bytes], None]:
@@ -70,9 +82,9 @@ class RowReader:
                 asking.cancel()
 
     @asynccontextmanager
-    async def _reader(self, run_dir: Path, *arguments: str) -> AsyncIterator[Process]:
+    async def _reader(self, run_dir: Path, *arguments: str, module: str = "") -> AsyncIterator[Process]:
         """A reader of a launch, which may be tidied away while it is asked for. Raises: ApiError."""
-        command = (self._python, "-P", "-m", self._module, "--run-dir", str(run_dir), *arguments)
+        command = (self._python, "-P", "-m", module or self._module, "--run-dir", str(run_dir), *arguments)
         async with AsyncExitStack() as stack:
             try:
                 job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())

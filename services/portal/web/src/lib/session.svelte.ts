@@ -5,6 +5,8 @@ export interface Me {
   name: string | null;
   asked: "provider" | "key" | "none";
   version: string;
+  /** Where a notebook on a table is opened, with {path} and {table}; null for nowhere. */
+  notebook: string | null;
 }
 
 /** Who is logged in, and as what the gateway knows them. */

@@ -99,6 +99,11 @@ def folder(hour: int) -> str:
     return f"dt={begins.year:04}-{begins.month:02}-{begins.day:02}/hr={begins.hour:02}"
 
 
+def hour_of(folder: str) -> datetime:
+    """When the hour of a folder begins."""
+    return datetime.strptime(folder, "dt=%Y-%m-%d/hr=%H").replace(tzinfo=UTC)
+
+
 def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each hour, the earliest first."""
     for hour in sorted(pc.unique(rows[HOUR]).to_pylist()):

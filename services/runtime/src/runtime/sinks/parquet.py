@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from functools import lru_cache
 from secrets import token_hex
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from daggers.v1 import gateway_pb2
 
 from daggerspec.row import Row
 from daggerspec.selection import Selection
@@ -32,6 +34,8 @@ from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 READ_RANK: Final = 1
 _HELD_BYTES: Final = 64 * 1024 * 1024
 """Rows that are held until they are written, as Arrow has them: a file has a tenth of that, or less."""
+_COUNTED: Final = 100_000
+"""Files that a look at a table counts, to the end of an hour."""
 _WIDE: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()}
 
 
@@ -206,6 +210,30 @@ def read(source: Source, wanted: Selection) -> list[Row]:
     place = files.of(source.resolved)
     hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
     return wanted.first(row for hour in hours for row in _rows(place, hour) if wanted.wants(row))
+
+
+def archive(source: Source, most: int = _COUNTED) -> gateway_pb2.DescribeArchiveResponse:
+    """How many files the table has, how large, and of which hours; the newest hours up to so many files."""
+    place, asked = files.of(source.resolved), source.resolved.sink.parquet
+    told = gateway_pb2.DescribeArchiveResponse(path=f"{asked.location}/{asked.table}")
+    hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
+    for hour in hours:
+        found = [file for file in place.files(hour) if file.name.endswith(".parquet")]
+        if not found:
+            continue
+        if told.files >= most:
+            told.more = True
+            break
+        told.files += len(found)
+        told.bytes += sum(file.size for file in found)
+        begins = parquet_file.hour_of(hour)
+        if not told.HasField("last_hour"):
+            told.last_hour.FromDatetime(begins)
+        told.first_hour.FromDatetime(begins)
+        newest_of = max(file.written for file in found)
+        if not told.HasField("last_write") or newest_of > told.last_write.ToDatetime(UTC):
+            told.last_write.FromDatetime(newest_of)
+    return told
 
 
 def _folders(place: Files, folder: str, begin: str) -> list[str]:

@@ -6,12 +6,25 @@ Names are relative to the table's folder, with `/` between their parts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.parquet import is_s3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file that is seen."""
+
+    name: str
+    """The last part."""
+    size: int
+    """Bytes."""
+    written: datetime
 
 
 class Files(Protocol):
@@ -39,6 +52,9 @@ class Files(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """What is seen in a folder, in order; nothing where there is none."""
+
+    def files(self, folder: str) -> list[Seen]:
+        """The files that are seen in a folder, in order; nothing where there is none."""
 
     def probe(self) -> None:
         """Return if files can be written now."""

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Final
@@ -15,6 +16,7 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec import folders
+from runtime.clients.files import Seen
 from runtime.errors import INTERNAL, JobError, TemporaryError, external, user
 
 STAGED: Final = "_daggers/staged"
@@ -106,6 +108,20 @@ class LocalFiles:
         """What is in a folder, but for hidden files."""
         with self._errors():
             return sorted(name for name in _listed(self._root / folder) if not name.startswith("."))
+
+    def files(self, folder: str) -> list[Seen]:
+        """The files of a folder, but for hidden ones."""
+        with self._errors():
+            try:
+                entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name)
+            except FileNotFoundError:
+                return []
+            return [
+                Seen(entry.name, told.st_size, datetime.fromtimestamp(told.st_mtime, UTC))
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
+                for told in [entry.stat(follow_symlinks=False)]
+            ]
 
     def probe(self) -> None:
         """Write a file and remove it."""

@@ -19,6 +19,7 @@ from daggers.v1 import spec_pb2
 
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress, secrets
+from runtime.clients.files import Seen
 from runtime.errors import INTERNAL, JobError, TemporaryError, external, user
 from runtime.hiding import hide
 
@@ -140,6 +141,15 @@ class S3Files:
         below = [folder["Prefix"].rstrip("/") for page in listed for folder in page.get("CommonPrefixes", ())]
         below += [file["Key"] for page in listed for file in page.get("Contents", ())]
         return sorted(name.removeprefix(prefix) for name in below)
+
+    def files(self, folder: str) -> list[Seen]:
+        """The objects below a prefix, up to the next part."""
+        prefix = f"{self._key(folder)}/"
+        with self._errors() as client:
+            pages = client.get_paginator("list_objects_v2")
+            listed = list(pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"))
+        found = [file for page in listed for file in page.get("Contents", ())]
+        return [Seen(each["Key"].removeprefix(prefix), each["Size"], each["LastModified"]) for each in found]
 
     def probe(self) -> None:
         """Put an object that is there. Raises: JobError (USER) where a second one takes its place."""

@@ -1,0 +1,72 @@
+"""`daggers archive`: tables in cold storage, and what they have."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli.arguments import Name
+from cli.gateway import Gateway
+from cli.group import group
+from cli.json_views import archives as views
+from cli.session import Session, command
+from cli.vitals import ago, size
+from daggerclient.times import iso
+from daggerspec.sinks import called
+
+app = group("Tables in cold storage: which daggers write them, and what they have.")
+Sink = Annotated[
+    str, typer.Option("--sink", metavar="NAME", help="Which of its sinks of kind parquet; else the first.")
+]
+HEAD = ("DAGGER", "SINK", "STREAMS", "PATH", "LAST COMMIT")
+
+
+@command(app, "list", example="daggers archive list")
+def list_(session: Session) -> None:
+    """Every table that a dagger writes to cold storage, with the streams it is made of. Looks at no file."""
+    with session.connect() as gateway:
+        listed = [
+            (dagger, name, sink)
+            for dagger in _daggers(gateway)
+            for name, sink in zip(called(dagger.spec.sinks), dagger.spec.sinks, strict=True)
+            if sink.HasField("parquet")
+        ]
+    now = datetime.now(UTC)
+    session.out.show(
+        [views.archive(dagger, name, sink) for dagger, name, sink in listed],
+        lambda out: out.table(
+            HEAD,
+            [_row(dagger, name, sink, now) for dagger, name, sink in listed],
+            empty="no dagger writes to cold storage: a sink of kind parquet does",
+        ),
+    )
+
+
+@command(app, "describe", example="daggers archive describe completed_bookings")
+def describe(session: Session, name: Name, sink: Sink = "") -> None:
+    """How many files a table has, how large they are, and since when; read where they are."""
+    with session.connect({"name": "NAME", "sink": "--sink"}) as gateway:
+        request = gateway_pb2.DescribeArchiveRequest(name=name, sink=sink)
+        found = gateway.call(gateway.daggers.DescribeArchive, request)
+    least = "at least " if found.more else ""
+    lines = [
+        f"path         {found.path}",
+        f"size         {least}{size(found.bytes)} in {found.files} files",
+        f"kept since   {iso(found.first_hour) if found.HasField('first_hour') else '-'}",
+        f"until        {iso(found.last_hour) if found.HasField('last_hour') else '-'}",
+        f"last write   {iso(found.last_write) if found.HasField('last_write') else '-'}",
+    ]
+    session.out.show(views.described(found), lambda out: out.lines(lines))
+
+
+def _daggers(gateway: Gateway) -> list[gateway_pb2.Dagger]:
+    pages = gateway.pages(gateway.daggers.ListDaggers, gateway_pb2.ListDaggersRequest(page_size=1000))
+    return [dagger for page in pages for dagger in page.daggers]
+
+
+def _row(
+    dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink, now: datetime
+) -> tuple[str, str, str, str, str]:
+    committed = ago(dagger.vitals.last_commit, now) if dagger.vitals.HasField("last_commit") else "-"
+    return dagger.name, name, views.streams(dagger), views.path(dagger, sink), committed

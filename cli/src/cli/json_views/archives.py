@@ -1,0 +1,45 @@
+"""A table in cold storage: who writes it, and what it has."""
+
+from typing import Any
+
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from daggerclient.times import iso
+
+
+def streams(dagger: gateway_pb2.Dagger) -> str:
+    """The streams that a table is made of."""
+    return ", ".join(sorted({stream.stream for stream in dagger.spec.streams}))
+
+
+def path(dagger: gateway_pb2.Dagger, sink: spec_pb2.Sink) -> str:
+    """Where a table is; of a registered sink, which one has it."""
+    table = sink.parquet.table or dagger.name
+    return f"{sink.parquet.location}/{table}" if sink.parquet.location else f"{sink.registered}: {table}"
+
+
+def archive(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[str, Any]:
+    """A table, as the JSON document shows it."""
+    vitals = dagger.vitals
+    return {
+        "dagger": dagger.name,
+        "team": dagger.spec.team,
+        "sink": name,
+        "streams": sorted({stream.stream for stream in dagger.spec.streams}),
+        "path": path(dagger, sink),
+        "last_commit": iso(vitals.last_commit) if vitals.HasField("last_commit") else None,
+    }
+
+
+def described(found: gateway_pb2.DescribeArchiveResponse) -> dict[str, Any]:
+    """What a table has; `more`: older hours were not counted."""
+    return {
+        "sink": found.sink,
+        "path": found.path,
+        "files": found.files,
+        "bytes": found.bytes,
+        "first_hour": iso(found.first_hour) if found.HasField("first_hour") else None,
+        "last_hour": iso(found.last_hour) if found.HasField("last_hour") else None,
+        "last_write": iso(found.last_write) if found.HasField("last_write") else None,
+        "more": found.more,
+    }
