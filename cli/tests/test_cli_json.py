@@ -27,6 +27,7 @@ ARGUMENTS = {
     "preview": ["-f", "dagger.yaml"],
     "history": ["orders"],
     "diff": ["orders", "1"],
+    "archive describe": ["orders"],
     "rollback": ["orders", "--to", "1"],
     "sql check": ["--streams", "streams.json"],
     "delete": ["orders", "--yes"],

@@ -14,3 +14,8 @@ def answer(route: Route, steps: Sequence[Message]) -> None:
     told = [(0, step.SerializeToString()) for step in steps] + [(2, b"{}")]
     body = b"".join(struct.pack(">BI", flags, len(data)) + data for flags, data in told)
     route.fulfill(status=200, body=body, content_type="application/connect+proto")
+
+
+def answer_once(route: Route, message: Message) -> None:
+    """Answer a call that has one answer."""
+    route.fulfill(status=200, body=message.SerializeToString(), content_type="application/proto")

@@ -19,7 +19,13 @@ def check(query: str, tables: Sequence[Table]) -> dict[str, Any]:
         document = {**asdict(finding), "severity": finding.severity.value}
         findings.append({**document, "source": excerpt(split, document)})
     columns = [
-        {"name": column.name, "role": column.role.value, "key": column.key, "type": column.type}
+        {
+            "name": column.name,
+            "role": column.role.value,
+            "key": column.key,
+            "type": column.type,
+            **({"cell": column.cell.value} if column.cell else {}),
+        }
         for column in (checked.plan.columns if checked.plan else ())
     ]
     valid = all(finding.severity is not daggersql.Severity.ERROR for finding in checked.findings)

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from tests.conformance.corpus import compiled
 
+from daggerspec.columns import Cell
 from daggersql import Plan, Table, check
 
 SHOP = """
@@ -180,3 +181,36 @@ def test_a_column_that_is_a_field_as_it_stands_in_the_records_says_so(
     found = plan(sql)
 
     assert found.copies[[column.name for column in found.columns].index("x")] == copy
+
+
+@pytest.mark.parametrize(
+    ("sql", "cell"),
+    [
+        ("SELECT S2Id(amount, amount, 13) AS x FROM orders", Cell.S2),
+        ("SELECT CAST(S2Id(amount, amount, 13) AS BIGINT) AS x FROM orders", Cell.S2),
+        ("SELECT GeoHash(amount, amount, 6) AS x FROM orders", Cell.GEOHASH),
+        (
+            f"SELECT S2Id(amount, amount, 13) AS x, {END} FROM orders"
+            f" GROUP BY S2Id(amount, amount, 13), {WINDOW}",
+            Cell.S2,
+        ),
+        ("SELECT cell AS x FROM (SELECT GeoHash(amount, amount, 6) AS cell FROM orders) t", Cell.GEOHASH),
+        (
+            "SELECT S2Id(amount, amount, 13) AS x FROM orders"
+            " UNION ALL SELECT S2Id(amount, amount, 9) FROM orders",
+            Cell.S2,
+        ),
+        (
+            "SELECT S2Id(amount, amount, 13) AS x FROM orders"
+            " UNION ALL SELECT GeoHash(amount, amount, 6) FROM orders",
+            None,
+        ),
+        ("SELECT UPPER(GeoHash(amount, amount, 6)) AS x FROM orders", None),
+        (f"SELECT COUNT(S2Id(amount, amount, 13)) AS x, {END} FROM orders GROUP BY {WINDOW}", None),
+        ("SELECT number AS x FROM orders", None),
+    ],
+)
+def test_a_column_that_names_cells_of_a_map_says_which(sql: str, cell: Cell | None) -> None:
+    found = plan(sql)
+
+    assert found.columns[[column.name for column in found.columns].index("x")].cell is cell

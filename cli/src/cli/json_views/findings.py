@@ -15,6 +15,9 @@ def finding(given: gateway_pb2.Finding) -> dict[str, Any]:
 
 
 def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
-    """An output column as the JSON document shows it."""
+    """An output column as the JSON document shows it; with `cell` where its values are cells of a map."""
     role = gateway_pb2.OutputColumn.Role.Name(what.role).removeprefix("ROLE_").lower()
-    return {"name": what.name, "role": role, "key": what.key, "type": what.type}
+    shown = {"name": what.name, "role": role, "key": what.key, "type": what.type}
+    if what.cell:
+        shown["cell"] = gateway_pb2.OutputColumn.Cell.Name(what.cell).removeprefix("CELL_").lower()
+    return shown

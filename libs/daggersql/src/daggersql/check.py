@@ -14,6 +14,7 @@ from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Span, Suggestion
+from daggersql.functions import registry
 from daggersql.ir import closing, lineage, whole
 from daggersql.ir.relations import Select
 from daggersql.ir.walk import identity, nodes
@@ -25,7 +26,7 @@ from daggersql.lints.timeseries import (
     warn_of_points,
     warn_of_records,
 )
-from daggersql.plan import Checked, Plan, Table
+from daggersql.plan import Checked, Column, Plan, Table
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import KEYWORDS
 from daggersql.syntax.parsing import check_expression, parse
@@ -140,7 +141,7 @@ def _plan(
         window=whole.window(select),
         horizon=whole.horizon(select),
         lookback=whole.lookback(select),
-        columns=columns,
+        columns=_with_cells(columns, lineage.calls(select)),
         hidden=queries.hidden_columns(select),
         functions=reads.functions(select),
         fingerprint=queries.fingerprint(select, state),
@@ -153,4 +154,12 @@ def _plan(
         origins=tuple(tuple(sorted(origin)) for origin in lineage.origins(select)),
         copies=lineage.copies(select),
         key_origins=tuple(sorted(lineage.key_origins(select))),
+    )
+
+
+def _with_cells(columns: Sequence[Column], calls: Sequence[str | None]) -> tuple[Column, ...]:
+    """Columns with what their values name on a map, by the functions that are called for them."""
+    cells = {function.name.lower(): function.cells for function in registry.own()}
+    return tuple(
+        replace(column, cell=cells.get(call or "")) for column, call in zip(columns, calls, strict=True)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Protocol
 
@@ -39,6 +39,13 @@ class Role(Enum):
     FIELD = "field"
 
 
+class Cell(Enum):
+    """What the values of a column name on a map."""
+
+    S2 = "s2"
+    GEOHASH = "geohash"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A visible output column."""
@@ -49,6 +56,8 @@ class Column:
     """Tag key or field name: `tag_x` keeps its prefix, `label_x` loses it."""
     type: str
     """Spark SQL type, as `DataType.simpleString` writes it."""
+    cell: Cell | None = field(default=None, compare=False)
+    """For who draws it; to sinks a column is the same with it."""
 
 
 _ROLES: Final = {
@@ -56,19 +65,30 @@ _ROLES: Final = {
     Role.TAG: gateway_pb2.OutputColumn.ROLE_TAG,
     Role.FIELD: gateway_pb2.OutputColumn.ROLE_FIELD,
 }
+_CELLS: Final = {
+    None: gateway_pb2.OutputColumn.CELL_UNSPECIFIED,
+    Cell.S2: gateway_pb2.OutputColumn.CELL_S2,
+    Cell.GEOHASH: gateway_pb2.OutputColumn.CELL_GEOHASH,
+}
 
 
 def to_proto(column: Column) -> gateway_pb2.OutputColumn:
     """A column as it is answered."""
     return gateway_pb2.OutputColumn(
-        name=column.name, role=_ROLES[column.role], key=column.key, type=column.type
+        name=column.name,
+        role=_ROLES[column.role],
+        key=column.key,
+        type=column.type,
+        cell=_CELLS[column.cell],
     )
 
 
 def from_proto(column: gateway_pb2.OutputColumn) -> Column:
     """The column behind an answer."""
     roles = {number: role for role, number in _ROLES.items()}
-    return Column(column.name, roles.get(column.role, Role.FIELD), column.key, column.type)
+    cells = {number: cell for cell, number in _CELLS.items()}
+    role, cell = roles.get(column.role, Role.FIELD), cells.get(column.cell)
+    return Column(column.name, role, column.key, column.type, cell)
 
 
 class Output(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from daggerspec.columns import Cell
 from daggersql.findings import Report, Span
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
@@ -65,6 +66,8 @@ class Function:
     aggregate: bool = False
     own: bool = False
     """One of ours: a file of runtime/functions/ brings it to Spark."""
+    cells: Cell | None = None
+    """What its answers name on a map."""
     check: Check | None = None
     warning: str | None = None
     """What the plan says to whoever uses it."""

@@ -60,6 +60,11 @@ def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
     return tuple(origins[0] if len(set(origins)) == 1 else None for origins in zip(*of_branches, strict=True))
 
 
+def calls(query: Result) -> tuple[str | None, ...]:
+    """Of each output column: the function of our own whose answers its values are, be they cast."""
+    return _Lineage().calls(query)
+
+
 def key_origins(query: Result) -> Fields:
     """Of what tells rows apart: groups, which no column need show."""
     lineage = _Lineage()
@@ -117,6 +122,38 @@ class _Lineage:
             return value.read if value.kind is Kind.COLUMN or value.op is Op.FIELD else None
         letter, number = value.ref.path[0][:1], value.ref.path[0][1:]
         return self.copy(select.keys[int(number)], select) if letter == "k" else None
+
+    def calls(self, query: Result) -> tuple[str | None, ...]:
+        """Of each column of a query: the function of our own that is called for it."""
+        if isinstance(query, Select):
+            self.bind(query.relation)
+            return tuple(self.call(output.value, query) for output in query.outputs)
+        for branch in query.branches:
+            self.bind(branch.relation)
+        of_branches = [
+            [self.call(value, branch) for value in values]
+            for branch, values in zip(query.branches, query.values, strict=True)
+        ]
+        return tuple(named[0] if len(set(named)) == 1 else None for named in zip(*of_branches, strict=True))
+
+    def call(self, value: Expr, select: Select | None) -> str | None:
+        """The function of our own whose answer a value is."""
+        if value.op is Op.CAST:
+            return self.call(value.args[0], select)
+        if value.ref is None:
+            return value.function
+        name = value.ref.path[0] if value.ref.path else ""
+        if value.ref.relation == GROUPS:
+            is_key = select is not None and name[:1] == "k"
+            return self.call(select.keys[int(name[1:])], select) if select is not None and is_key else None
+        match self.known.get(value.ref.relation):
+            case Picked(columns=columns) if name in columns:
+                return self.call(columns[name], None)
+            case Query(query=Select(outputs=outputs) as query) if name in [out.name for out in outputs]:
+                return self.calls(query)[[out.name for out in outputs].index(name)]
+            case Query(query=Union() as query) if name[:1] == "c" and name[1:].isdigit():
+                return self.calls(query)[int(name[1:])]
+        return None
 
     def of(self, value: Expr, select: Select | None) -> Fields:
         """Of an expression; `select` is whose groups it may be over."""

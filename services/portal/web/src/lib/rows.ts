@@ -119,6 +119,10 @@ export function overlaid(now: Series, before: Series, later: number, suffix: str
 const key = (row: Row): string =>
   row.key || `${row.time?.seconds}.${row.time?.nanos} ${JSON.stringify(Object.entries(row.tags).sort())}`;
 
+/** The column that is the time of a row, by the text of its query. */
+export const timeColumn = (sql: string): string =>
+  /\bwindow_timestamp\b/i.test(sql) ? "window_timestamp" : "rowtime";
+
 /** Rows with those that are new or have changed, newest first, at most so many. */
 export function merged(rows: Row[], fresh: Row[], most: number): Row[] {
   const known = new Map(rows.map((row) => [key(row), row]));

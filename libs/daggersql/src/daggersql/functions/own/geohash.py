@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from daggerspec.columns import Cell
 from daggersql.functions.checks import check_whole
 from daggersql.functions.signature import Doc, Function, computed
 from daggersql.ir.families import Family
@@ -11,6 +12,7 @@ FUNCTION = Function(
     "GeoHash",
     (computed("geohash", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
     own=True,
+    cells=Cell.GEOHASH,
     check=check_whole(2, 1, 12, "The length of a geohash", example="6"),
     doc=Doc(
         "The geohash of a point. Longitudes wrap around. NULL, and counted as bad data, for a latitude beyond"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from daggerspec.columns import Cell
 from daggersql.functions.checks import check_whole
 from daggersql.functions.signature import Doc, Function, computed
 from daggersql.ir.families import Family
@@ -11,6 +12,7 @@ FUNCTION = Function(
     "S2Id",
     (computed("s2id", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
     own=True,
+    cells=Cell.S2,
     check=check_whole(2, 0, 30, "The level of an S2 cell", example="13"),
     doc=Doc(
         "The S2 cell that holds a point, as a signed decimal number in text. Longitudes wrap around. NULL,"
