@@ -40,7 +40,7 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
         return Finding(False, often, now)
     what = f"{advice.often(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
-    whose = advice.ended(history.error) if history.error else None
+    whose = advice.ended(history.error, dagger.last_good_version) if history.error else None
     return Finding(True, what, ends[0], measure=measure, advice=whose)
 
 
