@@ -65,3 +65,20 @@ def test_why_nobody_looked_into_kafka_is_said() -> None:
     assert any("Kafka was not looked into: host a is not there" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
     assert planning.document("d", plan)["reads"] is None
+
+
+def test_how_the_driver_is_replaced_is_said_and_why() -> None:
+    plan = pb.PlanDaggerResponse(
+        action=pb.ApplyDaggerResponse.ACTION_UPDATED,
+        effect=pb.PlanDaggerResponse.EFFECT_RECOMPUTED,
+        replacement=pb.PlanDaggerResponse.REPLACEMENT_STOP_THEN_START,
+        replacement_reason="its sessions end apart",
+    )
+    document = planning.document("d", plan)
+
+    assert "  it stops, then starts: its sessions end apart" in planning.lines("d", plan)
+    assert (document["replacement"], document["replacement_reason"]) == (
+        "stop_then_start",
+        "its sessions end apart",
+    )
+    assert planning.document("d", PLAN)["replacement"] is None

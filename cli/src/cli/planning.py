@@ -23,6 +23,10 @@ EFFECTS = {
 }
 FILE = "the file"
 """Where an edit is from, most often."""
+REPLACEMENTS = {
+    Plan.REPLACEMENT_STOP_THEN_START: "it stops, then starts",
+    Plan.REPLACEMENT_CUTOVER: "a cutover",
+}
 MOST_RANGES = 8
 """Partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
@@ -36,6 +40,8 @@ def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
         return
     yield f"{name} {ACTIONS.get(action, action)}: {EFFECTS.get(plan.effect, 'what it does is not known')}"
     yield f"  {plan.reason}"
+    if plan.replacement in REPLACEMENTS:
+        yield f"  {REPLACEMENTS[plan.replacement]}: {printable(plan.replacement_reason)}"
     if plan.HasField("recomputed_since"):
         yield f"  records since about {iso(plan.recomputed_since)} are read again"
     yield from _reads(plan)
@@ -106,6 +112,12 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
         "effect": Plan.Effect.Name(plan.effect).removeprefix("EFFECT_").lower(),
         "reason": plan.reason,
         "version": plan.version,
+        "replacement": (
+            Plan.Replacement.Name(plan.replacement).removeprefix("REPLACEMENT_").lower()
+            if plan.replacement
+            else None
+        ),
+        "replacement_reason": plan.replacement_reason,
         "recomputed_since": iso(plan.recomputed_since) if plan.HasField("recomputed_since") else None,
         "reads": _ranges(plan.reads) if plan.HasField("reads") else None,
         "reads_unchecked": plan.reads_unchecked,

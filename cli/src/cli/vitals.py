@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import rough, spoken
 from cli import error_text
+from daggerclient.times import iso
 from daggerspec.limits import RECENT_S
 
 NONE = "-"
@@ -62,6 +63,8 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
     lines = [("phase", phase), ("restarts", str(dagger.restarts))]
     if dagger.driver.pid:
         lines.append(("started", "by the warm spare" if dagger.driver.spare else "cold"))
+    if dagger.HasField("shadow"):
+        lines.append(("shadow", _shadow(dagger.shadow, now)))
     if dagger.HasField("last_exit"):
         lines.append(("last exit", _ended(dagger.last_exit, now)))
     if not vitals.HasField("heard_time"):
@@ -136,6 +139,13 @@ def _since(instant: Timestamp, now: datetime) -> timedelta:
 
 def _phase(dagger: dagger_pb2.Dagger) -> str:
     return dagger_pb2.Phase.Name(dagger.phase)
+
+
+def _shadow(shadow: dagger_pb2.DriverShadow, now: datetime) -> str:
+    beside = f"version {shadow.version} runs beside its driver, generation {shadow.generation}"
+    if not shadow.HasField("boundary"):
+        return f"{beside}, begun {ago(shadow.time, now)}"
+    return f"{beside}, and takes its place behind {iso(shadow.boundary)}"
 
 
 def _ended(ended: dagger_pb2.DriverExit, now: datetime) -> str:

@@ -1,9 +1,15 @@
 """PlanDagger: what ApplyDagger would do, and what that does to windows and rows."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from daggers.v1 import events_pb2
 from daggers.v1 import gateway_pb2 as pb
+from google.protobuf.message import Message
+
+from daggerspec import cutover
+from eventlog import Draft
 
 NAME = "completed_bookings"
 P = pb.PlanDaggerResponse
@@ -94,3 +100,43 @@ async def test_what_apply_refuses_a_plan_refuses_in_the_same_words(
 
     assert (planned.code, planned.reason) == (applied.code, applied.reason)
     assert planned.violations == applied.violations
+
+
+async def said(client: Any, message: Message) -> int:
+    """A record of a scheduler, once the gateway has read it; its sequence."""
+    sequence: int = await client.log.end() + 1
+    await client.log.append(Draft(f"p{sequence}", "/test", NAME, datetime.now(UTC), message))
+    await client.gateway.follower.reached(sequence)
+    return sequence
+
+
+async def test_a_plan_says_which_edits_are_cut_over_and_why_others_stop_first(
+    ready: Any, plan: Any, samples: Any
+) -> None:
+    other, sessions, same = samples.spec(), samples.spec(), samples.spec()
+    other.sql = samples.query.replace("'10' SECOND", "'20' SECOND")
+    sessions.sql = samples.query.replace("TUMBLE", "SESSION")
+    same.sinks[0].influx.measurement = "another"
+    first = await plan()
+    await ready.create()
+    epoch = await said(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
+    meta = events_pb2.FactMeta(name=NAME, epoch=epoch)
+    meta.generation = await said(ready, events_pb2.LaunchIntended(meta=meta, version=1))
+    await said(ready, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 7}))
+    await said(ready, events_pb2.Running(meta=meta))
+    off = await plan(spec=other)
+    serving = events_pb2.HostServing(scheduler_id="s", host="a", address="a:1", cutover=True)
+    await said(ready, serving)
+    answers = [await plan(spec=spec) for spec in (other, sessions, same, samples.spec())]
+
+    assert [first.replacement, *(each.replacement for each in answers)] == [
+        P.REPLACEMENT_UNSPECIFIED,
+        P.REPLACEMENT_CUTOVER,
+        P.REPLACEMENT_STOP_THEN_START,
+        P.REPLACEMENT_STOP_THEN_START,
+        P.REPLACEMENT_UNSPECIFIED,
+    ]
+    assert off.replacement == P.REPLACEMENT_STOP_THEN_START
+    assert "DAGGERS_SCHEDULER_CUTOVER" in off.replacement_reason
+    assert "sessions" in answers[1].replacement_reason
+    assert answers[2].replacement_reason == cutover.STATE_KEPT

@@ -35,6 +35,7 @@ def dagger(shown: gateway_pb2.Dagger) -> dict[str, Any]:
         "phase_time": iso(shown.phase_time) if shown.HasField("phase_time") else None,
         "restarts": shown.restarts,
         "last_exit": _last_exit(shown.last_exit) if shown.HasField("last_exit") else None,
+        "shadow": _shadow(shown.shadow) if shown.HasField("shadow") else None,
         "vitals": vitals(shown.vitals) if shown.HasField("vitals") else None,
         "spec": to_document(shown.spec),
     }
@@ -84,6 +85,17 @@ def warning(what: vitals_pb2.HealthWarning) -> dict[str, Any]:
         "domain": domain(what.domain) if what.domain else None,
         "since": iso(what.since),
         "next": what.next,
+    }
+
+
+def _shadow(what: gateway_pb2.DriverShadow) -> dict[str, Any]:
+    """A driver that runs beside its own."""
+    return {
+        "generation": what.generation,
+        "version": what.version,
+        "time": iso(what.time),
+        "driver": _driver(what.driver) if what.HasField("driver") else None,
+        "boundary": iso(what.boundary) if what.HasField("boundary") else None,
     }
 
 

@@ -79,6 +79,8 @@ def handed(dagger: Dagger, fact: events_pb2.CutoverHanded, _: datetime) -> Chang
         "references": (),
         "confirmed_dead": False,
         "shadow": None,
+        "handed": written,
+        "observed_query": dagger.query,
     }
 
 

@@ -116,6 +116,12 @@ class Dagger:
     """The newest version that had a shadow, whatever became of it; 0 before the first."""
     good_version: int = 0
     """The newest version that was RUNNING; 0 before the first."""
+    handed: datetime | None = None
+    """Of a newest launch that was a shadow: others have written windows that end up to this instant."""
+    query: events_pb2.QueryState | None = None
+    """What was found of the newest revision's query; None where nobody has said."""
+    observed_query: events_pb2.QueryState | None = None
+    """The same of what the newest launch runs."""
 
     @property
     def unanswered(self) -> bool:
@@ -123,9 +129,16 @@ class Dagger:
         return self.phase == STARTING and self.driver is None
 
     @property
+    def running(self) -> tuple[int, ...]:
+        """The launches of which a driver runs or may run: the newest, and a shadow."""
+        own = self.driver is not None or self.phase in (STARTING, UNREACHABLE)
+        shadow = () if self.shadow is None else (self.shadow.generation,)
+        return (*([self.generation] if own else []), *shadow)
+
+    @property
     def occupied(self) -> bool:
         """Whether a driver of it runs or may run."""
-        return self.driver is not None or self.shadow is not None or self.phase in (STARTING, UNREACHABLE)
+        return bool(self.running)
 
     @property
     def ends(self) -> int:
@@ -211,6 +224,7 @@ def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) 
         create_time=time,
         update_time=time,
         revisions=(Revision(1, sequence),),
+        query=_query(request),
     )
 
 
@@ -224,9 +238,14 @@ def _run(dagger: Dagger) -> dict[str, Any]:
 
 def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, Any]:
     changes = _run(dagger) | {"spec": request.spec, "warnings": tuple(request.warnings)}
+    changes["query"] = _query(request)
     if request.spec != dagger.spec:
         changes |= {"observed_version": dagger.observed_version, "attempt": 0}
     return changes
+
+
+def _query(request: events_pb2.DaggerRequested) -> events_pb2.QueryState | None:
+    return request.query if request.HasField("query") else None
 
 
 def _restart(dagger: Dagger, _: events_pb2.RestartRequested) -> dict[str, Any]:

@@ -126,7 +126,12 @@ _FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
-_OPTIONAL: Final = frozenset({"driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"})
+_OPTIONAL: Final = frozenset(
+    {
+        *("driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"),
+        *("handed", "query", "observed_query"),
+    }
+)
 
 
 def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -> state_pb2.EntryState:
@@ -206,14 +211,19 @@ def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
     for host, endpoints in sorted(fleet.hosts.items()):
         held = state.hosts.add(host=host).endpoints
         for endpoint in endpoints:
-            held.add(scheduler_id=endpoint.scheduler_id, address=endpoint.address, tls=endpoint.tls)
+            held.add(
+                scheduler_id=endpoint.scheduler_id,
+                address=endpoint.address,
+                tls=endpoint.tls,
+                cutover=endpoint.cutover,
+            )
     return state
 
 
 def _read_hosts(fleet: Fleet, data: bytes) -> None:
     for host in state_pb2.HostEndpoints.FromString(data).hosts:
         fleet.hosts[host.host] = tuple(
-            Endpoint(one.address, one.tls, one.scheduler_id) for one in host.endpoints
+            Endpoint(one.address, one.tls, one.scheduler_id, one.cutover) for one in host.endpoints
         )
 
 

@@ -46,6 +46,8 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
         "ran": False,
         "references": (),
         "confirmed_dead": False,
+        "handed": None,
+        "observed_query": dagger.query,
     }
 
 

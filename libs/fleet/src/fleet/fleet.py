@@ -150,6 +150,13 @@ class Fleet:
         claim = self.claims.get(dagger.epoch)
         return claim.host if claim is not None and dagger.generation else ""
 
+    @property
+    def cuts_over(self) -> bool:
+        """Whether the leading scheduler replaces drivers by a cutover, by its own word."""
+        leader = self.leader
+        endpoints = self.hosts.get(leader.host, ()) if leader else ()
+        return any(one.cutover for one in endpoints if leader and one.scheduler_id == leader.scheduler_id)
+
     def answer(self, request_id: str, request: Message) -> Answer | None:
         """What a request is answered under this id; None while no record has the id."""
         first = self.answers.get(request_id)

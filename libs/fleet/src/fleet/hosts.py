@@ -19,6 +19,8 @@ class Endpoint:
     """host:port."""
     tls: bool
     scheduler_id: str
+    cutover: bool = False
+    """Whether it replaces drivers by a cutover."""
 
 
 Hosts = dict[str, tuple[Endpoint, ...]]
@@ -28,4 +30,5 @@ Hosts = dict[str, tuple[Endpoint, ...]]
 def serving(hosts: Hosts, said: events_pb2.HostServing) -> None:
     """A scheduler says where it serves; an address is its newest owner's."""
     others = [host for host in hosts.get(said.host, ()) if host.address != said.address]
-    hosts[said.host] = (Endpoint(said.address, said.tls, said.scheduler_id), *others)[:KEPT]
+    endpoint = Endpoint(said.address, said.tls, said.scheduler_id, said.cutover)
+    hosts[said.host] = (endpoint, *others)[:KEPT]

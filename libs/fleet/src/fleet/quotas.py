@@ -113,7 +113,7 @@ def full(
     if (why := host_full(running, need, room)) is not None:
         return why
     team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
-    for name, has, more in (("drivers", len(own), 1), ("memory_mib", _memory(own, room), need)):
+    for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):
         quota = of(catalogue, team, name)
         if quota.HasField("hard") and has + more > quota.hard:
             text = (
@@ -126,25 +126,29 @@ def full(
 
 def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
     """Why a host has no room for another driver that needs so many MiB, beside those that run."""
-    used = _memory(running, room)
-    if room.drivers is not None and len(running) >= room.drivers:
+    used, drivers = _memory(running, room), _drivers(running)
+    if room.drivers is not None and drivers >= room.drivers:
         return Full(
             MAX_DRIVERS,
-            f"{len(running)} drivers run, this host takes {room.drivers}: it starts when one ends."
+            f"{drivers} drivers run, this host takes {room.drivers}: it starts when one ends."
             " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS",
         )
     if room.memory_mib is not None and used + need > room.memory_mib:
         return Full(
             MAX_MEMORY,
-            f"it needs {need:,} MiB, and {len(running)} drivers that run need {used:,} of the"
+            f"it needs {need:,} MiB, and {drivers} drivers that run need {used:,} of the"
             f" {room.memory_mib:,} that this host has for them: lower its driver_memory, stop another dagger,"
             " or raise DAGGERS_SCHEDULER_MEMORY_MIB",
         )
     return None
 
 
+def _drivers(daggers: Iterable[Dagger]) -> int:
+    return sum(len(dagger.running) for dagger in daggers)
+
+
 def _memory(daggers: Iterable[Dagger], room: Room) -> int:
-    return sum(need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
+    return sum(len(dagger.running) * need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
 
 
 # ---- What is used, and warned of ---------------------------------------------------------------------------
@@ -158,7 +162,7 @@ def uses(
     occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
     return {
         "daggers": len(own),
-        "drivers": len(occupied),
+        "drivers": _drivers(occupied),
         "memory_mib": _memory(occupied, Room()),
         "records_per_second": sum(records for records, _ in flows),
         "rows_per_minute": sum(rows for _, rows in flows),

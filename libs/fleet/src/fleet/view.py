@@ -59,6 +59,14 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     shown.phase_time.FromDatetime(dagger.phase_time)
     shown.create_time.FromDatetime(dagger.create_time)
     shown.update_time.FromDatetime(dagger.update_time)
+    if (shadow := dagger.shadow) is not None:
+        beside = gateway_pb2.DriverShadow(
+            generation=shadow.generation, version=shadow.version, driver=shadow.driver
+        )
+        beside.time.FromDatetime(shadow.time)
+        if shadow.boundary is not None:
+            beside.boundary.FromDatetime(shadow.boundary)
+        shown.shadow.CopyFrom(beside)
     if dagger.not_before is not None:
         shown.not_before.FromDatetime(dagger.not_before)
     return shown

@@ -67,7 +67,7 @@ def cost(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | Non
     """What it costs, as the driver of its newest launch says."""
     made = gateway_pb2.DaggerCost(dagger=dagger.name)
     if dagger.occupied:
-        made.launch_memory_mib = need_mib(dagger.spec)
+        made.launch_memory_mib = len(dagger.running) * need_mib(dagger.spec)
     records, rows = rates(dagger, watch, now=now, hearing=hearing) or (0.0, 0.0)
     made.records_per_second, made.rows_per_minute = records, rows * 60
     heartbeat = watch.heartbeat

@@ -142,7 +142,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         watermark = None
         if dagger is not None and (heard := self._heard.vitals(dagger)).HasField("watermark"):
             watermark = heard.watermark.ToDatetime(tzinfo=UTC)
-        answer = planning.planned(dagger, before, after, watermark)
+        answer = planning.planned(dagger, before, after, watermark, cuts_over=self._fleet.cuts_over)
         if dagger is not None:
             answer.cost.CopyFrom(self._heard.cost(dagger))
         if answer.action != applying.UNCHANGED:

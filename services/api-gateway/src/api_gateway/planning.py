@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from api_gateway import applying
-from daggerspec import sinks, state
+from daggerspec import cutover, sinks, state
 from daggerspec.changes import Change, changes
 from daggerspec.columns import Column, Role, to_proto
 from daggerspec.defaults import filled
 from daggersql import Plan
 from fleet import Dagger
+from fleet.phases import RUNNING
 
 if TYPE_CHECKING:
     Effect: TypeAlias = gateway_pb2.PlanDaggerResponse.Effect.ValueType
@@ -45,6 +46,14 @@ _OPEN_LOST: Final = (
     "what its windows and joins hold open is never written: the new query keeps nothing, and goes on behind"
     " the records of it"
 )
+CUTOVER: Final = gateway_pb2.PlanDaggerResponse.REPLACEMENT_CUTOVER
+STOP_THEN_START: Final = gateway_pb2.PlanDaggerResponse.REPLACEMENT_STOP_THEN_START
+_BESIDE: Final = (
+    "the new driver begins beside the one that runs, and takes its place at the end of a window; where there"
+    " is no room for both, or it fails, that one stops and then the new one starts"
+)
+_SWITCHED_OFF: Final = "cutovers are switched off, as DAGGERS_SCHEDULER_CUTOVER of its scheduler says"
+_UNWELL: Final = "it does not run well now, and nothing begins beside such a driver"
 _START: Final = "{}: it has begun to read already, so another start position changes nothing"
 
 
@@ -59,11 +68,17 @@ class Revision:
 
 
 def planned(
-    dagger: Dagger | None, before: Plan | None, after: Revision, watermark: datetime | None
+    dagger: Dagger | None,
+    before: Plan | None,
+    after: Revision,
+    watermark: datetime | None,
+    *,
+    cuts_over: bool,
 ) -> gateway_pb2.PlanDaggerResponse:
     """What bringing the living dagger to a specification does.
 
-    `before` is the plan of the query that it has, `watermark` what was heard of its driver last.
+    `before` is the plan of the query that it has, `watermark` what was heard of its driver last; `cuts_over`:
+    whether the leading scheduler does such a thing.
     """
     action = applying.action(dagger, after.spec)
     had = None if dagger is None else Revision(filled(dagger.name, dagger.spec), before)
@@ -85,6 +100,10 @@ def planned(
         sinks=list(_sinks(after.spec, columns)),
         warnings=[] if effect in (NOTHING, BEGINS) else _without_effect(changed),
     )
+    if action == applying.UPDATED and dagger is not None and dagger.driver is not None:
+        why = _why_no_cutover(dagger, after, cuts_over=cuts_over)
+        answer.replacement = STOP_THEN_START if why else CUTOVER
+        answer.replacement_reason = why or _BESIDE
     if effect == CONTINUES_BEHIND and before is not None and before.horizon and not _never_ran(dagger):
         answer.losses.append(_OPEN_LOST)
     if effect == RECOMPUTED and after.plan is not None and watermark is not None:
@@ -102,6 +121,16 @@ def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -
         return STATE_KEPT
     behind = state.begin(after.plan, closed=True) is state.Begin.BEHIND
     return CONTINUES_BEHIND if behind else RECOMPUTED
+
+
+def _why_no_cutover(dagger: Dagger, after: Revision, *, cuts_over: bool) -> str:
+    """Why its driver stops before the next one starts; empty where that one begins beside it."""
+    query = cutover.query_state(after.spec, after.plan) if after.plan else None
+    if why := cutover.why_not(dagger.observed_query, query):
+        return why
+    if not cuts_over:
+        return _SWITCHED_OFF
+    return "" if dagger.phase == RUNNING else _UNWELL
 
 
 def _never_ran(dagger: Dagger | None) -> bool:

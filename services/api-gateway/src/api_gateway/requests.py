@@ -22,7 +22,7 @@ from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from chassis.logging import note
-from daggerspec import fields
+from daggerspec import cutover, fields
 from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
@@ -40,6 +40,7 @@ Named: TypeAlias = (
 Specified: TypeAlias = (
     gateway_pb2.CreateDaggerRequest | gateway_pb2.UpdateDaggerRequest | gateway_pb2.ApplyDaggerRequest
 )
+QueryState: TypeAlias = events_pb2.QueryState
 
 
 class Requests:
@@ -90,31 +91,42 @@ class Requests:
         if living is not None and filled(name, living.spec) == spec:
             spec = living.spec
 
-        def event(warnings: Sequence[str], *, all_registered: bool) -> events_pb2.DaggerRequested:
+        def event(
+            warnings: Sequence[str], query: QueryState | None, *, all_registered: bool
+        ) -> events_pb2.DaggerRequested:
             return events_pb2.DaggerRequested(
-                meta=meta, name=name, spec=spec, warnings=warnings, all_registered=all_registered
+                meta=meta,
+                name=name,
+                spec=spec,
+                warnings=warnings,
+                all_registered=all_registered,
+                query=query,
             )
 
-        def forms(warnings: Sequence[str]) -> Iterator[Request]:
+        def forms(warnings: Sequence[str], query: QueryState | None) -> Iterator[Request]:
             yield from others
-            yield event((), all_registered=False)
-            yield event(warnings, all_registered=False)  # an older gateway wrote it
-            yield event(warnings, all_registered=True)
+            yield event((), None, all_registered=False)
+            for said in (None, query):  # an older gateway said less of it
+                yield event(warnings, said, all_registered=False)
+                yield event(warnings, said, all_registered=True)
 
         # As it was asked before: the warnings of that time are not those of today.
         known = self._fleet.daggers.get(name)
         warnings: Sequence[str] = known.warnings if known else ()
-        answer = self._writer.answered(request.request_id, forms(warnings))
+        query = known.query if known else None
+        answer = self._writer.answered(request.request_id, forms(warnings, query))
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is not None or (living is not None and living.spec == spec):
-            asked, violations = event(warnings, all_registered=False), []
+            asked, violations = event(warnings, query, all_registered=False), []
         else:
             judged = await self.judged(name, spec, context)
             warnings, violations = judged.warnings, judged.violations
             self.permit(spec, judged)
-            asked = event(warnings, all_registered=True)
+            plan = judged.query.plan
+            query = cutover.query_state(spec, plan) if plan else None
+            asked = event(warnings, query, all_registered=True)
             # Meanwhile the same request may have come again, and been answered.
-            answer = self._writer.answered(request.request_id, forms(warnings))
+            answer = self._writer.answered(request.request_id, forms(warnings, query))
         if answer is None:
             refuse(
                 [

@@ -1,0 +1,67 @@
+"""Whether a driver may be replaced by one that begins beside it (ADR 109). Pure.
+
+The gateway says it of each query that it has checked, the scheduler and a plan go by `why_not`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, Protocol
+
+from daggers.v1 import events_pb2, spec_pb2
+
+from daggerspec import state
+
+_ALIGNED: Final = ("TUMBLE", "HOP")
+STATE_KEPT: Final = "its state is as good for this, so that a launch goes on where this one stops"
+UNKNOWN: Final = "what was checked of its queries is not known"
+
+
+class Window(Protocol):
+    """What is needed of a plan's window."""
+
+    @property
+    def kind(self) -> str:
+        """TUMBLE, HOP or SESSION."""
+
+
+class Query(state.Query, Protocol):
+    """What is needed of a plan."""
+
+    @property
+    def window(self) -> Window | None:
+        """None: a forwarding query, or one with more than one window or with joins."""
+
+    @property
+    def reads(self) -> Sequence[object]:
+        """One for each stream."""
+
+
+def query_state(spec: spec_pb2.DaggerSpec, query: Query) -> events_pb2.QueryState:
+    """What a launch goes by, of a query that was checked."""
+    return events_pb2.QueryState(identity=state.identity(spec, query), no_cutover=_unfit(spec, query))
+
+
+def why_not(before: events_pb2.QueryState | None, after: events_pb2.QueryState | None) -> str:
+    """Why a driver of one query is not replaced by a cutover to another, in a clause; empty where it is."""
+    if before is None or after is None:
+        return UNKNOWN
+    if before.identity == after.identity:
+        return STATE_KEPT
+    if after.no_cutover:
+        return after.no_cutover
+    return f"as it runs now, {before.no_cutover}" if before.no_cutover else ""
+
+
+def _unfit(spec: spec_pb2.DaggerSpec, query: Query) -> str:
+    """Why there is no instant behind which all its rows could be another driver's; empty where there is."""
+    if len(query.reads) != 1:
+        return "it reads more than one stream"
+    if query.horizon == timedelta(0):
+        return "it keeps no windows, which could end"
+    if query.window is None:
+        return "its windows and joins do not end together"
+    if query.window.kind not in _ALIGNED:
+        return "its sessions end at another instant for each key"
+    return "it writes rows before their windows end" if state.updates(spec) else ""
