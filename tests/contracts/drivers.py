@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
+from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
+from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
 from scheduler.drivers import as_handle
 
@@ -41,6 +44,14 @@ class DriversContract:
     def job(self, drivers: Any, generation: int) -> spec_pb2.JobSpec:
         """The launch of this generation of `NAME`, which somebody has intended."""
         raise NotImplementedError
+
+    def shadow(self, drivers: Any, job: spec_pb2.JobSpec) -> Handle:
+        """Start what this job is, which is a shadow's. Raises: OSError."""
+        raise NotImplementedError
+
+    def told(self, drivers: Any, handle: Handle, file: str) -> str:
+        """What a launch was told in a file."""
+        return (Path(handle.run_dir) / file).read_text()
 
     async def ready(self, handle: Handle) -> None:
         """Wait until the driver would hear that it is to drain."""
@@ -117,6 +128,28 @@ class DriversContract:
         assert (drivers.presence(lost), drivers.drain(lost)) == (Presence.GONE, False)
         assert drivers.exit(lost).error.reason == "DRIVER_LOST"
         assert lost.run_dir == str(drivers.run_dir(NAME, GENERATION))
+
+    async def test_what_a_launch_is_told_once_stays_as_it_was_told(
+        self, drivers: Any, handle: Handle
+    ) -> None:
+        for text in ("1\n", "2\n"):
+            drivers.tell(handle.run_dir, rundir.BOUNDARY, text)
+
+        assert self.told(drivers, handle, rundir.BOUNDARY) == "1\n"
+
+    async def test_what_runs_beside_a_driver_says_of_itself_how_far_it_is(self, drivers: Any) -> None:
+        job = self.job(drivers, GENERATION)
+        job.shadow.beside = GENERATION - 1
+        handle = self.shadow(drivers, job)
+        said = drivers.shadow_state(handle)
+        await until(lambda: drivers.find(NAME, GENERATION) is not None)
+
+        assert said == ShadowState()
+
+    async def test_a_driver_that_began_as_one_says_nothing_of_the_kind(
+        self, drivers: Any, handle: Handle
+    ) -> None:
+        assert drivers.shadow_state(handle) is None
 
     async def test_a_spare_becomes_the_driver_of_a_launch_and_ends_as_one(self, drivers: Any) -> None:
         spare = self.spare(drivers)

@@ -35,7 +35,10 @@ class RealDrivers(Drivers):
 
     def launch(self, name: str, generation: int) -> Handle:
         """Start a driver as the scheduler does."""
-        job = self.job(name, generation)
+        return self.submit(self.job(name, generation))
+
+    def submit(self, job: spec_pb2.JobSpec) -> Handle:
+        """Start what a job is."""
         return self.start(job, command.spark_submit(job, MASTER, find_installation()), self._environment(job))
 
     def job(self, name: str, generation: int) -> spec_pb2.JobSpec:
@@ -86,6 +89,9 @@ class TestRealDrivers(DriversContract):
 
     def job(self, drivers: RealDrivers, generation: int) -> spec_pb2.JobSpec:
         return drivers.job(NAME, generation)
+
+    def shadow(self, drivers: RealDrivers, job: spec_pb2.JobSpec) -> Handle:
+        return drivers.submit(job)
 
     async def ready(self, handle: Handle) -> None:
         await until(lambda: bool(told(handle)))

@@ -55,6 +55,7 @@ class World:
         patience: float = 0.5,
         secrets: SecretRule = SecretRule(),  # noqa: B008 - a constant
         spare: bool = False,
+        cutover: bool = False,
     ) -> Scheduler:
         return Scheduler(
             self.control,
@@ -73,6 +74,7 @@ class World:
                 sweep=timedelta(milliseconds=100),
                 secrets=secrets,
                 spare=spare,
+                cutover=cutover,
             ),
         )
 
@@ -97,7 +99,8 @@ class World:
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
         spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, driver_memory_mib=memory_mib)
-        await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
+        query = events_pb2.QueryState(identity=sql)
+        await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query), name)
 
     async def heartbeat(self, dagger: Dagger, **fields: Any) -> None:
         """A heartbeat of the newest launch, RUNNING unless told otherwise."""

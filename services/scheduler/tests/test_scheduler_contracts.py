@@ -53,6 +53,9 @@ class TestDrivers(DriversContract):
         job.spec.sql = "run"
         return job
 
+    def shadow(self, drivers: Drivers, job: spec_pb2.JobSpec) -> Handle:
+        return drivers.start(job, *command(job, "local[1]"))
+
     async def ready(self, handle: Handle) -> None:
         await until((Path(handle.run_dir) / "driver.json").exists)
 

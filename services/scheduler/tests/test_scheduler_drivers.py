@@ -11,12 +11,14 @@ from services.scheduler.tests.scheduler_world import until
 
 from chassis import processes
 from daggerspec.catalogue import Unresolved
+from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.observation import Presence
 from fleet.phases import DELETED
 from scheduler import retention
 from scheduler.drivers import Drivers
+from scheduler.sweep import is_orphan
 
 META = events_pb2.RequestMeta(actor="ada")
 LATER = START + timedelta(days=2)
@@ -192,6 +194,36 @@ def test_logs_outlive_their_dagger_by_a_day_also_where_its_name_was_given_again(
 
     assert (almost, list(runs.glob("*/*/tmp")), list(checkpoints.iterdir())) == ([True, True], [], [])
     assert left(LATER) == [False, False]
+
+
+def test_a_shadow_is_nobodys_orphan_and_keeps_its_scratch_space_until_it_is_ended(tmp_path: Path) -> None:
+    meta, beside = events_pb2.FactMeta(name="d", generation=2), events_pb2.FactMeta(name="d", generation=6)
+    asked = events_pb2.DaggerRequested(meta=META, name="d", spec=spec_pb2.DaggerSpec(sql="two"))
+    told = [
+        events_pb2.SchedulerStarted(scheduler_id="s"),
+        events_pb2.DaggerRequested(meta=META, name="d"),
+        events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1),
+        events_pb2.Launched(meta=meta, driver={"host": "here"}),
+        events_pb2.Running(meta=meta),
+        asked,
+        events_pb2.ShadowIntended(meta=events_pb2.FactMeta(name="d"), version=2),
+        events_pb2.ShadowEnded(meta=beside),
+    ]
+    scratch = [tmp_path / "d" / generation / "tmp" for generation in ("2", "6")]
+    for place in scratch:
+        place.mkdir(parents=True)
+    fleet, left = Fleet(), []
+    drivers = [
+        DriverIdentity(dagger="d", generation=number, run_dir="", boot_id="", pid=1, start_ticks=1)
+        for number in (2, 6)
+    ]
+    for record in given(*told):
+        fleet.apply(record)
+        if isinstance(record.message, events_pb2.ShadowIntended | events_pb2.ShadowEnded):
+            orphans = [driver.generation for driver in drivers if is_orphan(fleet, driver)]
+            left.append((orphans, retention.leftovers(fleet, tmp_path, None, LATER)))
+
+    assert left == [([], []), ([6], [scratch[1]])]
 
 
 @pytest.mark.parametrize(

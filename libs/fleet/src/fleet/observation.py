@@ -8,6 +8,7 @@ from enum import Enum
 
 from daggers.v1 import events_pb2
 
+from daggerspec.shadow import ShadowState
 from fleet.health import SHOWN, Heartbeat, Limits
 from fleet.quotas import Full
 
@@ -28,6 +29,10 @@ class Policy:
     """A drain that takes longer becomes a kill."""
     attempts: int = 10
     """Relaunches without healthy progress before giving up."""
+    catch_up: timedelta = timedelta(minutes=15)
+    """A shadow that has not read as far as its driver in so long is ended."""
+    handover: timedelta = timedelta(seconds=20)
+    """So long after the end of the driver beside it a shadow may take to say what there is to write."""
     first_delay: timedelta = timedelta(seconds=2)
     longest_delay: timedelta = timedelta(minutes=5)
 
@@ -41,6 +46,19 @@ class Presence(Enum):
     """No process of it runs on this host, where it was launched: proof of death."""
     REMOTE = "remote"
     """It was launched on another host: absence here proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowObservation:
+    """What is observed of the shadow of a dagger."""
+
+    presence: Presence
+    driver: events_pb2.DriverHandle | None = None
+    """For an intent that nobody answered: the one that lives on this host."""
+    exit: events_pb2.Exited | None = None
+    """For one that is gone: how it ended."""
+    state: ShadowState | None = None
+    """What it last said of itself; None while it has said nothing that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +76,7 @@ class Observation:
     """For a driver that is gone: how it ended."""
     full: Full | None = None
     """Why no driver of it may be launched now; None when one may."""
+    cutover: bool = False
+    """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
+    shadow: ShadowObservation | None = None
+    """What is observed of its shadow; None when there is none."""

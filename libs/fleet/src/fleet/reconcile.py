@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.exits import OUT_OF_MEMORY
+from fleet import shadowing
 from fleet.backoff import delay
 from fleet.dagger import Dagger
 from fleet.facts import Fact
@@ -29,6 +30,7 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
+from fleet.shadowing import EndShadow, LaunchShadow
 
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
@@ -49,13 +51,19 @@ class Kill:
     """Kill every process of the driver."""
 
 
-Action: TypeAlias = Fact | Launch | Drain | Kill
+Action: TypeAlias = Fact | Launch | Drain | Kill | LaunchShadow | EndShadow
 
 
 def next_action(
     dagger: Dagger, *, now: datetime, epoch: int, observation: Observation, policy: Policy
 ) -> Action | None:
     """What the scheduler of `epoch` does next about the dagger; None: nothing, or wait."""
+    if dagger.shadow is not None:
+        step = shadowing.next_step(
+            dagger, dagger.shadow, now=now, epoch=epoch, observation=observation, policy=policy
+        )
+        if step is not None:
+            return step
     if dagger.unanswered:
         return _answer_intent(dagger, observation)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
@@ -72,7 +80,7 @@ def next_action(
         return events_pb2.Launched(driver=observation.driver or dagger.driver, adopted=True)
     return (
         _new_ui(dagger, observation)
-        or _stop(dagger, now, policy)
+        or _stop(dagger, now, observation, policy)
         or _health(dagger, now, observation, policy)
         or _new_references(dagger, observation)
     )
@@ -119,8 +127,8 @@ def _heard_remotely(observation: Observation) -> events_pb2.Launched | None:
 
 
 def _without_driver(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
-    if dagger.phase == DELETED:
-        return None
+    if dagger.phase == DELETED or dagger.shadow is not None:
+        return None  # nothing else of it is launched, or at rest, while it has a shadow
     if dagger.desired == gateway_pb2.DESIRED_DELETED:
         return events_pb2.Deleted()
     if dagger.desired == gateway_pb2.DESIRED_STOPPED:
@@ -176,15 +184,23 @@ def _exited(dagger: Dagger, left: events_pb2.Exited) -> events_pb2.Exited:
     return exited
 
 
-def _stop(dagger: Dagger, now: datetime, policy: Policy) -> Action | None:
-    """Stop what is asked to stop, and what runs an older version than is asked."""
+def _stop(dagger: Dagger, now: datetime, observation: Observation, policy: Policy) -> Action | None:
+    """Stop what is asked to stop, and what runs an older version than is asked; but where a shadow can take
+    its place, when that does.
+    """
+    if shadowing.may_begin(dagger, observation):
+        return LaunchShadow()
+    if shadowing.holds_back(dagger, now, policy):
+        return None
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
         mode = events_pb2.STOP_MODE_UNSPECIFIED if dagger.current else events_pb2.STOP_MODE_DRAIN
     else:
         mode = dagger.stop_mode or events_pb2.STOP_MODE_DRAIN
     if dagger.phase != STOPPING:
         return events_pb2.StopIssued(mode=mode) if mode else None
-    if dagger.stop_issued == events_pb2.STOP_MODE_NOW or now - dagger.phase_time >= policy.grace:
+    # At a boundary it ends by itself, and has been left to it for as long.
+    grace = policy.grace if dagger.shadow is None else 2 * policy.grace
+    if dagger.stop_issued == events_pb2.STOP_MODE_NOW or now - dagger.phase_time >= grace:
         return Kill()
     if mode == events_pb2.STOP_MODE_NOW:
         return events_pb2.StopIssued(mode=mode)

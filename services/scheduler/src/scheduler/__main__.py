@@ -134,6 +134,7 @@ async def serve(
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
                 spare=told.spare,
+                cutover=told.cutover,
                 batches=told.batches(),
                 secrets=told.secret_rule(),
                 egress=told.rules(),
@@ -188,6 +189,7 @@ async def serve(
                 host=drivers.host,
                 address=told.reached_at(port, drivers.host),
                 tls=reached.tls,
+                cutover=told.cutover,
             )
             serving = asyncio.create_task(scheduler.run(address))
             stopping = asyncio.create_task(asked.wait())

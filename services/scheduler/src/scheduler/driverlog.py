@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from chassis import lines, tail
 from chassis.tail import Cursor
-from daggerspec.rundir import LOG, REPLAY, REPLAYS
+from daggerspec.rundir import HANDED, LOG, REPLAY, REPLAYS, SHADOW
 
 LONGEST: Final = 256 * 1024
 """Characters of a line that are told."""
@@ -57,15 +57,22 @@ def newest(runs: Path, name: str, create_sequence: int, file: str = LOG) -> Path
     return logs[-1] if logs else None
 
 
-def launches(runs: Path, name: str, after: int, file: str = LOG) -> list[Path]:
-    """The logs, or other files, of the launches behind a sequence, the oldest first."""
+def launches(runs: Path, name: str, after: int, file: str = LOG, *, shadows: bool = False) -> list[Path]:
+    """The logs, or other files, of the launches behind a sequence, the oldest first. With `shadows` also of
+    those that were never handed over.
+    """
     run_dirs: list[Path] = []
     with suppress(FileNotFoundError, NotADirectoryError):
         run_dirs = [path for path in (runs / name).iterdir() if path.name.isdigit()]
     behind = sorted(
         (run_dir for run_dir in run_dirs if int(run_dir.name) > after), key=lambda run_dir: int(run_dir.name)
     )
-    return [path / file for path in behind if (path / file).is_file()]
+    return [path / file for path in behind if (path / file).is_file() and (shadows or not _is_shadow(path))]
+
+
+def _is_shadow(run_dir: Path) -> bool:
+    """Whether a launch runs, or ran, beside the driver: who asks for the dagger's newest does not mean it."""
+    return (run_dir / SHADOW).exists() and not (run_dir / HANDED).exists()
 
 
 def attempts(runs: Path, name: str, after: int) -> list[Path]:

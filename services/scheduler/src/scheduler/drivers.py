@@ -30,6 +30,7 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
+from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
 from scheduler import exit_classification
 
@@ -99,7 +100,7 @@ class Drivers:
         run_dir = self.run_dir(job.dagger, job.generation)
         # A directory that exists is another launch's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
-        _write_spec(run_dir, job)
+        _write_job(run_dir, job)
         return as_handle(self._spawn(run_dir, job, command, environment), self.host)
 
     def start_spare(
@@ -132,7 +133,7 @@ class Drivers:
         driver = replace(
             spare, dagger=job.dagger, generation=job.generation, run_dir=str(run_dir), spare=True
         )
-        _write_spec(home, job)
+        _write_job(home, job)
         replace_text(home / rundir.IDENTITY, driver.as_json())
         run_dir.parent.mkdir(exist_ok=True)
         home.rename(run_dir)  # refused where that directory exists: it is another launch's
@@ -294,6 +295,20 @@ class Drivers:
                 replace_text(Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
             self._allowed[dagger] = run_dir, until
 
+    def tell(self, run_dir: str, file: str, text: str) -> None:
+        """Tell a launch something that is decided once. Raises: OSError."""
+        place = Path(run_dir) / file
+        if not place.exists():
+            with suppress(FileNotFoundError):  # its directory was deleted
+                replace_text(place, text)
+
+    def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
+        """What a shadow last said of itself; None where nothing can be read."""
+        try:
+            return ShadowState.from_json((Path(handle.run_dir) / rundir.SHADOW).read_text())
+        except (OSError, ValueError):
+            return None
+
     def kill(self, driver: Identified) -> None:
         """SIGKILL every process of a driver; to be called again until it is gone.
 
@@ -326,6 +341,13 @@ class Drivers:
     def _members(self, driver: Identified) -> list[processes.Process]:
         self.reap()
         return drivers.members(driver)
+
+
+def _write_job(run_dir: Path, job: spec_pb2.JobSpec) -> None:
+    """What a launch is told. Of a shadow the directory says so to who looks for the newest driver's."""
+    if job.HasField("shadow"):
+        replace_text(run_dir / rundir.SHADOW, ShadowState().as_json())
+    _write_spec(run_dir, job)
 
 
 def _write_spec(run_dir: Path, job: spec_pb2.JobSpec) -> None:

@@ -156,8 +156,10 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
     def _logs(self, asked: gateway_pb2.ReadLogRequest, after: int) -> list[Path]:
         """The logs behind a sequence of what is asked for, the oldest first."""
-        logs = driverlog.attempts if asked.replay else driverlog.launches
-        return logs(self._runs, asked.name, after)
+        if asked.replay:
+            return driverlog.attempts(self._runs, asked.name, after)
+        shadows = bool(asked.generation)  # the one that is named may be one
+        return driverlog.launches(self._runs, asked.name, after, shadows=shadows)
 
     async def _written(
         self, request: host_pb2.ReadHostLogRequest, behind: Position

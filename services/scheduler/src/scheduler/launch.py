@@ -71,7 +71,7 @@ class Launcher:
         await self._follower.catch_up()
         dagger = self._fleet.daggers[name]
         try:
-            self._prepare(dagger)  # so that a spec that cannot run makes no launch
+            self._prepare(dagger, dagger.generation)  # so that a spec that cannot run makes no launch
         except Unresolved as error:
             gave_up = events_pb2.LaunchFailed if dagger.unanswered else events_pb2.Failed
             await write(dagger, gave_up(error=_user_error(error)))
@@ -83,16 +83,48 @@ class Launcher:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
             return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
-        try:
-            prepared, command, environment = self._prepare(intended)
-            handle = await self._spares.take(prepared, self._master(intended))
-            handle = handle or await to_its_end(partial(self._drivers.start, prepared, command, environment))
-        except Unresolved as error:
-            await write(intended, events_pb2.LaunchFailed(error=_user_error(error)))
-        except OSError as error:
-            await write(intended, events_pb2.LaunchFailed(error=_os_error(error)))
+        begun = await self._begin(intended, intended.generation)
+        if isinstance(begun, events_pb2.DaggerError):
+            await write(intended, events_pb2.LaunchFailed(error=begun))
         else:
-            await write(intended, events_pb2.Launched(driver=handle))
+            await write(intended, events_pb2.Launched(driver=begun))
+
+    async def launch_shadow(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+        """Launch the newest version of a dagger beside its driver; as `launch`. What cannot be launched so is
+        no error of the dagger: the edit is made otherwise, and says what is wrong with it.
+        """
+        await self._follower.catch_up()
+        dagger = self._fleet.daggers[name]
+        step = await write(dagger, events_pb2.ShadowIntended(version=dagger.version))
+        still_leading()
+        intended = self._fleet.daggers[name]
+        shadow = intended.shadow
+        if not step.applied.changed or shadow is None or shadow.generation != step.record.sequence:
+            return
+        begun = await self._begin(intended, shadow.generation, beside=intended.generation)
+        if isinstance(begun, events_pb2.DaggerError):
+            await write(intended, events_pb2.ShadowEnded(error=begun))
+        else:
+            await write(intended, events_pb2.ShadowLaunched(driver=begun))
+
+    async def _begin(
+        self, intended: Dagger, generation: int, *, beside: int = 0
+    ) -> events_pb2.DriverHandle | events_pb2.DaggerError:
+        """Start what was intended, or give it to the spare; or why that cannot be.
+
+        `beside`: the driver that it is a shadow of.
+        """
+        try:
+            prepared, command, environment = self._prepare(intended, generation)
+            if beside:
+                self._secrets.tell(self._fleet, intended)
+                prepared.shadow.beside = beside
+            handle = await self._spares.take(prepared, self._master(intended))
+            return handle or await to_its_end(partial(self._drivers.start, prepared, command, environment))
+        except Unresolved as error:
+            return _user_error(error)
+        except OSError as error:
+            return _os_error(error)
 
     def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
         """The dagger whose launch was intended; None when that was refused. Raises: Deposed."""
@@ -114,8 +146,10 @@ class Launcher:
             egress=self._egress,
         )
 
-    def _prepare(self, dagger: Dagger) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
-        prepared = self.job(dagger, dagger.generation, self._drivers.run_dir(dagger.name, dagger.generation))
+    def _prepare(
+        self, dagger: Dagger, generation: int
+    ) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
+        prepared = self.job(dagger, generation, self._drivers.run_dir(dagger.name, generation))
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         prepared.batches.CopyFrom(self._batches)
         command, environment = self._command(prepared, self._master(dagger))

@@ -42,7 +42,8 @@ def gauges(scheduler: Scheduler, limit: int, *, processes: int, previews: int) -
     yield LOG_SEQUENCE.family({(CONTROL,): scheduler.follower.sequence})
     yield LOG_DAMAGED.family({(CONTROL,): bool(scheduler.follower.damage)})
     yield LEADS.family(scheduler.leads)
-    yield DRIVERS.family(len(scheduler.fleet.occupied))
+    fleet = scheduler.fleet
+    yield DRIVERS.family(sum(len(fleet.daggers[name].running) for name in fleet.occupied))
     yield LIMIT.family(limit)
     yield PREVIEW_PROCESSES.family(processes)
     yield PREVIEWS.family(previews)

@@ -8,7 +8,7 @@ from datetime import datetime
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet, quotas
-from fleet.observation import Observation, Presence
+from fleet.observation import Observation, Presence, ShadowObservation
 from fleet.quotas import Full, Room
 from scheduler.drivers import Drivers
 from scheduler.occupancy import Occupancy, for_driver
@@ -26,9 +26,12 @@ class Observer:
         room: Room,
         clock: Callable[[], datetime],
         taken: Callable[[], Occupancy],
+        *,
+        cutover: bool,
     ) -> None:
+        """`cutover`: whether a driver may be replaced by one that begins beside it."""
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
-        self._room, self._taken = room, taken
+        self._room, self._taken, self._cutover = room, taken, cutover
         self._now = clock
         self._listening_since = clock()
         self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
@@ -63,14 +66,45 @@ class Observer:
             claim = self._fleet.claims.get(dagger.epoch)
             if claim is not None and claim.host == self._drivers.host:
                 presence = Presence.GONE if alive is None else Presence.ALIVE
-        full = self._full(dagger)
         return Observation(
-            presence=presence, quiet_since=heard_at, heartbeat=heartbeat, driver=alive, exit=left, full=full
+            presence=presence,
+            quiet_since=heard_at,
+            heartbeat=heartbeat,
+            driver=alive,
+            exit=left,
+            full=self._full(dagger),
+            cutover=self._may_cut_over(dagger),
+            shadow=self._shadow(dagger),
         )
+
+    def _shadow(self, dagger: Dagger) -> ShadowObservation | None:
+        """What there is to know about the shadow of a dagger."""
+        shadow = dagger.shadow
+        if shadow is None:
+            return None
+        if shadow.driver is None:
+            found = self._drivers.find(dagger.name, shadow.generation)
+            return ShadowObservation(presence=Presence.ALIVE if found else Presence.GONE, driver=found)
+        presence = self._drivers.presence(shadow.driver)
+        if presence is Presence.GONE:
+            return ShadowObservation(presence=presence, exit=self._drivers.exit(shadow.driver))
+        if presence is Presence.REMOTE:
+            return ShadowObservation(presence=presence)
+        return ShadowObservation(presence=presence, state=self._drivers.shadow_state(shadow.driver))
+
+    def _may_cut_over(self, dagger: Dagger) -> bool:
+        """Whether another driver of it may run beside its own. Worked out where an edit waits to be made."""
+        if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
+            return False
+        return self._lacks_room(dagger) is None
 
     def _full(self, dagger: Dagger) -> Full | None:
         """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
         if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return None
+        return self._lacks_room(dagger)
+
+    def _lacks_room(self, dagger: Dagger) -> Full | None:
+        """Why one driver more of it does not fit beside those that run."""
         fleet, room = self._fleet, for_driver(self._room, self._taken())
         return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)

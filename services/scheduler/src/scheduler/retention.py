@@ -64,9 +64,9 @@ def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime)
         if dagger.phase == DELETED and not recent and len(old) == len(launches):
             removable.append(directory)
             continue
-        running = {dagger.generation} if dagger.occupied else set()
+        running = set(dagger.running)
         for launch in launches:
-            if launch in old - {dagger.generation}:
+            if launch in old - {dagger.generation, *running}:
                 removable.append(directory / str(launch))
             elif launch not in running and (directory / str(launch) / rundir.TEMPORARY).is_dir():
                 removable.append(directory / str(launch) / rundir.TEMPORARY)

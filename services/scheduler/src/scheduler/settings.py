@@ -55,6 +55,10 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     the next launch there that has the default memory and no secret of the environment: that starts in a fifth
     of the time. It needs as much memory as any driver of the usual size, and gives way to drivers, replays
     and previews that run."""
+    cutover: bool = False
+    """Whether the new driver of an edit that recomputes begins beside the one that runs, and takes its place
+    when it has read as far: so no rows lack meanwhile. Of queries of one stream with TUMBLE or HOP windows,
+    where there is room for both drivers; other edits stop, then start."""
     previews: bool = True
     """Whether this host previews daggers: in a process for each cluster, which is started when it is asked
     for, needs as much memory as any driver of the usual size, and gives way to drivers and replays that

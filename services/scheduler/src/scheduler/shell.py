@@ -22,11 +22,12 @@ from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet
+from fleet import Applied, Dagger, Fleet, shadowing
 from fleet.facts import FACTS, About
 from fleet.observation import Policy
 from fleet.quotas import Room
 from fleet.reconcile import Drain, Kill, Launch, next_action
+from fleet.shadowing import EndShadow, LaunchShadow
 from scheduler.clock import now as wall_clock
 from scheduler.command import Command
 from scheduler.drivers import Drivers
@@ -65,6 +66,8 @@ class Options:
     """What its drivers hold the addresses of sinks to."""
     spare: bool = False
     """Whether it keeps a driver that waits for a launch."""
+    cutover: bool = False
+    """Whether it replaces a driver by one that begins beside it, where an edit allows that."""
     tick: timedelta = timedelta(milliseconds=500)
     """Everything is looked at this often."""
     sweep: timedelta = timedelta(seconds=5)
@@ -162,7 +165,9 @@ class Scheduler:
         )
         self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
         self._processes = ProcessWatcher(self._look_at)
-        self._observer = Observer(self._fleet, drivers, self._processes, room, clock, taken)
+        self._observer = Observer(
+            self._fleet, drivers, self._processes, room, clock, taken, cutover=options.cutover
+        )
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}
@@ -207,6 +212,7 @@ class Scheduler:
                     next_sweep = self._now() + self._options.sweep
                     self._sweeper.end_orphans()
                     self._replays.end_orphans()
+                    self._tell_all()
                 await self._pause()
             with suppress(Deposed):
                 await self._election.claim()
@@ -304,9 +310,9 @@ class Scheduler:
             )
             attempt = epoch, dagger.sequence, type(action)
             if action is None or self._in_vain.get(name) == attempt:
-                self._allow_refusals(dagger)
+                self._tell(dagger)
                 return
-            if isinstance(action, Drain | Kill):
+            if isinstance(action, Drain | Kill | EndShadow):
                 self._end(dagger, action)
                 return
             with unit_of_work(
@@ -314,29 +320,48 @@ class Scheduler:
             ):
                 if isinstance(action, Launch):
                     await self._launcher.launch(name, self._write, self._election.still)
+                elif isinstance(action, LaunchShadow):
+                    await self._launcher.launch_shadow(name, self._write, self._election.still)
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
                 self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
                 return
 
-    def _allow_refusals(self, dagger: Dagger) -> None:
-        """Tell a driver of this host what was allowed, each launch anew."""
-        until, driver = dagger.refusals_until, dagger.driver
-        if until is None or driver is None or driver.host != self._drivers.host or not driver.run_dir:
-            return
+    def _tell(self, dagger: Dagger) -> None:
+        """Tell the drivers of this host what the log says to them, each launch anew."""
         try:
-            self._drivers.allow_refusals(dagger.name, driver.run_dir, until)
+            if dagger.refusals_until is not None and (driver := self._here(dagger.driver)) is not None:
+                self._drivers.allow_refusals(dagger.name, driver.run_dir, dagger.refusals_until)
+            for driver, file, text in shadowing.told(dagger):
+                if self._here(driver) is not None:
+                    self._drivers.tell(driver.run_dir, file, text)
         except OSError as error:  # the next look tries it again
             logger().warning("scheduler.not_told", dagger=dagger.name, detail=str(error))
 
-    def _end(self, dagger: Dagger, action: Drain | Kill) -> None:
+    def _tell_all(self) -> None:
+        """As a standby: tell the drivers of this host, which a leader on another host cannot reach."""
+        leader = self._fleet.leader
+        if leader is not None and leader.host != self._drivers.host:
+            for name in sorted(self._fleet.daggers):
+                self._tell(self._fleet.daggers[name])
+
+    def _here(self, driver: events_pb2.DriverHandle | None) -> events_pb2.DriverHandle | None:
+        """A driver whose directory is on this host."""
+        here = driver is not None and driver.host == self._drivers.host and bool(driver.run_dir)
+        return driver if here else None
+
+    def _end(self, dagger: Dagger, action: Drain | Kill | EndShadow) -> None:
         """End a driver; asked again until it is gone."""
-        if dagger.driver is None:
+        if isinstance(action, EndShadow):
+            driver = dagger.shadow.driver if dagger.shadow else None
+        else:
+            driver = dagger.driver
+        if driver is None:
             return
-        if isinstance(action, Kill):
-            self._drivers.kill(dagger.driver)
-        elif not self._drivers.drain(dagger.driver):
+        if not isinstance(action, Drain):
+            self._drivers.kill(driver)
+        elif not self._drivers.drain(driver):
             return
         logger().info(
             "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
@@ -349,14 +374,17 @@ class Scheduler:
         fact.meta.name = dagger.name
         # The same for the same fact about the same state: repeated after a failure, it counts once.
         id_ = f"{type(fact).__name__}/{dagger.name}/{self._election.epoch}/{dagger.sequence}"
-        if isinstance(fact, events_pb2.LaunchIntended):
-            fact.submission_id = id_
-        elif FACTS[type(fact)].about is not About.NONE:
-            fact.meta.generation = dagger.generation
+        match FACTS[type(fact)].about:
+            case About.NEW | About.BESIDE:
+                fact.submission_id = id_
+            case About.SHADOW:
+                fact.meta.generation = dagger.shadow.generation if dagger.shadow else 0
+            case about if about is not About.NONE:
+                fact.meta.generation = dagger.generation
         draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
         step = await self._follower.append(draft)
         self._appended(type(fact).__name__)
         note(sequence=step.record.sequence, ignored=step.applied.refused)
-        if isinstance(fact, events_pb2.Exited | events_pb2.Deleted):
+        if isinstance(fact, events_pb2.Exited | events_pb2.ShadowEnded | events_pb2.Deleted):
             self._sweeper.retention_due = True
         return step

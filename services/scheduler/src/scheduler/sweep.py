@@ -109,4 +109,4 @@ def is_orphan(fleet: Fleet, driver: DriverIdentity) -> bool:
     dagger = fleet.daggers.get(driver.dagger)
     if dagger is None or driver.generation > fleet.sequence:
         return False
-    return driver.generation != dagger.generation or not dagger.occupied
+    return driver.generation not in dagger.running
