@@ -44,6 +44,8 @@ class Crew:
         self.projection = SimulatedProjection(world) if self.random.random() < 0.3 else None
         self.spare = self.random.random() < 0.5
         """Whether schedulers keep a spare."""
+        self.cutover = self.random.random() < 0.5
+        """Whether schedulers make edits by a cutover."""
         self.members: dict[str, Member] = {}
         """Every process there was, by name; of a scheduler, its identity."""
         self._spark = httpx.AsyncClient(transport=SimulatedSpark(world, self.hosts), trust_env=False)
@@ -91,7 +93,9 @@ class Crew:
             other = self.members.get(scheduler_id)
             return other is not None and other.host is host and not other.service.serves
 
-        return services.scheduler(self.world, process, host, self.sinks, state, dead, spare=self.spare)
+        return services.scheduler(
+            self.world, process, host, self.sinks, state, dead, spare=self.spare, cutover=self.cutover
+        )
 
     def _ended(self, monitor_id: str) -> bool:
         """Whether a monitor is known to be dead: all of them stand on one machine."""

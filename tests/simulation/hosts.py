@@ -13,12 +13,14 @@ from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from tests.simulation.replays import Quarantine, SimulatedAttempt
+from tests.simulation.windows import Windows, end_us, window_of
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
 from chassis.drivers import Identified
 from daggerspec import exits
-from daggerspec.rundir import REPLAYS, DriverIdentity
+from daggerspec.rundir import BOUNDARY, HANDED, PREDECESSOR_ENDED, REPLAYS, DriverIdentity
+from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
@@ -48,6 +50,8 @@ class Host:
     """Every attempt of a replay, by number."""
     allowed: dict[str, datetime] = field(default_factory=dict)
     """Until when the sinks of a launch may refuse what they like, as it was told last; by its directory."""
+    told: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What launches were told of a cutover, by directory and file."""
     started: int = 0
     """How many processes were started."""
 
@@ -62,7 +66,7 @@ class Sinks:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.quarantine = Quarantine(world)
+        self.quarantine, self.windows = Quarantine(world), Windows(world)
         self._leases: dict[str, SimulatedStore] = {}
         self._wrote: dict[str, SimulatedDriver] = {}
         self.batches = 0
@@ -81,6 +85,7 @@ class Sinks:
             )
         self._wrote[driver.name] = driver
         self.batches += 1
+        driver.write_windows()
         if self._world.chance(0.2, "row refused"):
             self.quarantine.set_aside(driver.name, driver.generation)
 
@@ -113,9 +118,13 @@ class SimulatedDriver:
         sinks: Sinks,
         host: Host,
         identity: DriverIdentity,
+        job: spec_pb2.JobSpec,
     ) -> None:
         self.host, self.identity = host, identity
         self.name, self.generation = identity.dagger, identity.generation
+        self.state = ShadowState() if job.HasField("shadow") else None
+        """What it says of itself as a shadow; None of one that begins as the driver."""
+        self._checkpoints = job.checkpoint_root
         self.alive, self.drained, self.code = True, False, None
         self._world, self._sinks = world, sinks
         self._lease = Lease(sinks.lease(self.name), self.generation, world.loop.time)
@@ -126,11 +135,23 @@ class SimulatedDriver:
         self._clock = timedelta()
         """How far its clock is off."""
         self._progress = world.now()
+        self._began = False
+        """Of what was a shadow: whether it has written anything."""
         self.mute = world.chance(0.02, "driver mute")
         """It hangs from its birth, and never says anything."""
-        if not self.mute:
-            world.later(world.random.uniform(1, 4), self._batch)
-            world.later(world.random.uniform(1, 4), self._beat)
+        self._caught_up_at = world.loop.time() + world.random.uniform(2, 20)
+        """When a shadow has read as far as the driver beside it."""
+        if self.mute:
+            return
+        world.later(world.random.uniform(1, 4), self._batch)
+        world.later(world.random.uniform(1, 4), self._beat)
+        if self.state is not None:
+            world.later(world.random.uniform(1, 4), self._shadow)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is no shadow any more, or never was one."""
+        return self.state is None or self.state.taken
 
     code: int | None
     """Its exit code once it ended; None when it left none."""
@@ -160,6 +181,8 @@ class SimulatedDriver:
             self._commit()
 
     def _commit(self) -> None:
+        if not self.writes:
+            return
         try:
             if not self._taken:
                 self._lease.take()
@@ -173,13 +196,68 @@ class SimulatedDriver:
         else:
             self._sinks.write(self)
             self._progress = self._world.now()
+            if self._is_over():
+                self.end(0)
+
+    # ---- Windows, and what a shadow does -------------------------------------------------------------------
+
+    def write_windows(self) -> None:
+        """Write what has ended, up to the boundary where there is one. Raises: Violation."""
+        windows, last = self._sinks.windows, self._boundary()
+        end = windows.head if last is None else min(windows.head, last)
+        begin = windows.of(self._checkpoints).written + 1
+        if self.state is not None:  # what it let go of it has no more, and behind what it was told it begins
+            begin = max(begin if self._began else window_of(int(self._told_of(HANDED) or 0)) + 1, 1)
+            begin = max(begin, window_of(self.state.closed) + 1)
+            self._began = True
+        for window in range(begin, end + 1):
+            windows.write(self._checkpoints, window, f"generation {self.generation} of {self.name}")
+
+    def _is_over(self) -> bool:
+        """Whether it has written all up to its boundary."""
+        last = self._boundary()
+        return last is not None and self._sinks.windows.of(self._checkpoints).written >= last
+
+    def _boundary(self) -> int | None:
+        """The last window that it writes; None while there is no such thing."""
+        told = self._told_of(BOUNDARY)
+        return None if told is None else window_of(int(told))
+
+    def _told_of(self, file: str) -> str | None:
+        return self.host.told.get((self.identity.run_dir, file))
+
+    def _shadow(self) -> None:
+        """What a shadow looks at, some times a second; it lets go of nothing that is not written."""
+        world, state = self._world, self.state
+        if not self.alive or state is None or state.taken:
+            return
+        world.later(0.5, self._shadow)
+        if self.host.cut or world.loop.time() < self._hangs_until or world.chance(0.01, "shadow's look"):
+            return
+        windows = self._sinks.windows
+        final = self._told_of(PREDECESSOR_ENDED) is not None
+        written = windows.of(self._checkpoints).written
+        caught_up = world.loop.time() >= self._caught_up_at
+        closed = window_of(state.closed)
+        if caught_up and written > closed:
+            closed = world.random.randint(closed, written)
+        self.state = ShadowState(
+            caught_up=caught_up,
+            written=end_us(written),
+            closed=end_us(closed),
+            next_end=end_us(max(written, windows.head) + 1),
+            final=final,
+            taken=self._told_of(HANDED) is not None,
+        )
 
     def _beat(self) -> None:
         world = self._world
         if not self.alive:
             return
         world.later(BEAT_S, self._beat)
-        if self.host.cut or world.loop.time() < self._silent_until or world.chance(0.03, "heartbeat lost"):
+        if not self.writes or self.host.cut or world.loop.time() < self._silent_until:
+            return
+        if world.chance(0.03, "heartbeat lost"):
             return
         beat = self._told()
         draft = world.draft("/runtime", self.name, beat)
@@ -263,7 +341,7 @@ class SimulatedDrivers:
             raise OSError(12, "Cannot allocate memory")
         if key in self._host.drivers:
             raise FileExistsError(17, "File exists", str(self.run_dir(*key)))
-        return self._begin(self._identity(job, str(self.run_dir(*key))))
+        return self._begin(self._identity(job, str(self.run_dir(*key))), job)
 
     def start_spare(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
@@ -295,7 +373,7 @@ class SimulatedDrivers:
         del self._host.spares[spare.run_dir]
         run_dir = str(self.run_dir(*key))
         handle = self._begin(
-            replace(spare, dagger=job.dagger, generation=job.generation, run_dir=run_dir, spare=True)
+            replace(spare, dagger=job.dagger, generation=job.generation, run_dir=run_dir, spare=True), job
         )
         if self._world.chance(0.05, "spare died as it was assigned"):
             self._host.drivers[key].end(-9)
@@ -373,9 +451,9 @@ class SimulatedDrivers:
             start_ticks=pid,
         )
 
-    def _begin(self, identity: DriverIdentity) -> events_pb2.DriverHandle:
+    def _begin(self, identity: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle:
         """What runs a launch from now on."""
-        driver = SimulatedDriver(self._world, self._sinks, self._host, identity)
+        driver = SimulatedDriver(self._world, self._sinks, self._host, identity, job)
         self._host.drivers[identity.dagger, identity.generation] = driver
         return as_handle(identity, self.host)
 
@@ -409,6 +487,17 @@ class SimulatedDrivers:
         if self._world.chance(0.02, "told in vain"):
             raise OSError(28, "No space left on device")
         self._host.allowed[run_dir] = until
+
+    def tell(self, run_dir: str, file: str, text: str) -> None:
+        """As Drivers': what is told once stays. Raises: OSError."""
+        if self._world.chance(0.02, "told in vain"):
+            raise OSError(28, "No space left on device")
+        self._host.told.setdefault((run_dir, file), text)
+
+    def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
+        """As Drivers'."""
+        driver = self._of(handle)
+        return driver.state if isinstance(driver, SimulatedDriver) else None
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """As Drivers': it ends after its batch."""

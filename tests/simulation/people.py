@@ -22,6 +22,15 @@ AWAY_S = 130.0
 META = events_pb2.RequestMeta(actor="simulation")
 
 
+def asked(name: str, sql: str) -> events_pb2.DaggerRequested:
+    """A revision with this query. That of `run 2` has no state of its own, that of `run 3` no common end."""
+    query = events_pb2.QueryState(
+        identity=sql.removesuffix(" 2"), no_cutover="sessions" if "3" in sql else ""
+    )
+    spec = spec_pb2.DaggerSpec(cluster="local", sql=sql)
+    return events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query)
+
+
 class People:
     """Owners of daggers, and on-call."""
 
@@ -42,10 +51,9 @@ class People:
         await self._insist(events_pb2.StreamRegistered(meta=META, stream=keeper), "keeper")
         self._founded = True  # from now on, something names the cluster
         for name in NAMES:
-            spec = spec_pb2.DaggerSpec(cluster="local", sql="run")
-            await self._insist(events_pb2.DaggerRequested(meta=META, name=name, spec=spec), name)
+            await self._insist(asked(name, "run"), name)
 
-    def _request(self, key: Hashable, message: Any, subject: str) -> None:
+    def request(self, key: Hashable, message: Any, subject: str) -> None:
         """Let somebody ask for it, unless he who asks for `key` still waits."""
         if key not in self.waiting:
             self._wait(key, self._insist(message, subject))
@@ -119,9 +127,9 @@ class People:
             kind = self._random.choice(
                 ["start", "stop", "restart", "edit", "delete", "replay", "replay", "allow"]
             )
-            self._request(self._world.id(), self._message(kind, name), name)
+            self.request(self._world.id(), self._message(kind, name), name)
         if self._founded and self._random.random() < 0.2:
-            self._request(self._world.id(), self._of_catalogue(name), name)
+            self.request(self._world.id(), self._of_catalogue(name), name)
 
     def _of_catalogue(self, name: str) -> Any:
         """A stream with the name of a dagger comes and goes; somebody tries to remove the cluster of all."""
@@ -142,8 +150,7 @@ class People:
             case "restart":
                 return events_pb2.RestartRequested(meta=META, name=name)
             case "edit":
-                spec = spec_pb2.DaggerSpec(cluster="local", sql=f"run {self._random.randrange(3)}")
-                return events_pb2.DaggerRequested(meta=META, name=name, spec=spec)
+                return asked(name, f"run {self._random.randrange(4)}")
             case "replay":
                 return self._replay(name)
             case "allow":
@@ -175,7 +182,7 @@ class People:
                 continue
             if dagger.phase == gateway_pb2.FAILED:
                 started = events_pb2.StartRequested(meta=META, name=dagger.name)
-                self._request(("start", dagger.name), started, dagger.name)
+                self.request(("start", dagger.name), started, dagger.name)
 
     def look_after(self) -> None:
         """Vouch for the death of what is dead, and end by hand what no scheduler of its host looks after."""
@@ -194,4 +201,4 @@ class People:
                 confirmed = events_pb2.DeathConfirmed(
                     meta=META, name=dagger.name, generation=dagger.generation
                 )
-                self._request(("dead", dagger.name, dagger.generation), confirmed, dagger.name)
+                self.request(("dead", dagger.name, dagger.generation), confirmed, dagger.name)

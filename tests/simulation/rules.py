@@ -1,4 +1,4 @@
-"""Five rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Six rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -6,8 +6,8 @@ A rule is one seam of the real code; here it is put out of force, and nothing el
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
@@ -15,7 +15,8 @@ from daggers.v1 import events_pb2
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
-from fleet import Applied, Dagger
+from fleet import Applied, Dagger, shadowing
+from fleet.facts import FACTS, Driver
 from fleet.fleet import Fleet
 from runtime.state.lease import Lease
 from scheduler.launch import Launcher, Write
@@ -77,6 +78,24 @@ def with_inherited_intents(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Launcher, "launch", submit)
 
 
+def without_proof_of_death(patch: pytest.MonkeyPatch) -> None:
+    """A shadow is handed over to, and told that the driver beside it has ended, while that one runs."""
+    told, next_step = shadowing.told, shadowing.next_step
+
+    def ended(dagger: Dagger) -> Iterator[tuple[events_pb2.DriverHandle, str, str]]:
+        yield from told(dagger)
+        yield from told(replace(dagger, driver=None))
+
+    def hasty(dagger: Dagger, *rest: Any, **known: Any) -> shadowing.Step | None:
+        decided = dagger.shadow is not None and dagger.shadow.boundary is not None
+        return next_step(replace(dagger, driver=None) if decided else dagger, *rest, **known)
+
+    row = FACTS[events_pb2.CutoverHanded]
+    patch.setitem(FACTS, events_pb2.CutoverHanded, replace(row, driver=Driver.ANY))  # type: ignore[arg-type] # it is a dict
+    patch.setattr(shadowing, "told", ended)
+    patch.setattr(shadowing, "next_step", hasty)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -92,4 +111,5 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "epoch check": Rule(without_epoch_check),
     "id dedup": Rule(without_id_dedup),
     "inherited intent": Rule(with_inherited_intents),
+    "proof of death": Rule(without_proof_of_death),
 }

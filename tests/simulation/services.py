@@ -42,6 +42,8 @@ POLICY: Final = Policy(
     limits=replace(SHOWN, start=timedelta(seconds=30), silence=timedelta(seconds=20)),
     hold=timedelta(seconds=5),
     grace=timedelta(seconds=15),
+    catch_up=timedelta(seconds=30),
+    handover=timedelta(seconds=10),
     attempts=5,
     longest_delay=timedelta(seconds=20),
 )
@@ -85,9 +87,10 @@ def scheduler(
     dead: Callable[[str], bool],
     *,
     spare: bool,
+    cutover: bool,
 ) -> Coroutine[Any, Any, None]:
-    """A scheduler that runs on a host, with or without a spare; `dead` proves the death of another by its
-    identity.
+    """A scheduler that runs on a host, with or without a spare, and cutovers; `dead` proves the death of
+    another by its identity.
     """
     source, alive = f"/scheduler/{process.name}", partial(getattr, process, "alive")
     scheduler = Scheduler(
@@ -102,6 +105,7 @@ def scheduler(
             scheduler_id=process.name,
             max_drivers=9,
             spare=spare,
+            cutover=cutover,
             tick=timedelta(seconds=1),
             sweep=timedelta(seconds=10),
         ),

@@ -87,6 +87,12 @@ class TestSimulatedDrivers(DriversContract):
         drivers._world.control_witness.intents[generation] = (NAME, "/scheduler/one")
         return spec_pb2.JobSpec(dagger=NAME, generation=generation)
 
+    def shadow(self, drivers: SimulatedDrivers, job: spec_pb2.JobSpec) -> Handle:
+        return drivers.start(job, [], {})
+
+    def told(self, drivers: SimulatedDrivers, handle: Handle, file: str) -> str:
+        return drivers._host.told[handle.run_dir, file]
+
     def restarted(self, drivers: SimulatedDrivers) -> SimulatedDrivers:
         return SimulatedDrivers(drivers._world, drivers._sinks, drivers._host, "/scheduler/two")
 
@@ -143,6 +149,6 @@ class TestSimulatedSpark(SparkUiContract):
         identity = DriverIdentity(
             dagger=key[0], generation=key[1], run_dir="runs", boot_id="boot", pid=1, start_ticks=1
         )
-        host.drivers[key] = SimulatedDriver(world, Sinks(world), host, identity)
+        host.drivers[key] = SimulatedDriver(world, Sinks(world), host, identity, spec_pb2.JobSpec())
         async with httpx.AsyncClient(transport=SimulatedSpark(world, [host])) as client:
             yield client, f"http://here/{key[0]}/{key[1]}"
