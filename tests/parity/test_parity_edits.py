@@ -99,7 +99,8 @@ async def planned(edit: Edit) -> Any:
         (await specs.judge("spec", NAME, each, folded, Checks(), now=NOON)).query.plan
         for each in (before, after)
     ]
-    return planning.planned(folded.daggers[NAME], plans[0], planning.Revision(after, plans[1]), NOON)
+    revision = planning.Revision(after, plans[1])
+    return planning.planned(folded.daggers[NAME], plans[0], revision, NOON, cuts_over=False)
 
 
 def launched(fields: dict[str, Any]) -> tuple[spec_pb2.DaggerSpec, daggersql.Plan]:

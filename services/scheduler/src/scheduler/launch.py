@@ -119,8 +119,10 @@ class Launcher:
             if beside:
                 self._secrets.tell(self._fleet, intended)
                 prepared.shadow.beside = beside
-            handle = await self._spares.take(prepared, self._master(intended))
-            return handle or await to_its_end(partial(self._drivers.start, prepared, command, environment))
+            spare = await self._spares.take(prepared, self._master(intended))
+            if spare is not None:
+                return spare
+            return await to_its_end(partial(self._drivers.start, prepared, command, environment))
         except Unresolved as error:
             return _user_error(error)
         except OSError as error:

@@ -83,8 +83,8 @@ class Observer:
         if shadow is None:
             return None
         if shadow.driver is None:
-            found = self._drivers.find(dagger.name, shadow.generation)
-            return ShadowObservation(presence=Presence.ALIVE if found else Presence.GONE, driver=found)
+            driver = self._drivers.find(dagger.name, shadow.generation)
+            return ShadowObservation(presence=Presence.ALIVE if driver else Presence.GONE, driver=driver)
         presence = self._drivers.presence(shadow.driver)
         if presence is Presence.GONE:
             return ShadowObservation(presence=presence, exit=self._drivers.exit(shadow.driver))
