@@ -23,6 +23,8 @@ PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls
 _NOT_KEPT = ("warnings", "origins", "copies", "key_origins", "key")
 # What readers may leave out, as the SQL asks for it again, is in no state: it may change, too.
 _NOT_KEPT_OF_READS = ("conditions",)
+# Of which grid a column's cells are is for maps.
+_NOT_KEPT_OF_COLUMNS = ("cell",)
 # The files never change: what was renamed has its first name there.
 _KEPT_AS = {"partial_aggregation": "sums"}
 _SQL = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -82,9 +84,10 @@ def kept(plan: Plan) -> Any:
     document = {
         _KEPT_AS.get(name, name): value for name, value in asdict(plan).items() if name not in _NOT_KEPT
     }
-    for read in document["reads"]:
-        for name in _NOT_KEPT_OF_READS:
-            del read[name]
+    for parts, names in (("reads", _NOT_KEPT_OF_READS), ("columns", _NOT_KEPT_OF_COLUMNS)):
+        for part in document[parts]:
+            for name in names:
+                del part[name]
     return json.loads(json.dumps(document, default=str))
 
 

@@ -48,16 +48,16 @@ def describe(session: Session, name: Name, sink: Sink = "") -> None:
     """How many files a table has, how large they are, and since when; read where they are."""
     with session.connect({"name": "NAME", "sink": "--sink"}) as gateway:
         request = gateway_pb2.DescribeArchiveRequest(name=name, sink=sink)
-        found = gateway.call(gateway.daggers.DescribeArchive, request)
-    least = "at least " if found.more else ""
+        archive = gateway.call(gateway.daggers.DescribeArchive, request)
+    least = "at least " if archive.more else ""
     lines = [
-        f"path         {found.path}",
-        f"size         {least}{size(found.bytes)} in {found.files} files",
-        f"kept since   {iso(found.first_hour) if found.HasField('first_hour') else '-'}",
-        f"until        {iso(found.last_hour) if found.HasField('last_hour') else '-'}",
-        f"last write   {iso(found.last_write) if found.HasField('last_write') else '-'}",
+        f"path         {archive.path}",
+        f"size         {least}{size(archive.bytes)} in {archive.files} files",
+        f"kept since   {iso(archive.first_hour) if archive.HasField('first_hour') else '-'}",
+        f"until        {iso(archive.last_hour) if archive.HasField('last_hour') else '-'}",
+        f"last write   {iso(archive.last_write) if archive.HasField('last_write') else '-'}",
     ]
-    session.out.show(views.described(found), lambda out: out.lines(lines))
+    session.out.show(views.described(archive), lambda out: out.lines(lines))
 
 
 def _daggers(gateway: Gateway) -> list[gateway_pb2.Dagger]:

@@ -31,15 +31,15 @@ def archive(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[
     }
 
 
-def described(found: gateway_pb2.DescribeArchiveResponse) -> dict[str, Any]:
+def described(archive: gateway_pb2.DescribeArchiveResponse) -> dict[str, Any]:
     """What a table has; `more`: older hours were not counted."""
     return {
-        "sink": found.sink,
-        "path": found.path,
-        "files": found.files,
-        "bytes": found.bytes,
-        "first_hour": iso(found.first_hour) if found.HasField("first_hour") else None,
-        "last_hour": iso(found.last_hour) if found.HasField("last_hour") else None,
-        "last_write": iso(found.last_write) if found.HasField("last_write") else None,
-        "more": found.more,
+        "sink": archive.sink,
+        "path": archive.path,
+        "files": archive.files,
+        "bytes": archive.bytes,
+        "first_hour": iso(archive.first_hour) if archive.HasField("first_hour") else None,
+        "last_hour": iso(archive.last_hour) if archive.HasField("last_hour") else None,
+        "last_write": iso(archive.last_write) if archive.HasField("last_write") else None,
+        "more": archive.more,
     }

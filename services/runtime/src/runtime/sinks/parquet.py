@@ -218,19 +218,19 @@ def archive(source: Source, most: int = _COUNTED) -> gateway_pb2.DescribeArchive
     told = gateway_pb2.DescribeArchiveResponse(path=f"{asked.location}/{asked.table}")
     hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
     for hour in hours:
-        found = [file for file in place.files(hour) if file.name.endswith(".parquet")]
-        if not found:
+        kept = [file for file in place.files(hour) if file.name.endswith(".parquet")]
+        if not kept:
             continue
         if told.files >= most:
             told.more = True
             break
-        told.files += len(found)
-        told.bytes += sum(file.size for file in found)
+        told.files += len(kept)
+        told.bytes += sum(file.size for file in kept)
         begins = parquet_file.hour_of(hour)
         if not told.HasField("last_hour"):
             told.last_hour.FromDatetime(begins)
         told.first_hour.FromDatetime(begins)
-        newest_of = max(file.written for file in found)
+        newest_of = max(file.written for file in kept)
         if not told.HasField("last_write") or newest_of > told.last_write.ToDatetime(UTC):
             told.last_write.FromDatetime(newest_of)
     return told

@@ -148,8 +148,8 @@ class S3Files:
         with self._errors() as client:
             pages = client.get_paginator("list_objects_v2")
             listed = list(pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"))
-        found = [file for page in listed for file in page.get("Contents", ())]
-        return [Seen(each["Key"].removeprefix(prefix), each["Size"], each["LastModified"]) for each in found]
+        files = [file for page in listed for file in page.get("Contents", ())]
+        return [Seen(file["Key"].removeprefix(prefix), file["Size"], file["LastModified"]) for file in files]
 
     def probe(self) -> None:
         """Put an object that is there. Raises: JobError (USER) where a second one takes its place."""
