@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -27,6 +28,7 @@ from tests.portal import browser
 
 from api_gateway.quarantine.memory import MemoryQuarantine
 from chassis.endpoint import Endpoint
+from devstack.ports import choose
 from portal.pages import STATIC
 
 HERE = Path(__file__).parent
@@ -55,17 +57,32 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def portal(gateway: str, folder: Path) -> Iterator[str]:
-    """A portal without a login: its address."""
-    told = {"BIND": "127.0.0.1:0", "GATEWAY": gateway, "STATE_DIR": str(folder / "portal")}
-    settings = {f"DAGGERS_PORTAL_{name}": value for name, value in told.items()}
-    with (folder / "portal.log").open("w+") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "portal"], env={"PATH": os.defpath, **settings}, stderr=log
-        )
+def portal(gateway: str, folder: Path, **more: str) -> Iterator[str]:
+    """A portal, without a login unless `more` settings say where: its address."""
+    told = {"BIND": "127.0.0.1:0", "GATEWAY": gateway, "STATE_DIR": str(folder / "portal"), **more}
+    with running("portal", {f"DAGGERS_PORTAL_{name}": value for name, value in told.items()}, folder) as at:
+        yield f"http://{at}"
+
+
+@contextmanager
+def signed_in_at(issuer: str, gateway: str, folder: Path) -> Iterator[str]:
+    """A portal where people log in at a provider: its address, which the provider sends them back to."""
+    bind = f"127.0.0.1:{choose(['portal'], {})['portal']}"
+    with portal(gateway, folder, BIND=bind, OIDC_ISSUER=issuer, OIDC_CLIENT_ID="daggers") as address:
+        yield address
+
+
+@contextmanager
+def running(name: str, env: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """A service with these settings: where it says that it serves. Its log is NAME.log in the folder."""
+    written = folder / f"{name}.log"
+    with written.open("w+") as log:
+        process = subprocess.Popen([sys.executable, "-m", name], env={"PATH": os.defpath, **env}, stderr=log)
         try:
-            until(lambda: _address(folder / "portal.log") is not None)
-            yield f"http://{_address(folder / 'portal.log')}"
+            until(lambda: process.poll() is not None or _address(written) is not None)
+            address = _address(written)
+            assert address is not None, written.read_text()
+            yield address
         finally:
             process.terminate()
             process.wait(60)
@@ -103,8 +120,14 @@ def quarantine() -> MemoryQuarantine:
     return topic
 
 
-def fill(channel: grpc.Channel, folder: Path) -> None:
-    """Register what the pages show."""
+def bearer(token: str) -> tuple[tuple[str, str], ...]:
+    """What shows the gateway a token."""
+    return (("authorization", f"Bearer {token}"),)
+
+
+def fill(channel: grpc.Channel, folder: Path, token: str = "") -> None:
+    """Register what the pages show, with the token of who may."""
+    how: dict[str, Any] = {"timeout": 60, "metadata": bearer(token) if token else ()}
     catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
     daggers = gateway_pb2_grpc.DaggerServiceStub(channel)
     access = gateway_pb2_grpc.AccessServiceStub(channel)
@@ -129,11 +152,19 @@ def fill(channel: grpc.Channel, folder: Path) -> None:
         time_field="event_timestamp",
     )
     quotas = access_pb2.Quotas(daggers=access_pb2.Quota(soft=1, hard=40))
+    sink = spec_pb2.RegisteredSink(
+        name="archive", sink=spec_pb2.Sink(http=spec_pb2.HttpSink(url="https://archive.example.com/rows"))
+    )
+    areas = spec_pb2.ReferenceTable(
+        name="areas", format=spec_pb2.ReferenceTable.FORMAT_JSON, location="/tables/areas.json"
+    )
     team = access_pb2.Team(name="pricing", contact="#pricing", quotas=quotas)
-    catalog.RegisterCluster(gateway_pb2.RegisterClusterRequest(cluster=cluster), timeout=60)
-    catalog.RegisterSchema(gateway_pb2.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files)), timeout=60)
-    catalog.RegisterStream(gateway_pb2.RegisterStreamRequest(stream=stream), timeout=60)
-    access.RegisterTeam(gateway_pb2.RegisterTeamRequest(team=team), timeout=60)
+    catalog.RegisterCluster(gateway_pb2.RegisterClusterRequest(cluster=cluster), **how)
+    catalog.RegisterSchema(gateway_pb2.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files)), **how)
+    catalog.RegisterStream(gateway_pb2.RegisterStreamRequest(stream=stream), **how)
+    catalog.RegisterReference(gateway_pb2.RegisterReferenceRequest(reference=areas), **how)
+    gateway_pb2_grpc.SinkServiceStub(channel).RegisterSink(gateway_pb2.RegisterSinkRequest(sink=sink), **how)
+    access.RegisterTeam(gateway_pb2.RegisterTeamRequest(team=team), **how)
     for name in ("completed_bookings", "driver_supply"):
         spec = spec_pb2.DaggerSpec(
             team="pricing",
@@ -142,7 +173,7 @@ def fill(channel: grpc.Channel, folder: Path) -> None:
             sql=QUERY,
             sinks=[spec_pb2.Sink(influx=spec_pb2.InfluxSink(measurement=name))],
         )
-        daggers.CreateDagger(gateway_pb2.CreateDaggerRequest(name=name, spec=spec), timeout=60)
+        daggers.CreateDagger(gateway_pb2.CreateDaggerRequest(name=name, spec=spec), **how)
 
 
 @dataclass
@@ -153,6 +184,11 @@ class Visit:
     site: str
     complaints: list[str] = field(default_factory=list)
 
+    def heard(self, kind: str, text: str, url: str) -> None:
+        """What its console says; not of what a provider's pages do."""
+        if kind in ("error", "warning") and (not url or url.startswith(self.site)):
+            self.complaints.append(f"{text} ({url})")
+
     def open(self, path: str, heading: str) -> Page:
         """Go to an address, until the page has this heading."""
         self.page.goto(f"{self.site}{path}")
@@ -160,24 +196,32 @@ class Visit:
         return self.page
 
 
-@pytest.fixture
-def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
-    """Opens a window: its size and its scheme. What its console says is an error of the test."""
+def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
+    """Opens windows of a portal. What their consoles say of its pages is an error of the test."""
     opened: list[Visit] = []
 
-    def begun(width: int = 1440, height: int = 900, scheme: str = "light", *, axe: bool = False) -> Visit:
-        context = chromium.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,  # type: ignore[arg-type]
-            reduced_motion="reduce",
-            locale="en-GB",  # else that of a process without one, which is no language
-            bypass_csp=axe,  # axe is put into the page, which its policy forbids
+    def begun(
+        width: int = 1440,
+        height: int = 900,
+        scheme: str = "light",
+        *,
+        axe: bool = False,
+        beside: Visit | None = None,
+    ) -> Visit:
+        context = (
+            beside.page.context
+            if beside
+            else chromium.new_context(
+                viewport={"width": width, "height": height},
+                color_scheme=scheme,  # type: ignore[arg-type]
+                reduced_motion="reduce",
+                locale="en-GB",  # else that of a process without one, which is no language
+                bypass_csp=axe,  # axe is put into the page, which its policy forbids
+            )
         )
         context.set_default_timeout(WITHIN_MS)
         one = Visit(context.new_page(), site)
-        one.page.on(
-            "console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text)
-        )
+        one.page.on("console", lambda said: one.heard(said.type, said.text, said.location["url"]))
         one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
         opened.append(one)
         return one
@@ -186,3 +230,9 @@ def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     for each in opened:
         each.page.context.close()
         assert each.complaints == []
+
+
+@pytest.fixture
+def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
+    """Opens a window: its size and its scheme; or a tab beside another one."""
+    yield from visiting(chromium, site)

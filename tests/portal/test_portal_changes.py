@@ -1,10 +1,12 @@
-"""What people change and look up besides the studio: rollbacks, quotas."""
+"""What people change and look up besides the studio: rollbacks, quotas, health, alerts, deletes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
+from daggers.v1 import gateway_pb2
+from daggers.v1.alert_service_pb2 import Alert, AlertDelivery
 from playwright.sync_api import Route, expect
 from tests.portal.conftest import Visit
 
@@ -69,3 +71,60 @@ def test_a_team_that_is_not_there_is_told_as_such(visit: Opened) -> None:
 
     expect(page.get_by_role("alert")).to_contain_text("This is not there")
     one.complaints.clear()  # the browser itself tells of each 404
+
+
+def test_a_team_sees_how_its_daggers_do(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/teams/pricing", "pricing")
+    expect(page.get_by_role("heading", name="Health")).to_be_visible()
+    cards = page.locator(".health")
+
+    expect(cards).to_contain_text(re.compile(r"\d+\s+waiting"))
+    expect(cards).to_contain_text("Open alerts")
+    expect(cards).to_contain_text("Set aside")
+
+
+def test_an_alert_of_a_dagger_stands_on_its_page_with_who_was_told(visit: Opened) -> None:
+    one = visit()
+    lag = Alert(
+        dagger="completed_bookings",
+        condition="ALERT_CONDITION_NO_PROGRESS",
+        incident=1,
+        severity="ALERT_SEVERITY_CRITICAL",
+        summary="no batch for 5 minutes",
+        next="Look at its log.",
+        deliveries=[
+            AlertDelivery(receiver="slack", state=AlertDelivery.STATE_SENT),
+            AlertDelivery(receiver="pagerduty", state=AlertDelivery.STATE_FAILED, detail="it answers 400"),
+        ],
+    )
+
+    def told(route: Route) -> None:
+        body = route.request.post_data_buffer or b""
+        asked = gateway_pb2.ListAlertsRequest.FromString(body)
+        mine = asked.dagger == "completed_bookings" and asked.include_resolved
+        answer = gateway_pb2.ListAlertsResponse(alerts=[lag] if mine else [])
+        route.fulfill(status=200, body=answer.SerializeToString(), content_type="application/proto")
+
+    one.page.route(re.compile("AlertService/ListAlerts"), told)
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    page.get_by_role("tab", name="Alerts").click()
+    row = page.get_by_role("row").filter(has_text="no batch for 5 minutes")
+
+    expect(row).to_contain_text("no progress")
+    expect(row).to_contain_text("Look at its log.")
+    expect(row).to_contain_text("pagerduty: not told, it answers 400")
+
+
+def test_a_dagger_is_deleted_after_a_second_look(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/daggers/driver_supply?tab=query", "driver_supply")
+    page.get_by_role("button", name="Delete dagger driver_supply …").click()
+    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Delete dagger driver_supply …").click()
+    page.get_by_role("button", name="Delete it").click()
+
+    expect(page.get_by_role("heading", level=1, name="Daggers")).to_be_visible()
+    page = one.open("/daggers/driver_supply", "driver_supply")
+    happened = page.get_by_role("region", name="What happened")
+    expect(happened.get_by_text("delete requested")).to_have_count(1)

@@ -119,7 +119,7 @@ def test_what_is_there_already_is_not_registered_over(visit: Opened) -> None:
 def test_a_sink_is_registered_and_listed(visit: Opened) -> None:
     one = visit()
     page = one.open("/sinks", "Sinks")
-    expect(page.get_by_text("No sink is registered")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="archive")).to_contain_text("http")
     page.get_by_role("link", name="New sink").click()
     page.get_by_label("Name").fill("orders-hook")
     page.get_by_label("Kind").select_option("http")
@@ -161,3 +161,50 @@ def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, p
     expect(page.get_by_label("Name")).to_be_disabled()
 
     expect(page.get_by_role("button", name=re.compile("Change|Check"))).to_have_count(0)
+
+
+def test_what_is_used_is_not_deleted_and_says_by_whom(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/streams/bookings", "bookings")
+    page.get_by_role("button", name="Delete stream bookings …").click()
+    with refused(one):
+        page.get_by_role("button", name="Delete it").click()
+        expect(page.get_by_role("alert")).to_contain_text("completed_bookings")
+    page = one.open("/streams", "Streams")
+
+    expect(page.get_by_role("link", name="bookings", exact=True)).to_be_visible()
+
+
+def test_what_nobody_uses_is_deleted_after_a_second_look(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/new/reference", "New reference table")
+    page.get_by_label("Name").fill("soon_gone")
+    page.get_by_label("Format").select_option("CSV")
+    page.get_by_label("Where").fill("/tables/soon.csv")
+    page.get_by_role("button", name="Register reference table").click()
+    expect(page.get_by_text("soon_gone is registered.")).to_be_visible()
+    page = one.open("/references/soon_gone", "soon_gone")
+    expect(page.get_by_label("Format")).to_have_value("CSV")
+    page.get_by_role("button", name="Delete reference table soon_gone …").click()
+    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("button", name="Delete reference table soon_gone …").click()
+    page.get_by_role("button", name="Delete it").click()
+
+    expect(page.get_by_role("heading", level=1, name="Reference tables")).to_be_visible()
+    expect(page.get_by_role("link", name="areas")).to_be_visible()
+    expect(page.get_by_role("link", name="soon_gone")).to_have_count(0)
+
+
+def test_a_message_is_unfolded_and_says_who_reads_it(visit: Opened) -> None:
+    one = visit()
+    page = one.open("/schemas", "Schemas")
+    page.get_by_role("button", name="examples.v1.Booking", exact=True).click()
+    shown = page.get_by_role("region", name="The message")
+    expect(shown.get_by_role("link", name="bookings", exact=True)).to_be_visible()
+    expect(shown.get_by_role("link", name="completed_bookings")).to_be_visible()
+    tree = shown.get_by_role("list", name="Fields of examples.v1.Booking")
+    expect(tree.get_by_text("locale")).to_have_count(0)
+    tree.get_by_text("customer", exact=True).click()
+
+    expect(tree.get_by_text("locale", exact=True)).to_be_visible()
+    expect(tree).to_contain_text("DRIVER_ASSIGNED")

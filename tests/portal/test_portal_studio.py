@@ -11,10 +11,10 @@ from daggers.v1 import findings_pb2, output_pb2, preview_pb2
 from playwright.sync_api import Page, Route, expect
 from tests.portal.answers import answer
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_pages import RULES
+from tests.portal.test_portal_pages import RULES, STUDIOS
 
 Opened = Callable[..., Visit]
-START = "/new?message=examples.v1.Booking&streams=bookings&cluster=local"
+START = STUDIOS[0][0]
 PREVIEW = re.compile("DaggerService/PreviewDagger")
 
 
@@ -32,11 +32,7 @@ def test_no_studio_has_a_violation(visit: Opened, packages: Path, size: tuple[in
     axe = (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
     one = visit(*size, scheme, axe=True)
     violations = []
-    for path, heading in (
-        (START, "New dagger"),
-        ("/new?kind=forward&streams=bookings", "New dagger"),
-        ("/daggers/completed_bookings/edit", "Edit completed_bookings"),
-    ):
+    for path, heading in STUDIOS:
         page = one.open(path, heading)
         page.evaluate("localStorage.clear()")
         page.reload()
@@ -105,6 +101,17 @@ def test_columns_and_values_are_completed(visit: Opened) -> None:
     expect(page.locator(".cm-content")).to_contain_text("status = 'COMPLETED")
 
 
+def test_what_a_word_of_the_query_is_stands_beside_it(visit: Opened) -> None:
+    one = visit()
+    page = one.open(START, "New dagger")
+    expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
+    query(page, "SELECT\nS2Id\nFROM `data_stream`")
+    expect(page.get_by_text("Checking …")).to_have_count(0)
+    page.locator(".cm-line").filter(has_text=re.compile("^S2Id$")).hover(position={"x": 20, "y": 8})
+
+    expect(page.locator(".said")).to_contain_text("S2Id")
+
+
 def test_a_draft_survives_a_reload_and_can_be_thrown_away(visit: Opened) -> None:
     one = visit()
     page = one.open(START, "New dagger")
@@ -114,6 +121,28 @@ def test_a_draft_survives_a_reload_and_can_be_thrown_away(visit: Opened) -> None
     page.get_by_role("button", name="Begin anew").click()
 
     expect(page.locator(".cm-content")).to_contain_text("count(1) AS records")
+
+
+def test_a_draft_is_passed_on_by_its_address_and_takes_nobodys_place(visit: Opened) -> None:
+    one, other = visit(), visit()
+    page = one.open(START, "New dagger")
+    query(page, "SELECT city_id, 'ÄÖ😀' AS face FROM `data_stream`")
+    page.get_by_placeholder("Name", exact=True).fill("passed_on")
+    page.get_by_role("button", name="Share").click()
+    link = page.get_by_label("Whoever opens this has the query").input_value()
+    asked: list[str] = []
+    other.page.on("request", lambda request: asked.append(request.url))
+    theirs = other.open(START, "New dagger")
+    query(theirs, "SELECT order_number FROM `data_stream`")
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `data_stream`")
+    theirs = other.open(link.removeprefix(other.site), "New dagger")
+    expect(theirs.get_by_text("This draft came with the address.")).to_be_visible()
+    expect(theirs.get_by_placeholder("Name", exact=True)).to_have_value("passed_on")
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT city_id, 'ÄÖ😀' AS face FROM `data_stream`")
+    theirs.get_by_role("button", name="Leave it").click()
+
+    expect(theirs.locator(".cm-content")).to_have_text("SELECT order_number FROM `data_stream`")
+    assert not [url for url in asked if "draft=" in url and "#" not in url]
 
 
 def test_a_preview_shows_rows_and_marks_parts(visit: Opened) -> None:

@@ -3,6 +3,8 @@ import {
   type Cluster,
   InfluxAddressSchema,
   KafkaAddressSchema,
+  type ReferenceTable,
+  ReferenceTable_Format as Format,
   type RegisteredSink,
   RateLimitSchema,
   type Stream,
@@ -110,6 +112,31 @@ export const OF_CLUSTER: Field<Cluster>[] = [
     hint: "daggers",
     get: (at) => at.influx?.bucket ?? "",
     put: (at, bucket) => influx(at, { bucket }),
+  },
+];
+
+/** The fields of a reference table. */
+export const OF_REFERENCE: Field<ReferenceTable>[] = [
+  {
+    path: "reference.name",
+    title: "Name",
+    hint: "areas",
+    get: (at) => at.name,
+    put: (at, name) => ({ ...at, name }),
+  },
+  {
+    path: "reference.format",
+    title: "Format",
+    options: same(["JSON", "CSV", "PARQUET"]),
+    get: (at) => (at.format === Format.UNSPECIFIED ? "" : Format[at.format]),
+    put: (at, format) => ({ ...at, format: Format[format as keyof typeof Format] ?? Format.UNSPECIFIED }),
+  },
+  {
+    path: "reference.location",
+    title: "Where: a path on the drivers' hosts, or a URL, in a place that is allowed",
+    hint: "/tables/areas.json",
+    get: (at) => at.location,
+    put: (at, location) => ({ ...at, location }),
   },
 ];
 

@@ -102,6 +102,14 @@ export const duration = (seconds: string): Duration | undefined =>
 export const seconds = (value: Duration | undefined): string =>
   value ? String(durationMs(value) / 1000) : "";
 
+const WAITS_MS = 5_000; // the gateway's default
+/** How long its windows wait for late records, in ms: as long as the most patient of its streams. */
+export const waits = (spec: DaggerSpec): number =>
+  Math.max(
+    0,
+    ...spec.streams.map((each) => (each.watermarkDelay ? durationMs(each.watermarkDelay) : WAITS_MS)),
+  );
+
 /** What an address says of a draft, in an order that stays. */
 export const inAddress = (draft: Draft): Record<string, string> => ({
   kind: draft.spec.forward ? "forward" : "",

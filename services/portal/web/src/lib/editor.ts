@@ -2,6 +2,7 @@ import {
   autocompletion,
   closeBrackets,
   closeBracketsKeymap,
+  type Completion,
   completionKeymap,
 } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
@@ -13,13 +14,14 @@ import {
   drawSelection,
   EditorView,
   highlightActiveLine,
+  hoverTooltip,
   keymap,
   lineNumbers,
   tooltips,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import type { SqlFunction } from "../gen/daggers/v1/catalog_service_pb.ts";
-import { source, type Table } from "./completion.ts";
+import { options, source, type Table } from "./completion.ts";
 
 const dialect = SQLDialect.define({
   keywords:
@@ -77,8 +79,35 @@ export interface Options {
   run: () => void;
 }
 
+/** What a word of a query is: its type, or how it is called, and what is said of it. */
+const explained = ({ tables, functions }: Options) =>
+  hoverTooltip((view, at) => {
+    const line = view.state.doc.lineAt(at);
+    for (const found of line.text.matchAll(/[\w.[\]']+/g)) {
+      const from = line.from + found.index;
+      const to = from + found[0].length;
+      if (at < from || at > to) continue;
+      const word = found[0].toLowerCase();
+      const known = options(tables(), functions()).find((each) => each.label.toLowerCase() === word);
+      if (!known?.detail) return null;
+      return { pos: from, end: to, above: true, create: () => ({ dom: said(known) }) };
+    }
+    return null;
+  });
+function said({ label, detail, info }: Completion): HTMLElement {
+  const dom = document.createElement("div");
+  dom.className = "said";
+  const name = document.createElement("b");
+  name.textContent = `${label} ${detail ?? ""}`;
+  const about = document.createElement("p");
+  about.textContent = typeof info === "string" ? info : "";
+  dom.append(name, about);
+  return dom;
+}
+
 /** An editor of one query. Tab leaves it, as everything in a page. */
-export function editor({ parent, text, tables, functions, changed, run }: Options): EditorView {
+export function editor(told: Options): EditorView {
+  const { parent, text, tables, functions, changed, run } = told;
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
   const keys = [
     { key: "Mod-Enter", run: () => (run(), true) },
@@ -109,6 +138,7 @@ export function editor({ parent, text, tables, functions, changed, run }: Option
         sql({ dialect, upperCaseKeywords: true }),
         dialect.language.data.of({ autocomplete: source(tables, functions) }),
         syntaxHighlighting(colours),
+        explained(told),
         lintGutter(),
         EditorView.domEventHandlers({ beforeinput: replace }),
         EditorView.contentAttributes.of({ "aria-label": "Query" }),

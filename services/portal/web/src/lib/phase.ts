@@ -59,6 +59,15 @@ export const writes = (dagger: Dagger): string =>
 export const reads = (dagger: Dagger): string =>
   (dagger.spec?.streams ?? []).map((each) => each.stream).join(", ");
 
+/** Who made a dagger; empty where nobody said who they are. */
+export const maker = (dagger: Dagger): string => (dagger.creator === "anonymous" ? "" : dagger.creator);
+
+/** How many are in which state, what needs a person first. */
+export function tally(daggers: Dagger[]): [string, number][] {
+  const found = Map.groupBy([...daggers].sort(byUrgency), (each) => word(each.phase));
+  return [...found].map(([state, those]) => [state, those.length]);
+}
+
 /** What needs a person stands first, then by name. */
 export function byUrgency(one: Dagger, other: Dagger): number {
   const order: Tone[] = ["bad", "warn", "good", "idle"];
@@ -67,9 +76,23 @@ export function byUrgency(one: Dagger, other: Dagger): number {
   );
 }
 
-/** Whether a dagger has each of the words somewhere: name, team, streams, sinks. */
-export function matches(dagger: Dagger, words: string): boolean {
-  const text = [dagger.name, dagger.spec?.team, dagger.spec?.cluster, reads(dagger), writes(dagger)]
+/** Whether a dagger has each of the words somewhere: name, team, who made it, streams and their topics, sinks. */
+export function matches(
+  dagger: Dagger,
+  words: string,
+  topics: ReadonlyMap<string, string> = new Map(),
+): boolean {
+  const of = dagger.spec?.streams.map((each) => topics.get(each.stream)) ?? [];
+  const text = [
+    dagger.name,
+    dagger.spec?.team,
+    dagger.spec?.cluster,
+    dagger.creator,
+    dagger.updater,
+    reads(dagger),
+    writes(dagger),
+    ...of,
+  ]
     .join(" ")
     .toLowerCase();
   return words

@@ -1,6 +1,7 @@
+import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
 import type { Cluster, Stream } from "../gen/daggers/v1/spec_pb.ts";
 import { pages } from "./read.svelte.ts";
-import { access, catalog } from "./rpc.ts";
+import { access, catalog, daggers } from "./rpc.ts";
 import { session } from "./session.svelte.ts";
 
 /** Names of all messages of registered schemas. */
@@ -14,11 +15,37 @@ export const streamsOf = (signal: AbortSignal): Promise<Stream[]> =>
     (pageToken) => catalog.listStreams({ pageToken }, { signal }),
     (page) => page.streams,
   );
+/** The topics of each stream, apart by spaces. */
+export const topicsOf = async (): Promise<ReadonlyMap<string, string>> =>
+  new Map((await streamsOf(new AbortController().signal)).map((each) => [each.name, each.topics.join(" ")]));
 export const clustersOf = (signal: AbortSignal): Promise<Cluster[]> =>
   pages(
     (pageToken) => catalog.listClusters({ pageToken }, { signal }),
     (page) => page.clusters,
   );
+/** All daggers, of one team or of all. */
+export const daggersOf = (team: string, signal: AbortSignal): Promise<Dagger[]> =>
+  pages(
+    (pageToken) => daggers.listDaggers({ team, pageToken, pageSize: 1000 }, { signal }),
+    (page) => page.daggers,
+  );
+/** The streams that carry a message, and the daggers that read these: of those whose specifications are shown. */
+export async function readersOf(
+  message: string,
+  signal: AbortSignal,
+): Promise<{ streams: string[]; daggers: string[] }> {
+  const [carrying, all] = await Promise.all([
+    pages(
+      (pageToken) => catalog.listStreams({ message, pageToken }, { signal }),
+      (page) => page.streams,
+    ),
+    daggersOf("", signal),
+  ]);
+  const streams = carrying.map((each) => each.name);
+  const reads = (each: Dagger): boolean =>
+    each.spec?.streams.some((input) => streams.includes(input.stream)) ?? false;
+  return { streams, daggers: all.filter(reads).map((each) => each.name) };
+}
 /** Names of the clusters where daggers may run. */
 export const runners = async (signal: AbortSignal): Promise<string[]> =>
   (await clustersOf(signal)).flatMap((each) => (each.sparkMaster ? [each.name] : []));

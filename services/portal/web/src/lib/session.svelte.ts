@@ -47,8 +47,10 @@ function logIn(asked: Me["asked"]): void {
     };
 }
 
-/** End the session here and at the portal. */
+/** End the session here and at the portal. Nobody is sent to the provider then, which would let them in again. */
 export async function leave(): Promise<void> {
   await fetch("/auth/logout", { method: "POST" });
-  location.assign("/");
+  session.me = session.who = null;
+  session.rights = "";
+  session.trouble = { kind: "login", text: "You are logged out of these pages." };
 }

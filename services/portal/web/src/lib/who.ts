@@ -25,9 +25,11 @@ export function rights(who: WhoAmIResponse | null): string {
   const more = who.roles.length > 1 ? ` and ${who.roles.length - 1} more` : "";
   return `${first.team} · ${roleName(first.role)}${more}`;
 }
-/** Whether somebody is an owner of any team: who registers sinks is. */
-export const owns = (who: WhoAmIResponse | null): boolean =>
-  who?.administrator || who?.roles.some((each) => each.role >= Role.OWNER) || false;
+/** Whether somebody is an owner of a team; without one, of any: who registers sinks is. */
+export const owns = (who: WhoAmIResponse | null, team?: string): boolean =>
+  who?.administrator ||
+  who?.roles.some((each) => (team === undefined || each.team === team) && each.role >= Role.OWNER) ||
+  false;
 /** Whether somebody may change daggers of a team. The page hides what would be refused; the gateway decides. */
 export const edits = (who: WhoAmIResponse | null, team: string): boolean =>
   who?.administrator || who?.roles.some((each) => each.team === team && each.role >= Role.EDITOR) || false;
