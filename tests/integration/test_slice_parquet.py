@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow.dataset as ds
@@ -32,11 +33,17 @@ def files(folder: Path) -> spec_pb2.ResolvedSink:
 def seen(table: Path) -> Counter[tuple[str, str]]:
     """Bookings by window and city, as readers of folders add them up."""
     rows: Counter[tuple[str, str]] = Counter()
-    for file in sorted(table.glob("dt=*/hr=*/*.parquet")):
-        for row in pq.read_table(file, partitioning=None).to_pylist():
-            end = f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}"
-            rows[end, str(row["tag_city_id"])] += row["num_of_bookings"]
+    for row in rows_of(table):
+        rows[f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}", str(row["tag_city_id"])] += row[
+            "num_of_bookings"
+        ]
     return rows
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    """The rows of all files of a table, each as often as it is there."""
+    files = sorted(table.glob("dt=*/hr=*/*.parquet"))
+    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
 
 
 def until(holds: Callable[[], bool], told: Callable[[], str]) -> None:
