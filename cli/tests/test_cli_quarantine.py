@@ -101,6 +101,14 @@ def test_records_are_summed_up_listed_and_shown(filled: Any) -> None:
     assert 'holds      {"fare": -1}' in text
 
 
+def test_where_a_record_comes_from_is_a_place_of_a_topic_or_a_sink_that_refused_it(filled: Any) -> None:
+    _, text, _ = filled("quarantine", "list", NAME, "--state", "all")
+    told = {line.split("  ")[0]: line for line in text.splitlines()}
+
+    assert "orders/0@2 " in told["2aaaaaaaaaaa"]
+    assert "row for crm (0@1) " in told["1aaaaaaaaaaa"]
+
+
 def test_a_dry_run_says_what_would_become_of_records_and_asks_for_nothing(filled: Any) -> None:
     code, out, err = filled("quarantine", "replay", NAME, "--dry-run")
     _, none, silent = filled("quarantine", "replay", NAME, "--reason", "NONE_HAS_THIS", "--dry-run")
@@ -109,7 +117,7 @@ def test_a_dry_run_says_what_would_become_of_records_and_asks_for_nothing(filled
     assert code == 0
     assert "replayed" in out
     assert "not foreseen" in err
-    assert ("nothing is meant" in none + silent, "not foreseen" in silent) == (True, False)
+    assert ("nothing that is chosen is open" in none + silent, "not foreseen" in silent) == (True, False)
     assert (said["records"], said["replay_id"], said["sequence"]) == (1, "", 0)
 
 
@@ -168,7 +176,7 @@ def test_a_replay_that_leaves_a_record_ends_with_1_and_says_how_many(filled: Any
 
     assert (code, code_of_json) == (1, 1)
     assert "1 late" in out + err
-    assert "1 records of orders_by_city were not replayed" in err
+    assert "1 record of orders_by_city not replayed: `daggers quarantine list orders_by_city`" in err
     assert json.loads(out_of_json)["outcomes"] == {"LATE": 1}
 
 
@@ -202,3 +210,22 @@ def test_a_wrong_stage_is_told_by_its_flag(filled: Any) -> None:
 
 def test_the_command_needs_a_gateway(tmp_path: Path) -> None:
     assert run(["quarantine", "summary", "--state-dir", str(tmp_path)]) == 3
+
+
+def test_an_id_is_whole_or_begins_as_the_list_shows_it(filled: Any, topic: MemoryQuarantine) -> None:
+    for number in (6, 7):
+        record = set_aside(NAME, number, id=f"77{number}{'b' * 29}", stage="decode", reason="NO_TIME")
+        topic.place(0, *record, time_ms=NOON + number)
+    listed = document(filled, "quarantine", "list", NAME, "--id", "776bbbbbbbbb")
+    several = filled("quarantine", "discard", NAME, "--id", "77", "--why", "a test", "--yes")
+    two = filled("quarantine", "replay", NAME, "--id", "77bb", "--yes")
+    none = filled("quarantine", "replay", NAME, "--id", "ffff", "--yes")
+    code, out, _ = filled("quarantine", "discard", NAME, "--id", "776b", "--why", "a test", "--yes")
+    again = filled("quarantine", "discard", NAME, "--id", "776b", "--why", "a test", "--yes")
+    filled("quarantine", "discard", NAME, "--id", "777b", "--why", "a test", "--yes")
+
+    assert [each["id"] for each in listed] == [f"776{'b' * 29}"]
+    assert [several[0], two[0], none[0], code, again[0]] == [1, 1, 1, 0, 0]
+    assert "has no record ffff" in none[2]
+    assert "1 record of orders_by_city: discarded" in out
+    assert "nothing that is chosen is open" in again[1]

@@ -54,7 +54,7 @@ def test_each_step_is_a_line_and_a_step_that_fails_is_the_exit_code(crm: Any) ->
 
     assert code == 1
     assert out.splitlines() == ["✓ crm  connect  A server listens.", "✗ crm  ask      SINK_DENIED: x\\x1b"]
-    assert "it cannot be written to" in err
+    assert "crm cannot be written to" in err
 
 
 def test_json_has_a_document_for_each_step(crm: Any) -> None:

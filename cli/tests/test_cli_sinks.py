@@ -1,6 +1,7 @@
 """Registered secrets and sinks by the command, against a gateway."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -143,6 +144,16 @@ def test_kinds_are_listed_with_what_they_promise_and_need(shell: Any) -> None:
     assert list(listed) == list(sinks.names())
     assert (listed["parquet"]["guarantee"], listed["parquet"]["emit_early"]) == ("exactly once", False)
     assert (listed["postgres"]["max_rows"], listed["postgres"]["emit_early"]) == (5_000, True)
+
+
+def test_of_what_a_kind_may_leave_out_nothing_is_needed(shell: Any) -> None:
+    _, table, _ = shell("sink", "kinds")
+    cells = [re.split(r"  +", line) for line in table.splitlines()[1:]]
+    needs = {line[0]: line[4] for line in cells}
+
+    assert (needs["http"], needs["log"]) == ("url", "-")
+    assert needs["postgres"] == "address.host, address.database, address.user, table"
+    assert needs["grpc"] == "target, method, message"
 
 
 @pytest.mark.parametrize("kind", sinks.names())

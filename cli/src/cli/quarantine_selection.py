@@ -5,11 +5,15 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, gateway_pb2
 
+from cli.gateway import Gateway
 from cli.instants import instant
+from daggerspec.setaside import ID_CHARS
 
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Id of a record, whole; may be repeated.")]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", help="Id of a record, or how it begins; may be repeated.")
+]
 Reasons = Annotated[
     list[str] | None, typer.Option("--reason", help="Only with this reason; may be repeated.")
 ]
@@ -40,4 +44,18 @@ def selection(
         made.since.FromDatetime(instant("--since", since, now))
     if until:
         made.until.FromDatetime(instant("--until", until, now))
+    return made
+
+
+def with_whole_ids(
+    gateway: Gateway, dagger: str, made: events_pb2.QuarantineSelection
+) -> events_pb2.QuarantineSelection:
+    """The selection, its ids whole where it says how they begin, as `quarantine list` does.
+
+    Raises: RefusedError where no record or several have an id that begins so.
+    """
+    for number, said in enumerate(made.ids):
+        if len(said) < ID_CHARS:
+            request = gateway_pb2.GetQuarantinedRequest(dagger=dagger, id=said)
+            made.ids[number] = gateway.call(gateway.quarantine.GetQuarantined, request).record.id
     return made

@@ -14,6 +14,7 @@ from cli.json_views import quarantine as views
 from cli.session import Session
 
 _POLL_S: Final = 0.5
+NOTHING_CHOSEN: Final = "nothing that is chosen is open"
 _UNFORESEEN: Final = (
     "not foreseen, only a replay tells: what a sink refuses again, rows of a query that is gone, and newer"
     " rows in their place"
@@ -72,7 +73,7 @@ def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedRespons
     ]
     session.out.show(
         views.replay_asked(answer),
-        lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty="nothing is meant"),
+        lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty=NOTHING_CHOSEN),
     )
     some = any(forecast.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for forecast in answer.forecast)
     if some and not session.out.json:
@@ -80,7 +81,8 @@ def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedRespons
 
 
 def _outcome(forecast: gateway_pb2.QuarantineForecast) -> str:
-    return telemetry_pb2.QuarantineOutcome.Name(forecast.outcome).removeprefix("QUARANTINE_OUTCOME_").lower()
+    word = telemetry_pb2.QuarantineOutcome.Name(forecast.outcome).removeprefix("QUARANTINE_OUTCOME_")
+    return word.lower().replace("_", "-")
 
 
 def waited(
@@ -93,7 +95,7 @@ def waited(
     """The replay once each record has an outcome, or it was given up. Raises: RefusedError."""
     request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
     end = time.monotonic() + timeout
-    with session.out.steps.step(f"replaying {asked.records} records of {name}") as report:
+    with session.out.steps.step(f"replaying {views.records(asked.records)} of {name}") as report:
         while True:
             told = gateway.call(gateway.quarantine.GetReplay, request)
             if told.finished:
@@ -113,12 +115,17 @@ def waited(
 def tell_outcome(session: Session, name: str, told: gateway_pb2.GetReplayResponse) -> None:
     """Print what became of a replay. Raises: RefusedError unless all was replayed."""
     replayed = told.outcomes.get("REPLAYED", 0)
-    counts = ", ".join(f"{number} {outcome.lower()}" for outcome, number in sorted(told.outcomes.items()))
-    session.out.done(views.replay_told(told), f"{told.records} records of {name}: {counts or 'no outcome'}")
+    counts = ", ".join(
+        f"{number} {outcome.lower().replace('_', '-')}" for outcome, number in sorted(told.outcomes.items())
+    )
+    session.out.done(
+        views.replay_told(told), f"{views.records(told.records)} of {name}: {counts or 'no outcome'}"
+    )
     if replayed < told.records or told.HasField("error"):
-        why = f": {told.error.detail or told.error.reason}" if told.HasField("error") else ""
-        error = RefusedError(
-            f"{told.records - replayed} records of {name} were not replayed{why}", reason="NOT_ALL_REPLAYED"
-        )
+        left = views.records(told.records - replayed)
+        why = f"`daggers quarantine list {name}` has those that are open, and `show` says why of each"
+        if told.HasField("error"):
+            why = told.error.detail or told.error.reason
+        error = RefusedError(f"{left} of {name} not replayed: {why}", reason="NOT_ALL_REPLAYED")
         error.answered = True
         raise error

@@ -15,8 +15,8 @@ from cli.group import group
 from cli.instants import span
 from cli.json_views import quarantine as views
 from cli.output import Printer
-from cli.quarantine_selection import Ids, Reasons, Since, Sinks, Stage, Until, selection
-from cli.replaying import edit, tell_forecast, tell_outcome, waited
+from cli.quarantine_selection import Ids, Reasons, Since, Sinks, Stage, Until, selection, with_whole_ids
+from cli.replaying import NOTHING_CHOSEN, edit, tell_forecast, tell_outcome, waited
 from cli.session import Session, command
 from daggerclient.times import iso
 
@@ -101,15 +101,16 @@ def list_quarantined(
         value = state.value.replace("-", "_").upper()
         request.states.append(gateway_pb2.QuarantineState.Value(f"QUARANTINE_STATE_{value}"))
     with session.connect(_FLAGS) as gateway:
+        with_whole_ids(gateway, name, request.selection)
         answer = gateway.call(gateway.quarantine.ListQuarantined, request)
     statuses = [*answer.statuses, *(gateway_pb2.QuarantineStatus() for _ in answer.records)]
     listed = list(zip(answer.records, statuses, strict=False))
     cells = [
         (
             r.id[:_ID_SHOWN] or "-",
-            f"{r.topic}/{r.partition}@{r.offset}",
+            views.place(r),
             r.reason,
-            views.state(status).lower(),
+            views.state_text(status),
             r.detail,
             r.decoded_prefix or "-",
         )
@@ -143,9 +144,9 @@ def show(
         said = [
             ("id", record.id),
             ("set aside", f"{iso(record.time)}, expires {iso(status.expire_time)}"),
-            ("record", f"{record.topic}/{record.partition}@{record.offset}"),
+            ("record", views.place(record)),
             ("why", f"{record.stage} {record.reason}: {record.detail}"),
-            ("state", views.state(status).lower() + (f" ({status.attempts})" if status.attempts else "")),
+            ("state", views.state_text(status) + (f" ({status.attempts})" if status.attempts else "")),
             ("replay", status.replay_id),
             ("outcome", f"{status.reason} {status.detail}".strip()),
             ("holds", answer.decoded or answer.undecodable),
@@ -201,14 +202,15 @@ def replay(
         validate_only=True,
     )
     with session.connect(_FLAGS) as gateway:
-        if with_ is not None and ids:
-            request.edits.append(edit(gateway, name, ids[0], with_))
+        chosen = with_whole_ids(gateway, name, request.selection)
+        if with_ is not None:
+            request.edits.append(edit(gateway, name, chosen.ids[0], with_))
         if dry_run or not yes:
             expected = gateway.call(gateway.quarantine.ReplayQuarantined, request)
             if dry_run or not expected.records:
                 tell_forecast(session, expected)
                 return
-            agreed(session, f"Replay {expected.records} records of {name}?", yes=yes)
+            agreed(session, f"Replay {views.records(expected.records)} of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
         asked = gateway.call(gateway.quarantine.ReplayQuarantined, request)
         if not asked.records:
@@ -216,10 +218,12 @@ def replay(
             return
         if not wait:
             document = views.replay_asked(asked)
-            session.out.done(document, f"{asked.records} records of {name} are being replayed")
+            records = views.records(asked.records)
+            told = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
+            session.out.done(document, told)
             return
-        told = waited(session, gateway, name, asked, timeout)
-    tell_outcome(session, name, told)
+        ended = waited(session, gateway, name, asked, timeout)
+    tell_outcome(session, name, ended)
 
 
 @command(quarantine, "allow", example="daggers quarantine allow completed_bookings --for 1h")
@@ -240,8 +244,9 @@ def allow(
     with session.connect(_FLAGS) as gateway:
         answer = gateway.call(gateway.quarantine.AllowRefusals, request)
     document = {"until": iso(answer.until), "sequence": answer.sequence}
+    told = f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
     session.out.done(
-        document, f"sinks of {name} may refuse as many rows as they like until {iso(answer.until)}"
+        document, told if any(request.period.ListFields()) else f"max_refused of {name} holds again"
     )
 
 
@@ -270,12 +275,12 @@ def discard(
         validate_only=True,
     )
     with session.connect(_FLAGS) as gateway:
+        with_whole_ids(gateway, name, request.selection)
         answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
         if answer.records and not dry_run:
-            agreed(session, f"Discard {answer.records} records of {name}?", yes=yes)
+            agreed(session, f"Discard {views.records(answer.records)} of {name}?", yes=yes)
             request.validate_only, request.request_id = False, uuid.uuid4().hex
             answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
     document = {"records": answer.records, "sequence": answer.sequence, "dry_run": dry_run}
-    session.out.done(
-        document, f"{answer.records} records of {name} {'would be' if dry_run else 'are'} discarded"
-    )
+    told = f"{views.records(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
+    session.out.done(document, told if answer.records else NOTHING_CHOSEN)

@@ -1,6 +1,6 @@
 """`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -160,20 +160,19 @@ def try_sink(
         one = one_dagger(session, flag, "tried")
         request.name = one.name
         request.spec.CopyFrom(one.spec)
-    failed = 0
+    failed: list[str] = []
     with session.connect({"sink": "NAME"}) as gateway:
         try:
             for answer in gateway.stream(gateway.sinks.TestSink, request, deadline_s=TEST_S):
-                failed += answer.step.outcome != gateway_pb2.SinkStep.OUTCOME_OK
+                if answer.step.outcome != gateway_pb2.SinkStep.OUTCOME_OK:
+                    failed.append(answer.step.sink)
                 _show_step(session, answer.step)
         except RefusedError as refusal:
             if refusal.findings and one is not None:
                 raise with_place(refusal, one, str(flag)) from refusal
             raise
     if failed:
-        session.out.note(
-            f"{failed} of them cannot be written to" if failed > 1 else "it cannot be written to"
-        )
+        session.out.note(f"{', '.join(dict.fromkeys(failed))} cannot be written to")
         raise typer.Exit(_REFUSED)
 
 
@@ -206,7 +205,19 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
 def _does(kind: dict[str, Any]) -> tuple[str, str, str]:
     """Whether rows may be updated, how much goes with one request, and the keys that have to be said."""
     rows, size = kind["max_rows"], kind["max_bytes"]
-    most = [f"{rows:,} rows"] if rows else []
+    most = [f"{rows:,} row{'' if rows == 1 else 's'}"] if rows else []
     most += [f"{size / 1024 / 1024:g} MiB"] if size else []
-    required = [key["key"] for key in kind["keys"] if key["needed"] == "yes"]
-    return "yes" if kind["emit_early"] else "no", ", ".join(most) or "-", ", ".join(required) or "-"
+    needs = ", ".join(_needed(kind["keys"])) or "-"
+    return "yes" if kind["emit_early"] else "no", ", ".join(most) or "-", needs
+
+
+def _needed(keys: Sequence[dict[str, Any]]) -> list[str]:
+    """The keys that every sink of a kind says. Those of a mapping that may be left out, as `auth`, are needed
+    with that alone.
+    """
+    found: list[str] = []
+    for key in keys:
+        owner = key["key"].rpartition(".")[0]
+        if key["needed"] == "yes" and (not owner or owner in found):
+            found.append(key["key"])
+    return [key for key in found if not any(other.startswith(f"{key}.") for other in found)]

@@ -40,6 +40,24 @@ def state(what: gateway_pb2.QuarantineStatus) -> str:
     return gateway_pb2.QuarantineState.Name(what.state).removeprefix("QUARANTINE_STATE_")
 
 
+def state_text(what: gateway_pb2.QuarantineStatus) -> str:
+    """The same as `--state` takes it."""
+    return state(what).lower().replace("_", "-")
+
+
+def place(what: telemetry_pb2.Quarantined) -> str:
+    """Where it comes from: a record of a topic, or a row that a sink refused, made of a record or of many."""
+    at = f"{what.partition}@{what.offset}"
+    if not what.sink:
+        return f"{what.topic}/{at}"
+    return f"row for {what.sink}{f' ({at})' if what.partition or what.offset else ''}"
+
+
+def records(number: int) -> str:
+    """So many records, in words."""
+    return f"{number:,} record{'' if number == 1 else 's'}"
+
+
 def status(what: gateway_pb2.QuarantineStatus) -> dict[str, Any]:
     """What has become of a record; nothing where an older gateway does not say."""
     if not what.state:

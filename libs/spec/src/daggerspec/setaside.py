@@ -6,13 +6,17 @@ What gateways list and what a replay takes is selected by these: both have them 
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 from daggers.v1 import telemetry_pb2
+
+ID_CHARS: Final = 32
+"""Of a whole id: 128 bits, in hexadecimal."""
 
 
 def id_of(record: telemetry_pb2.Quarantined, ce_id: str) -> str:
     """What tells a record from all others; what an older driver set aside is known by its event."""
-    return record.id or hashlib.blake2b(ce_id.encode(), digest_size=16).hexdigest()
+    return record.id or hashlib.blake2b(ce_id.encode(), digest_size=ID_CHARS // 2).hexdigest()
 
 
 def set_ms(record: telemetry_pb2.Quarantined, kafka_ms: int) -> int:

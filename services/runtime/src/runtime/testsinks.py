@@ -135,7 +135,11 @@ class _Trial:
             except OSError:
                 raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} has no address.") from None
             self._reached.append((server, hosts))
-        return " ".join(f"{server.host} is {', '.join(hosts)}." for server, hosts in self._reached)
+        return " ".join(
+            f"{server.host} may be reached." if list(hosts) == [server.host]
+            else f"{server.host} is {', '.join(hosts)}."
+            for server, hosts in self._reached
+        )  # fmt: skip
 
     def connection(self) -> str:
         """Connect to one server."""

@@ -37,6 +37,8 @@ KEYS: Final = (
     Key(
         "address",
         "Where the database is, and who writes to it.",
+        required=True,
+        address=True,
         keys=(
             Key("host", "Name or address of the server.", required=True, address=True),
             Key("port", f"Its port; without it {DEFAULT_PORT}.", least=1, most=65_535, address=True),
