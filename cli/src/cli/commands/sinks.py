@@ -215,9 +215,9 @@ def _needed(keys: Sequence[dict[str, Any]]) -> list[str]:
     """The keys that every sink of a kind says. Those of a mapping that may be left out, as `auth`, are needed
     with that alone.
     """
-    found: list[str] = []
+    needed: list[str] = []
     for key in keys:
         owner = key["key"].rpartition(".")[0]
-        if key["needed"] == "yes" and (not owner or owner in found):
-            found.append(key["key"])
-    return [key for key in found if not any(other.startswith(f"{key}.") for other in found)]
+        if key["needed"] == "yes" and (not owner or owner in needed):
+            needed.append(key["key"])
+    return [key for key in needed if not any(other.startswith(f"{key}.") for other in needed)]

@@ -47,10 +47,10 @@ def state_text(what: gateway_pb2.QuarantineStatus) -> str:
 
 def place(what: telemetry_pb2.Quarantined) -> str:
     """Where it comes from: a record of a topic, or a row that a sink refused, made of a record or of many."""
-    at = f"{what.partition}@{what.offset}"
+    offset = f"{what.partition}@{what.offset}"
     if not what.sink:
-        return f"{what.topic}/{at}"
-    return f"row for {what.sink}{f' ({at})' if what.partition or what.offset else ''}"
+        return f"{what.topic}/{offset}"
+    return f"row for {what.sink}{f' ({offset})' if what.partition or what.offset else ''}"
 
 
 def records(number: int) -> str:
