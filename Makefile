@@ -157,6 +157,10 @@ bench-preview: setup ## Previews: columns and first row, 50 warm and 5 cold
 bench-portal: setup ## The pages in a real browser: loads, keystrokes, script of a frame, watchers; fails where a bar is missed
 	@$(BENCH) 1500 $(BIN)/python bench/pages.py
 
+.PHONY: portal-pictures
+portal-pictures: setup ## Take pictures of every page, light and dark, of a demo that it runs, into docs/portal
+	@$(BIN)/python -m tests.portal.pictures
+
 .PHONY: functions-doc
 functions-doc: $(STAMPS)/venv ## Write docs/functions.md from what the functions say of themselves
 	@$(BIN)/python -m daggersql.functions.reference > docs/functions.md

@@ -1,0 +1,211 @@
+"""Pictures of every screen, light and dark, of the two daggers of the demo: `make portal-pictures`.
+
+A demo is run on a stack of its own, which is kept until the pictures are taken. Each is a PNG of 256 colours,
+docs/portal/NAME-SIZE-SCHEME.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+from tests.portal import browser
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "portal"
+MOST_BYTES: Final = 100_000
+FED_S: Final = 240
+WITHIN_MS: Final = 60_000
+_DAGGERS: Final = Path(sys.executable).with_name("daggers")
+_DAGGER: Final = "/daggers/completed_bookings"
+_STUDIO: Final = "/new?message=examples.v1.Booking&streams=bookings&cluster=local"
+_QUERY: Final = """SELECT city_id AS tag_city_id, vehicle_type AS tag_vehicle_type,
+       count(1) AS num_of_bookings, SUM(price.amount) AS amount,
+       TUMBLE_END(rowtime, INTERVAL '30' SECOND) AS window_timestamp
+FROM `data_stream`
+WHERE status = 'COMPLETED'
+GROUP BY TUMBLE(rowtime, INTERVAL '30' SECOND), city_id, vehicle_type"""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a window, in pixels."""
+
+    name: str
+    width: int
+    height: int
+
+
+WIDE, NARROW = Size("wide", 1440, 900), Size("narrow", 390, 844)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A screen: where it is, what is done there first, and in which sizes it is taken."""
+
+    name: str
+    path: str
+    prepare: Callable[[Page], object] = lambda page: None
+    sizes: tuple[Size, ...] = (WIDE,)
+
+
+def main() -> None:
+    """Take all of them. Exits with 1 when one is too large."""
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument(
+        "--pages", help="address, with its key, of a demo's pages: daggers demo --keep ran"
+    )
+    pages: str | None = arguments.parse_args().pages
+    with (
+        tempfile.TemporaryDirectory(prefix="daggers-pictures-") as folder,
+        nullcontext(pages) if pages else _demo(Path(folder)) as key,
+        browser.chromium() as chromium,
+    ):
+        sizes = {path.name: path.stat().st_size for path in _taken(chromium, key)}
+    large = [f"{name} has {size} bytes" for name, size in sizes.items() if size > MOST_BYTES]
+    sys.exit("\n".join(large) or 0)
+
+
+@contextmanager
+def _demo(state_dir: Path) -> Iterator[str]:
+    """A demo that was run and is still up: the address of its pages, with their key."""
+    place: list[str | Path] = ["--state-dir", state_dir]
+    try:
+        subprocess.run([_DAGGERS, "demo", "--keep", "--seconds", str(FED_S), *place], check=True)
+        status = subprocess.run(
+            [_DAGGERS, "local", "status", "-o", "json", *place], check=True, capture_output=True
+        )
+        yield json.loads(status.stdout)["portal"]["url"]
+    finally:
+        subprocess.run([_DAGGERS, "local", "down", *place], check=True)
+
+
+def _taken(chromium: Browser, key: str) -> Iterator[Path]:
+    FOLDER.mkdir(exist_ok=True)
+    for picture in PICTURES:
+        for size in picture.sizes:
+            for scheme in ("light", "dark"):
+                path = FOLDER / f"{picture.name}-{size.name}-{scheme}.png"
+                path.write_bytes(_png(chromium, key, picture, size, scheme))
+                sys.stdout.write(f"{path.name} {path.stat().st_size}\n")
+                yield path
+
+
+def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str) -> bytes:
+    context = chromium.new_context(
+        viewport={"width": size.width, "height": size.height},
+        color_scheme=scheme,  # type: ignore[arg-type]
+        reduced_motion="reduce",
+        locale="en-GB",
+    )
+    context.set_default_timeout(WITHIN_MS)
+    page = context.new_page()
+    page.goto(key)
+    page.get_by_role("heading", level=1).wait_for()
+    page.evaluate("localStorage.clear()")
+    page.goto(key[: key.index("/", len("https://"))] + picture.path)
+    page.get_by_role("heading", level=1).wait_for()
+    expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
+    picture.prepare(page)
+    page.wait_for_timeout(500)  # what is drawn in the next frames
+    shot = page.screenshot()
+    context.close()
+    made = io.BytesIO()
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(made, "PNG", optimize=True)
+    return made.getvalue()
+
+
+def _write(page: Page, text: str = _QUERY) -> None:
+    page.get_by_role("textbox", name="Query").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text(text)
+    expect(page.get_by_text("Checking …")).to_have_count(0)
+    page.wait_for_timeout(1_000)  # the check of what was written begins a little later
+    expect(page.get_by_text("Checking …")).to_have_count(0)
+
+
+def _finding(page: Page) -> None:
+    _write(page, _QUERY.replace("WHERE status", "WHERE statsu"))
+    page.locator(".cm-lintRange-error").first.wait_for()
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("F8")
+    page.locator(".cm-lintRange-error").first.hover()
+    page.locator(".cm-tooltip-lint").first.wait_for()
+
+
+def _completion(page: Page) -> None:
+    _write(page, f"{_QUERY}, S2")
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Control+Space")
+    page.locator(".cm-tooltip-autocomplete").wait_for()
+
+
+def _preview(page: Page) -> None:
+    _write(page)
+    page.get_by_role("tab", name="Preview").click()
+    page.get_by_label("Range of the preview").select_option("1 h")
+    page.get_by_role("button", name="Preview").first.click()
+    page.get_by_role("button", name="Again").wait_for()
+    page.get_by_role("region", name="Rows of the preview").wait_for()
+
+
+def _plan(page: Page) -> None:
+    _write(page, page.locator(".cm-content").inner_text().replace("COMPLETED", "CANCELLED"))
+    page.get_by_role("button", name="Review", exact=True).click()
+    page.get_by_role("region", name="Plan").get_by_text("This changes").wait_for()
+
+
+def _record(page: Page) -> None:
+    page.get_by_role("region", name="Reasons").get_by_role("button").first.click()
+    page.get_by_role("list", name="Records").get_by_role("button").first.click()
+    page.get_by_role("region", name="The record").get_by_role("heading").wait_for()
+
+
+def _chart(page: Page) -> None:
+    page.locator(".legend span").first.wait_for()
+
+
+def _map(page: Page) -> None:
+    page.locator("canvas").wait_for()
+    page.wait_for_timeout(2_000)  # the coasts come as modules of their own
+
+
+PICTURES: Final = (
+    Picture("list", "/", sizes=(WIDE, NARROW)),
+    Picture("dagger", _DAGGER, _chart, sizes=(WIDE, NARROW)),
+    Picture("dagger-map", f"{_DAGGER}/map", _map, sizes=(WIDE, NARROW)),
+    Picture("dagger-quarantine", f"{_DAGGER}?tab=quarantine", _record),
+    Picture("dagger-log", f"{_DAGGER}?tab=log"),
+    Picture("dagger-revisions", f"{_DAGGER}?tab=revisions"),
+    Picture("dagger-query", f"{_DAGGER}?tab=query"),
+    Picture("studio", _STUDIO, _preview, sizes=(WIDE, NARROW)),
+    Picture("studio-finding", _STUDIO, _finding),
+    Picture("studio-completion", _STUDIO, _completion),
+    Picture("studio-plan", f"{_DAGGER}/edit", _plan),
+    Picture("studio-forward", "/new?kind=forward&streams=bookings"),
+    Picture("alerts", "/alerts?over=yes"),
+    Picture("archive", "/archive"),
+    Picture("streams", "/streams"),
+    Picture("stream", "/streams/bookings"),
+    Picture("schemas", "/schemas?message=examples.v1.Booking"),
+    Picture("clusters", "/clusters"),
+    Picture("cluster", "/clusters/local"),
+    Picture("sinks", "/sinks"),
+    Picture("sink", "/new/sink"),
+    Picture("teams", "/teams"),
+    Picture("team", "/teams/pricing"),
+)
+
+if __name__ == "__main__":
+    main()
