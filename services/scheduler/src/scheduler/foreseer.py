@@ -12,15 +12,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
-import grpc
 from daggers.v1 import host_pb2, spec_pb2
 
-from chassis.errors import ApiError
-from daggerspec.catalogue import Unresolved
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, resolve
-from fleet.answers import missing
-from scheduler import readerprocess, retention
+from fleet import Applied, Fleet
+from scheduler import readerprocess
+from scheduler.nextlaunch import job_of
 from scheduler.readerprocess import Places, Readers
 
 MODULE: Final = "runtime.foresee"
@@ -54,7 +51,8 @@ class Foreseer:
         """What is found: a serialised ForeseenReplay. Raises: ApiError."""
         with self._places.one():
             await readerprocess.reached(self._follower, request.min_sequence)
-            job = self._job(request)
+            name, created = request.asked.name, request.create_sequence
+            job = job_of(self._fleet, name, created, self._checkpoints, platform=self._platform)
             told = host_pb2.ForeseeJob(job=job, request=request)
             # No sink is looked at.
             secrets = [*job.streams, job.platform]
@@ -63,23 +61,3 @@ class Foreseer:
             ) as frames:
                 async for frame in frames:
                     yield frame
-
-    def _job(self, request: host_pb2.ForeseeHostReplayRequest) -> spec_pb2.JobSpec:
-        """The launch that an attempt would be one of. Raises: ApiError."""
-        name = request.asked.name
-        dagger = self._fleet.living(name)
-        if dagger is None or dagger.create_sequence != request.create_sequence:
-            refused = missing("dagger", name)
-            raise ApiError(grpc.StatusCode.NOT_FOUND, refused.reason, refused.detail, refused.metadata)
-        try:
-            return resolve.job(
-                self._fleet,
-                dagger,
-                max(dagger.generation, 1),
-                platform=self._platform,
-                checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
-                run_dir="",
-            )
-        except Unresolved as error:
-            code = grpc.StatusCode.FAILED_PRECONDITION
-            raise ApiError(code, error.reason, error.detail, {}) from error
