@@ -15,12 +15,12 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     resolved = sink(request.getfixturevalue("tmp_path"))
 
     def read() -> Counts:
-        rows = seen(resolved)
-        counts = {
-            (f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}", str(row["tag_city"])): row["n"] for row in rows
-        }
-        assert len(counts) == len(rows), "a row is there twice"
-        return counts
+        rows = [
+            ((f"{row['window_timestamp']:%Y-%m-%dT%H:%M:%SZ}", str(row["tag_city"])), row["n"])
+            for row in seen(resolved)
+        ]
+        assert len(set(rows)) == len(rows), "a row is there twice"
+        return dict(rows)  # another row of a key comes behind it
 
     return resolved, read
 
