@@ -34,6 +34,7 @@ def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
     assert ReaderRegistry(tmp_path / "other").published().statuses == {}
 
 
+@pytest.mark.long  # it waits for a Kafka that is not there
 def test_a_shadow_commits_to_no_consumer_group_until_it_is_handed_over(tmp_path: Path) -> None:
     nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
     plan = replace(reader_plan(tmp_path), kafka=nowhere, shadow=True)
