@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,32 @@ class Finishing(MemoryLog):
         await super().append(Draft(id_, "/scheduler", NAME, START, message))
 
 
+class Faltering(MemoryQuarantine):
+    """A topic that fails to say what it holds as often as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails: list[bool] = []
+        """Of the next answers, whether they fail."""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[Any, None]:
+        async with super().opened() as reader:
+            holds: Any = reader
+
+            async def bounds() -> Any:
+                if self.fails and self.fails.pop(0):
+                    raise OSError("no answer")
+                return await said()
+
+            said, holds.bounds = holds.bounds, bounds
+            yield holds
+
+
 @pytest.fixture(scope="module")
-def topic() -> MemoryQuarantine:
+def topic() -> Faltering:
     """Three records: two rows that a sink refused, and one that nobody could decode."""
-    made = MemoryQuarantine()
+    made = Faltering()
     for number, fields in enumerate(
         (
             {"stage": "sink", "sink": "crm", "reason": "CONSTRAINT", "decoded_prefix": '{"fare": -1}'},
@@ -178,6 +201,13 @@ def test_a_replay_that_leaves_a_record_ends_with_1_and_says_how_many(filled: Any
     assert "1 late" in out + err
     assert "1 record of orders_by_city not replayed: `daggers quarantine list orders_by_city`" in err
     assert json.loads(out_of_json)["outcomes"] == {"LATE": 1}
+
+
+def test_a_gateway_that_does_not_answer_for_a_moment_is_waited_for(filled: Any, topic: Faltering) -> None:
+    topic.fails = [False, True, True]
+    code, out, _ = filled("quarantine", "replay", NAME, "--sink", "crm", "--yes", "--wait", "-o", "json")
+
+    assert (code, json.loads(out)["outcomes"], topic.fails) == (0, {"REPLAYED": 2}, [])
 
 
 def test_a_discard_hides_records_and_needs_a_reason(filled: Any, topic: MemoryQuarantine) -> None:

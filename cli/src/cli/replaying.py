@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
-from cli.errors import MisusedError, RefusedError
+from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.gateway import Gateway
 from cli.json_views import quarantine as views
 from cli.session import Session
@@ -92,17 +92,29 @@ def waited(
     asked: gateway_pb2.ReplayQuarantinedResponse,
     timeout: float,
 ) -> gateway_pb2.GetReplayResponse:
-    """The replay once each record has an outcome, or it was given up. Raises: RefusedError."""
+    """The replay once each record has an outcome, or it was given up.
+
+    It goes on whether or not the gateway answers, so silence is waited out, too. Raises: RefusedError, and
+    UnreachableError when nothing answered to the end.
+    """
     request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
     end = time.monotonic() + timeout
     with session.out.steps.step(f"replaying {views.records(asked.records)} of {name}") as report:
         while True:
-            told = gateway.call(gateway.quarantine.GetReplay, request)
+            late = time.monotonic() >= end
+            try:
+                told = gateway.call(gateway.quarantine.GetReplay, request)
+            except UnreachableError as error:
+                if late:
+                    raise
+                report(error.reason)
+                time.sleep(_POLL_S)
+                continue
             if told.finished:
                 return told
             last = f", {told.last_error.reason}" if told.last_error.reason else ""
             report(f"{sum(told.outcomes.values())} of {told.records}{last}")
-            if time.monotonic() >= end:
+            if late:
                 raise RefusedError(
                     f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
                     f" `daggers events {name}` tells of it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from aiokafka.errors import KafkaError
@@ -18,6 +19,8 @@ AWAY: Final = (KafkaError, OSError, TimeoutError)
 _RETRY_S: Final = 1.0
 # Then the topic is opened anew: it may have more partitions, and fewer records.
 _SESSION_S: Final = 300.0
+# So long an answer waits for records that are not in the index yet; without them it is degraded.
+_BEHIND_S: Final = 5.0
 T = TypeVar("T")
 
 
@@ -55,7 +58,7 @@ class QuarantineFollower:
     async def caught_up(self, patience_s: float) -> int:
         """Wait until everything is in the index that stands in the topic now; answers how much is not, yet.
 
-        Raises: Unread when the topic does not answer.
+        Raises: Unread when the topic does not answer within `patience_s`.
         """
         try:
             async with asyncio.timeout(patience_s):
@@ -64,18 +67,18 @@ class QuarantineFollower:
                         raise Unread(self._failure)
                     await self._moved.wait()
                 bounds = await self._reader.bounds()
+        except TimeoutError as error:
+            raise Unread(f"no answer within {patience_s:g} s") from error
         except AWAY as error:
             raise Unread(f"{type(error).__name__}: {error}") from error
 
         def missing() -> int:
             return sum(max(bounds_.end - self._next.get(number, 0), 0) for number, bounds_ in bounds.items())
 
-        try:
-            async with asyncio.timeout(patience_s):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(_BEHIND_S, patience_s)):
                 while missing():
                     await self._moved.wait()
-        except TimeoutError:
-            pass
         return missing()
 
     @property

@@ -36,8 +36,8 @@ from eventlog import topics
 from fleet import Dagger, Fleet
 from fleet.answers import about
 
-# How long an answer waits for records that are not in the index yet.
-_PATIENCE_S: Final = 5.0
+# How long an answer waits for the topic to say what it holds.
+_PATIENCE_S: Final = 15.0
 _KEPT: Final = timedelta(milliseconds=topics.QUARANTINE_KEPT_MS)
 _SOON: Final = timedelta(hours=48)
 _CONTENT: Final = ("value", "key", "row", "decoded_prefix", "sha256")
@@ -200,7 +200,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
 
     async def _wait(self, context: Context) -> None:
         remaining = context.time_remaining()
-        patience_s = _PATIENCE_S if remaining is None else min(_PATIENCE_S, remaining / 4)
+        patience_s = _PATIENCE_S if remaining is None else min(_PATIENCE_S, remaining / 2)
         try:
             missing = await self._parts.follower.caught_up(patience_s)
         except Unread as error:

@@ -102,8 +102,10 @@ class _KafkaReader:
         self._partitions = partitions
 
     async def bounds(self) -> Mapping[int, Bounds]:
-        first = await self._consumer.beginning_offsets(self._partitions)
-        end = await self._consumer.end_offsets(self._partitions)
+        # both at once: the broker answers each behind the fetch that `read` waits for
+        first, end = await asyncio.gather(
+            self._consumer.beginning_offsets(self._partitions), self._consumer.end_offsets(self._partitions)
+        )
         return {
             partition.partition: Bounds(first[partition], end[partition]) for partition in self._partitions
         }
