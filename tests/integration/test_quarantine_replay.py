@@ -51,6 +51,7 @@ def test_a_row_that_a_table_refused_is_there_once_it_is_replayed(
     assert cli("quarantine", "list", name) == []
 
 
+@pytest.mark.long
 def test_a_window_that_lacks_a_record_is_computed_again_once_that_is_mended(
     kafka: str, cli: Cli, tmp_path: Path
 ) -> None:

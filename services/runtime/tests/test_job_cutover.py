@@ -184,6 +184,7 @@ def hand(shadow: Launch, written: int) -> None:
     (shadow.run_dir / rundir.HANDED).write_text(str(written))
 
 
+@pytest.mark.long
 def test_a_shadow_goes_on_where_the_driver_beside_it_ends_and_no_window_is_missing_or_doubled(
     tmp_path: Path, kafka: str
 ) -> None:

@@ -197,17 +197,12 @@ def test_an_aggregate_has_room_for_100_000_groups(call: str, session: SparkSessi
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("groups", "state"),
-    [
-        (2_000, spec_pb2.STATE_STORE_DISK),
-        pytest.param(100_000, spec_pb2.STATE_STORE_MEMORY, marks=pytest.mark.long),
-        pytest.param(100_000, spec_pb2.STATE_STORE_DISK, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("state", [spec_pb2.STATE_STORE_MEMORY, spec_pb2.STATE_STORE_DISK])
 def test_a_driver_has_room_for_many_small_lists(
-    groups: int, state: spec_pb2.StateStore.ValueType, tmp_path: Path, kafka: str
+    state: spec_pb2.StateStore.ValueType, tmp_path: Path, kafka: str
 ) -> None:
+    groups = 100_000
     sql = (
         "SELECT order_number AS tag_order, LISTAGG(vehicle_type, '>') AS path, CollectArray(fare) AS fares,"
         " PercentileAggregator(50, fare) AS half, Features(vehicle_type, fare) AS features,"
