@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, closing, suppress
-from datetime import UTC, datetime
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -22,16 +21,14 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Concern, Context, authentication, interceptor
-from chassis.tail import Cursor, Tail
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
 from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
 from daggerspec.rundir import SPEC
 from daggerspec.violation import Violation
-from fleet.answers import about
-from scheduler import driverlog
-from scheduler.driverlog import LONGEST, Position, TraceFilter
+from scheduler import driverlog, hostlog
 from scheduler.foreseer import Foreseer
+from scheduler.hostlog import HostLog
 from scheduler.previews import Previews
 from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
@@ -39,10 +36,6 @@ from scheduler.rowwatch import Watches
 from scheduler.sampler import StreamSampler
 from scheduler.sinktester import SinkTester
 
-LINES: Final = 200
-"""Lines of a log that are told unless asked otherwise."""
-MAX_LINES: Final = 100_000
-POLL_S: Final = 0.3
 DRAIN_S: Final = 2.0
 """How long calls may take once the host drains."""
 MAX_STREAMS: Final = 256
@@ -90,6 +83,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
         self._streams, self._previews, self._sinks = streams, previews, sinks
         self._plans, self._foreseer = plans, foreseer
         self._watches = Watches(rows, most_watches)
+        self._log = HostLog(runs, host, self._reading, self._pause)
         self._draining = asyncio.Event()
         # Of its own: what reads files for callers takes no thread that launches drivers.
         self._threads = ThreadPoolExecutor(READING, "host-files")
@@ -110,110 +104,12 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
         Raises: ApiError.
         """
-        asked = request.request
-        wrong = self._wrong(request)
-        if not 0 <= asked.lines <= MAX_LINES:
-            wrong.append(Violation("request.lines", f"must be 0 to {MAX_LINES}", "OUT_OF_RANGE"))
-        since: datetime | None = None
-        try:
-            since = asked.since.ToDatetime(UTC) if asked.HasField("since") else None
-        except (ValueError, OverflowError):
-            wrong.append(Violation("request.since", "must be an instant from year 1 to 9999", "OUT_OF_RANGE"))
-        if asked.generation < 0:
-            wrong.append(Violation("request.generation", "must not be negative", "OUT_OF_RANGE"))
-        behind = Position.parse(asked.position)
-        if asked.position and (behind is None or not asked.follow):
-            text = "must be a position that was told, with follow"
-            wrong.append(Violation("request.position", text, "INVALID_POSITION"))
+        wrong = [*self._wrong(request), *hostlog.violations(request.request)]
         if wrong:
             raise invalid(wrong)
-        if behind is None:
-            unsaid = MAX_LINES if since else LINES
-            count = asked.lines if asked.HasField("lines") else unsaid
-            behind = await self._reading(self._last, request, count, since)
-        async with aclosing(self._written(request, behind)) as steps:
+        async with aclosing(self._log.steps(request)) as steps:
             async for step in steps:
                 yield step
-
-    def _last(self, request: host_pb2.ReadHostLogRequest, count: int, since: datetime | None) -> Position:
-        """Where the last lines of the log begin that is asked for. Raises: ApiError."""
-        asked = request.request
-        logs = self._logs(asked, request.create_sequence)
-        log = driverlog.chosen(logs, asked.generation, previous=asked.previous)
-        with suppress(FileNotFoundError):  # it was tidied away in between
-            if log is not None:
-                cursor = driverlog.last(log, count, traces=asked.traces, since=since)
-                return Position(int(log.parent.name), cursor, inside=False)
-        unit = "attempt" if asked.replay else "generation"
-        of_all = f"replays of {asked.name}" if asked.replay else asked.name
-        which = f"{unit} {asked.generation} of {of_all}" if asked.generation else of_all
-        what = f"before that of {which}" if asked.previous else f"of {which}"
-        there = ", ".join(log.parent.name for log in logs)
-        known = f"; {unit}s with a log are {there}" if there else ""
-        text = f"there is no log {what} on its host {self._host}{known}"
-        metadata = {"host": self._host, **about("dagger", asked.name)}
-        raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, metadata)
-
-    def _logs(self, asked: gateway_pb2.ReadLogRequest, after: int) -> list[Path]:
-        """The logs behind a sequence of what is asked for, the oldest first."""
-        if asked.replay:
-            return driverlog.attempts(self._runs, asked.name, after)
-        shadows = bool(asked.generation)  # the one that is named may be one
-        return driverlog.launches(self._runs, asked.name, after, shadows=shadows)
-
-    async def _written(
-        self, request: host_pb2.ReadHostLogRequest, behind: Position
-    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
-        """What is written behind a position; one that is followed goes on into each next launch."""
-        asked = request.request
-        generation, cursor, inside = behind.generation, behind.cursor, behind.inside
-        while True:
-            # By a position that was told, perhaps: only of those that the dagger has.
-            logs = await self._reading(self._logs, asked, request.create_sequence)
-            log = driverlog.chosen(logs, generation, previous=False) if generation else None
-            if log is not None:
-                kept = TraceFilter(inside=inside)
-                with closing(Tail(log, cursor)) as tail:
-                    head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log), gap=tail.gap)
-                    async with aclosing(self._lines(asked, generation, tail, kept, head)) as steps:
-                        async for step in steps:
-                            yield step
-            if not asked.follow:
-                return
-            after = max(generation, request.create_sequence)
-            while not (further := await self._reading(self._logs, asked, after)):
-                await self._pause(WATCH_S)
-            generation, cursor, inside = int(further[0].parent.name), Cursor(), False
-
-    async def _lines(
-        self,
-        asked: gateway_pb2.ReadLogRequest,
-        generation: int,
-        tail: Tail,
-        kept: TraceFilter,
-        step: gateway_pb2.ReadLogResponse,
-    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
-        """The lines of a log, in steps that a client takes, the first of which is begun; until it is over."""
-        over = False
-        while True:
-            written = await self._reading(tail.read)
-            at_end = not written
-            if at_end and not asked.follow and (unfinished := tail.unfinished()):
-                written = [unfinished]
-            step.lines.extend(line[:LONGEST] for line in written if asked.traces or kept.keeps(line))
-            if asked.follow:
-                step.position = str(Position(generation, tail.cursor, kept.inside))
-            if step.lines or step.path:
-                yield step
-            step = gateway_pb2.ReadLogResponse()
-            if not at_end:
-                continue
-            if over or not asked.follow:
-                return
-            # Once more behind the end of a launch that another one follows.
-            over = bool(await self._reading(self._logs, asked, generation))
-            if not over:
-                await self._pause(POLL_S)
 
     async def ReadHostRows(  # noqa: N802 - gRPC's name
         self, request: host_pb2.ReadHostRowsRequest, context: Context
