@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC
-from typing import TypeVar
 
-import grpc
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, host_pb2
+from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc
 
 from api_gateway import (
     answers,
     applying,
     filters,
-    masking,
     paging,
     planning,
     rereading,
@@ -25,30 +22,23 @@ from api_gateway import (
 from api_gateway.events import watch
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
-from api_gateway.hosts import Asking, Hosts
-from api_gateway.masking import Masking
+from api_gateway.hosts import Hosts
 from api_gateway.previewing import Previewing
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
+from api_gateway.readings import Readings
 from api_gateway.registered import check_sequence
 from api_gateway.requests import Requests, meta_of, refuse
-from api_gateway.routes import Route, ignores_selection, living, remembered
+from api_gateway.routes import living
 from api_gateway.sampling import Samples
 from api_gateway.writer import Writer
-from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import fields, selection
-from daggerspec.columns import to_proto
+from daggerspec import fields
 from daggerspec.defaults import filled
-from daggerspec.sinks import called
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, quotas, view
-from fleet.answers import about
-from fleet.phases import DEGRADED, RUNNING
-
-Step = TypeVar("Step", gateway_pb2.ReadLogResponse, gateway_pb2.WatchRowsResponse)
+from fleet import Applied, Fleet, quotas, view
 
 
 class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
@@ -66,8 +56,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         samples: Samples,
         heard: Heard,
         requests: Requests,
-        masking: Masking,
         previewing: Previewing,
+        readings: Readings,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -79,7 +69,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._hosts = hosts
         self._samples = samples
         self._heard = heard
-        self._requests, self._masking, self._previewing = requests, masking, previewing
+        self._requests, self._previewing, self._readings = requests, previewing, readings
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -280,136 +270,32 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             async for step in steps:
                 yield step
 
-    def ReadLog(  # noqa: N802 - gRPC's name
+    async def ReadLog(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadLogRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
-        """What the newest driver of a dagger printed, as its host has it. Raises: ApiError."""
-        dagger = self._meant(request)
-        attempts = self._hosts.route_of_replay(dagger) if request.replay else None
-        if request.replay and attempts is None:
-            text = f"{request.name} has no replay: there is no log of one"
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
-        if attempts is None and self._hosts.route(dagger) is None:
-            text = f"{request.name} was never launched: there is no log of it"
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
-
-        def behind(route: Route, last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
-            asked = host_pb2.ReadHostLogRequest(request=request, **route.meant)
-            if last is not None:
-                asked.request.position = last.position
-            return asked
-
-        asking = Asking(lambda host: host.ReadHostLog, behind)
-        if attempts is not None:  # it stays where it is
-            return _identified(
-                dagger, self._explained(dagger, self._hosts.asked(dagger, asking, context, there=attempts))
-            )
-        ask = self._hosts.followed if request.follow else self._hosts.asked
-        return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
-
-    async def _explained(
-        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.ReadLogResponse, None]
-    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
-        """The steps of a log; where a launch's begins, with why the dagger does not run, or not for long."""
-        async with aclosing(steps):
+        """What the newest driver of a dagger printed, as its host has it."""
+        async with aclosing(self._readings.log(request, context)) as steps:
             async for step in steps:
-                now = self._fold.fleet.living(dagger.name) if step.path else None
-                if now is not None and now.phase not in (RUNNING, DEGRADED):
-                    step.warnings.extend(self._heard.vitals(now).warnings)
-                if await self._masking.of(dagger) is not None:
-                    step.lines[:] = masking.log(step.lines)
                 yield step
 
     async def ReadRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ReadRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
         """Rows of a dagger; none when it was never launched."""
-        dagger = self._meant(request)
-        named = request.where or request.order_by
-        columns = await self._requests.columns(dagger) if named else ()
-        refuse([*selection.violations("", request, columns)])
-        mask = await self._masking.of(dagger)
-        if mask is not None:
-            mask.check(request)
-        shown = [to_proto(column) for column in columns]
-        asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
-            lambda host: host.ReadHostRows,
-            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),
-        )
-        selects = bool(named or request.HasField("since"))
-        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+        async with aclosing(self._readings.rows(request, context)) as steps:
             async for step in steps:
-                if selects and not step.selected:
-                    raise ignores_selection(self._fleet.host_of(dagger))
-                mask = await self._masking.of(dagger)
-                if mask is not None:
-                    mask.rows(step.rows)
                 yield step
 
-    def WatchRows(  # noqa: N802 - gRPC's name
+    async def WatchRows(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.WatchRowsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
         """The newest rows of a dagger and what is new; waits for its first launch."""
-        dagger = self._meant(request)
-        asking: Asking[gateway_pb2.WatchRowsResponse] = Asking(
-            lambda host: host.WatchHostRows,
-            lambda route, _: host_pb2.WatchHostRowsRequest(request=request, **route.meant),
-        )
-        return _identified(dagger, self._masked(dagger, self._hosts.followed(dagger, asking, context)))
-
-    async def _masked(
-        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.WatchRowsResponse, None]
-    ) -> AsyncGenerator[gateway_pb2.WatchRowsResponse, None]:
-        """The steps of a watch, as who watches sees them at that moment."""
-        async with aclosing(steps):
+        async with aclosing(self._readings.new_rows(request, context)) as steps:
             async for step in steps:
-                mask = await self._masking.of(dagger)
-                if mask is not None:
-                    mask.rows(step.rows)
                 yield step
 
     async def DescribeArchive(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DescribeArchiveRequest, context: Context
     ) -> gateway_pb2.DescribeArchiveResponse:
         """The files of a table that a dagger writes, as its host sees them."""
-        dagger = self._meant(request)
-        named = called(dagger.spec.sinks)
-        kept = {name for name, sink in zip(named, dagger.spec.sinks, strict=True) if sink.HasField("parquet")}
-        if not kept or request.sink not in ("", *kept):
-            text = f"{request.name} has no sink {request.sink or 'of kind parquet'}"
-            metadata = {"dagger": request.name, "sinks": ", ".join(sorted(kept))}
-            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
-        asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
-            lambda host: host.DescribeHostArchive,
-            lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),
-        )
-        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
-            async for step in steps:
-                return step
-        text = f"{request.name} was never launched: nothing of it is kept"
-        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "NEVER_LAUNCHED", text, {"dagger": request.name})
-
-    def _meant(
-        self,
-        request: gateway_pb2.ReadLogRequest
-        | gateway_pb2.ReadRowsRequest
-        | gateway_pb2.WatchRowsRequest
-        | gateway_pb2.DescribeArchiveRequest,
-    ) -> Dagger:
-        """The dagger a reading is about. Raises: ApiError."""
-        born = (
-            0
-            if isinstance(request, gateway_pb2.ReadRowsRequest | gateway_pb2.DescribeArchiveRequest)
-            else request.create_sequence
-        )
-        refuse([*fields.name("name", request.name), *validation.sequence("create_sequence", born)])
-        kept = isinstance(request, gateway_pb2.ReadLogRequest) and not request.follow
-        return (remembered if kept else living)(self._fold.fleet, request.name, born)
-
-
-async def _identified(dagger: Dagger, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Step, None]:
-    """The steps of a reading, each of which says which dagger of its name it is about."""
-    async with aclosing(steps):
-        async for step in steps:
-            step.create_sequence = dagger.create_sequence
-            yield step
+        return await self._readings.archive(request, context)

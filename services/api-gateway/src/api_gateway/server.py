@@ -40,6 +40,7 @@ from api_gateway.quarantine.service import Parts, QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.reach import Bounds, Reach
 from api_gateway.reader import Reader
+from api_gateway.readings import Readings
 from api_gateway.requests import Requests
 from api_gateway.sampling import Samples
 from api_gateway.sinks import SinkService
@@ -291,8 +292,9 @@ async def _served(
     )
     seconds = PreviewSeconds()
     previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
+    readings = Readings(fold, hosts, heard, requests, masking)
     daggers = DaggerService(
-        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, masking, previewing
+        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, previewing, readings
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)
