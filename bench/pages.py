@@ -242,7 +242,7 @@ def _events(page: Page, on: Stack, runs: int) -> Iterator[float]:
 
 
 def _watched(on: Stack, key: str) -> tuple[float, float]:
-    """Cores of the portal while so many watch all events, and MiB that it grew by."""
+    """Cores of the portal while so many follow what the list does, and MiB that it grew by."""
     [found] = [each for each in on.daggers("local", "status")["processes"] if each["name"] == "portal"]
     portal = psutil.Process(found["pid"])
     before = portal.memory_info().rss
@@ -271,7 +271,7 @@ async def _watch(key: str, seconds: float) -> list[int]:
             async with (
                 asyncio.timeout(seconds),
                 client.stream(
-                    "POST", "/api/daggers.v1.DaggerService/WatchEvents", content=_NOTHING, headers=headers
+                    "POST", "/api/daggers.v1.DaggerService/WatchVitals", content=_NOTHING, headers=headers
                 ) as told,
             ):
                 told.raise_for_status()

@@ -186,6 +186,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             "WatchAlerts": gateway_pb2.WatchAlertsResponse(alert=alert, sequence=7),
             "SummarizeQuarantine": gateway_pb2.SummarizeQuarantineResponse(groups=[group]),
         }
+        told_to_all = vitals.SerializeToString()
         for method, answer in answers.items():
             shown = rule_of(method).shown(principal, answer, fleet)
             text = shown.SerializeToString() if shown is not None else b""
@@ -193,6 +194,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             assert not [each for each in hidden if each.encode() in text]
             if method in ("GetDagger", "ListDaggers"):
                 assert name.encode() in text
+        assert vitals.SerializeToString() == told_to_all
     for message in records:
         step = gateway_pb2.WatchEventsResponse(sequence=message.sequence)
         step.event.sequence, step.event.type, step.event.subject = (

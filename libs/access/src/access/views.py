@@ -1,7 +1,7 @@
 """What of an answer somebody sees. Names of daggers, their teams, clusters and phases are everybody's: a
 platform that hides that something exists cannot be operated. What is in them is their team's.
 
-A view changes the message it is given, and answers it; None: nothing of this step is shown.
+A view answers the message that it is given, changed, or another one; None: nothing of this step is shown.
 """
 
 from __future__ import annotations
@@ -98,12 +98,15 @@ def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fl
 
 
 def vitals(principal: Principal, step: gateway_pb2.WatchVitalsResponse, fleet: Fleet) -> Any:
-    """A step of WatchVitals."""
+    """A step of WatchVitals. It is told to all who watch: who may not see all of it gets one of their own."""
+    if is_administrator(principal, fleet):
+        return step
     told = [vital for vital in step.vitals if _reads_dagger(principal, vital.dagger, fleet)]
-    if len(told) != len(step.vitals):
-        del step.vitals[:]
-        step.vitals.extend(told)
-    return step
+    if len(told) == len(step.vitals):
+        return step
+    return gateway_pb2.WatchVitalsResponse(
+        vitals=told, gone=step.gone, changed=step.changed, sequence=step.sequence
+    )
 
 
 def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: Fleet) -> Any:

@@ -17,7 +17,6 @@ from api_gateway import (
     rereading,
     revisions,
     validation,
-    vitals,
 )
 from api_gateway.events import watch
 from api_gateway.fold import Fold
@@ -31,6 +30,7 @@ from api_gateway.registered import check_sequence
 from api_gateway.requests import Requests, meta_of, refuse
 from api_gateway.routes import living
 from api_gateway.sampling import Samples
+from api_gateway.vitals import Vitals
 from api_gateway.writer import Writer
 from chassis.interceptors import Context, actor
 from daggerspec import fields
@@ -58,6 +58,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         requests: Requests,
         previewing: Previewing,
         readings: Readings,
+        vitals: Vitals,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -70,6 +71,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._samples = samples
         self._heard = heard
         self._requests, self._previewing, self._readings = requests, previewing, readings
+        self._vitals = vitals
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -266,7 +268,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self, request: gateway_pb2.WatchVitalsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchVitalsResponse]:
         """What daggers do now, and then what of that changes."""
-        async with aclosing(vitals.watch(request, self._heard, self._follower, self._fold)) as steps:
+        async with aclosing(self._vitals.watch(request)) as steps:
             async for step in steps:
                 yield step
 

@@ -47,6 +47,7 @@ from api_gateway.sinks import SinkService
 from api_gateway.sinktests import SinkTests
 from api_gateway.teams import Teams, Unknown
 from api_gateway.tenancy import AccessService
+from api_gateway.vitals import Vitals
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
 from chassis.interceptors import Check, Concern, interceptor
@@ -138,9 +139,11 @@ async def serving(
     indexing = asyncio.create_task(set_aside.run())
     heard = Heard(heartbeats, fold)
     hearing = asyncio.create_task(_hear(heard, follower, end))
+    vitals = Vitals(heard, follower, fold)
+    stepping = asyncio.create_task(vitals.run())
     audit = Audit(audits, source)
     auditing = asyncio.create_task(audit.run())
-    tasks = [folding, projecting, watching, indexing, hearing, auditing]
+    tasks = [folding, projecting, watching, indexing, hearing, stepping, auditing]
     failed = _first_failure(tasks)
     try:
         await _until_ready(follower, projector, end, failed)
@@ -175,6 +178,7 @@ async def serving(
             samples,
             reach,
             heard,
+            vitals,
             told,
             away,
             counted,
@@ -191,6 +195,7 @@ async def serving(
         watching.cancel()
         indexing.cancel()
         hearing.cancel()
+        stepping.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
         projector.finish()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -270,6 +275,7 @@ async def _served(
     samples: Samples,
     reach: Reach,
     heard: Heard,
+    vitals: Vitals,
     alerts: Alerts,
     away: Callable[[], str],
     counted: Concern | None,
@@ -294,7 +300,19 @@ async def _served(
     previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
     readings = Readings(fold, hosts, heard, requests, masking)
     daggers = DaggerService(
-        log, follower, fold, writer, reader, projection, hosts, samples, heard, requests, previewing, readings
+        log,
+        follower,
+        fold,
+        writer,
+        reader,
+        projection,
+        hosts,
+        samples,
+        heard,
+        requests,
+        previewing,
+        readings,
+        vitals,
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)
