@@ -84,6 +84,24 @@ async def test_another_team_sees_that_a_dagger_is_there_and_nothing_of_it(enforc
     assert [dagger.spec.sql for dagger in listed] == [""]
 
 
+@pytest.mark.parametrize("text", ["bookings-1", "influx", "log-of-the-first-hour", "root"])
+async def test_another_team_finds_no_dagger_by_what_it_is_not_shown(
+    enforcing: World, samples: Any, text: str
+) -> None:
+    spec = samples.spec()
+    spec.team = "pricing"
+    spec.sinks[0].influx.measurement = "log-of-the-first-hour"
+    await enforcing.root.CreateDagger(pb.CreateDaggerRequest(name="orders", spec=spec))
+    ask = pb.ListDaggersRequest(filter=f"text={text}")
+    ours = await enforcing.bot("viewer").ListDaggers(ask)
+    theirs = await enforcing.bot("stranger").ListDaggers(ask)
+    named = await enforcing.bot("stranger").ListDaggers(pb.ListDaggersRequest(filter='text="pricing orders"'))
+
+    assert "orders" in [dagger.name for dagger in ours.daggers]
+    assert (list(theirs.daggers), theirs.total_size) == ([], 0)
+    assert ([dagger.name for dagger in named.daggers], named.total_size) == (["orders"], 1)
+
+
 async def test_another_team_takes_no_dagger_over_by_giving_it_its_own_name(
     enforcing: World, refusal: Refused, samples: Any
 ) -> None:

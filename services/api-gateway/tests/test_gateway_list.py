@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 
 from api_gateway import filters
 from api_gateway.filters import Term
@@ -47,6 +47,38 @@ async def names(client: Any, **fields: Any) -> list[str]:
 )
 async def test_a_filter_finds_what_it_says(many: Any, text: str, found: list[str]) -> None:
     assert await names(many, filter=text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("text=alph", ["alpha"]),
+        ("text=PRICING", ["alpha", "beta", "tailed"]),
+        ('text="pricing bet"', ["beta"]),
+        ("text=pricing AND text=bet", ["beta"]),
+        ("text=my AND name=b*", ["beta_2"]),
+        ("text=anonym", ["alpha", "beta", "beta_2", "gamma", "tailed"]),  # who made them
+        ("text=bookings-2", ["alpha", "beta", "beta_2", "gamma", "tailed"]),  # a topic of their stream
+        ('text="influx beta"', ["beta", "beta_2"]),
+        ("text=log", ["tailed"]),  # a kind of sink
+        ("text=warehouse.example", ["tailed"]),
+        ("text=x-internal", []),  # a header of what is sent
+        ("text=nowhere", []),
+        ("text=%", []),
+        ('text=""', ["alpha", "beta", "beta_2", "gamma", "tailed"]),
+    ],
+)
+async def test_a_text_is_found_in_what_people_know_a_dagger_by(
+    many: Any, samples: Any, text: str, found: list[str]
+) -> None:
+    spec = samples.spec()
+    del spec.sinks[:]
+    spec.sinks.add(log=spec_pb2.LogSink())
+    spec.sinks.add(http=spec_pb2.HttpSink(url="https://warehouse.example/rows", headers={"x-internal": "1"}))
+    await many.create(name="tailed", spec=spec)
+    listed = await many.daggers.ListDaggers(pb.ListDaggersRequest(filter=text, page_size=1), timeout=10)
+
+    assert (await names(many, filter=text), listed.total_size) == (found, len(found))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,11 @@ def list_(
     session: Session,
     filter_: Annotated[
         str,
-        typer.Option("--filter", help="Terms joined by AND: phase=RUNNING, team=…, cluster=…, name=prefix*."),
+        typer.Option(
+            "--filter",
+            help="Terms joined by AND: phase=RUNNING, team=…, cluster=…, name=prefix*, text=…: a word of the"
+            " name, team, cluster, who made it, streams, topics or sinks.",
+        ),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on as it changes, until Ctrl-C.")] = False,
 ) -> None:

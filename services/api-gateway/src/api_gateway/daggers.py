@@ -20,6 +20,7 @@ from api_gateway import (
 )
 from api_gateway.events import watch
 from api_gateway.fold import Fold
+from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import Hosts
 from api_gateway.previewing import Previewing
@@ -59,6 +60,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         previewing: Previewing,
         readings: Readings,
         vitals: Vitals,
+        gate: Gate,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -71,7 +73,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._samples = samples
         self._heard = heard
         self._requests, self._previewing, self._readings = requests, previewing, readings
-        self._vitals = vitals
+        self._vitals, self._gate = vitals, gate
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -185,7 +187,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 *validation.sequence("min_sequence", request.min_sequence),
             ]
         )
-        wanted = [*filters.conditions(terms), *filters.asked(request)]
+        wanted = [*filters.conditions(terms, self._gate.readable()), *filters.asked(request)]
         listed, total, sequence = await self._reader.read(
             context,
             request.min_sequence,

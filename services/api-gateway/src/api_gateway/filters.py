@@ -1,17 +1,20 @@
 """Which daggers ListDaggers is asked for, and what its page tokens are good for. Pure.
 
 Programs say it in fields of the request. People write a filter, terms joined by AND: phase=RUNNING,
-team=pricing, cluster=local, name=completed*. A value with spaces stands in double quotes.
+team=pricing, cluster=local, name=completed*, text=bookings. A value with spaces stands in double quotes.
+`text` is for words, each of which is somewhere: in the name, the team or the cluster; in who made it,
+streams, topics or sinks where who asks may know of those.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from daggers.v1 import gateway_pb2
+from sqlalchemy import and_, func, or_
 from sqlmodel import col
 
 from api_gateway.tables import DaggerRow
@@ -26,6 +29,9 @@ _COLUMNS: Final[dict[str, Any]] = {
     "cluster": col(DaggerRow.cluster),
     "name": col(DaggerRow.name),
 }
+_TEXT: Final = "text"
+_OPEN: Final = (col(DaggerRow.name), col(DaggerRow.team), col(DaggerRow.cluster))
+"""What everybody may know of a dagger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +73,25 @@ def parse(path: str, text: str) -> tuple[list[Term], list[Violation]]:
     return terms, violations
 
 
-def conditions(terms: Sequence[Term]) -> list[Any]:
-    """The terms as conditions of a query on `DaggerRow`."""
-    return [
-        _COLUMNS[term.field].startswith(term.value, autoescape=True)
-        if term.prefix
-        else _COLUMNS[term.field] == term.value
-        for term in terms
-    ]
+def conditions(terms: Sequence[Term], readable: Collection[str] | None) -> list[Any]:
+    """The terms as conditions of a query on `DaggerRow`. `readable`: as `Gate.readable` says."""
+    wanted: list[Any] = []
+    for term in terms:
+        if term.field == _TEXT:
+            wanted += [_says(word, readable) for word in term.value.lower().split()]
+        elif term.prefix:
+            wanted.append(_COLUMNS[term.field].startswith(term.value, autoescape=True))
+        else:
+            wanted.append(_COLUMNS[term.field] == term.value)
+    return wanted
+
+
+def _says(word: str, readable: Collection[str] | None) -> Any:
+    """Whether a word is somewhere in what who asks may know of a dagger: what is found by it tells it."""
+    text = col(DaggerRow.text).contains(word, autoescape=True)
+    if readable is not None:
+        text = and_(col(DaggerRow.team).in_(sorted(readable)), text)
+    return or_(*(func.lower(column).contains(word, autoescape=True) for column in _OPEN), text)
 
 
 def check_phases(path: str, request: gateway_pb2.ListDaggersRequest) -> list[Violation]:
@@ -108,8 +125,8 @@ def scope(request: gateway_pb2.ListDaggersRequest) -> str:
 
 
 def _judge(path: str, term: Term) -> Violation | None:
-    if term.field not in _COLUMNS:
-        known = ", ".join(_COLUMNS)
+    if term.field not in (*_COLUMNS, _TEXT):
+        known = ", ".join((*_COLUMNS, _TEXT))
         return Violation(path, f"{term.field} cannot be filtered by: use {known}", "UNKNOWN_FIELD")
     if term.field == "phase" and term.value not in gateway_pb2.Phase.keys():  # noqa: SIM118 - an enum wrapper
         known = ", ".join(gateway_pb2.Phase.keys()[1:])

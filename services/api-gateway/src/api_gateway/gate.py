@@ -14,7 +14,8 @@ import grpc
 from daggers.v1 import audit_pb2
 from google.protobuf.descriptor import FileDescriptor
 
-from access import Decision
+from access import Action, Decision, may
+from access.decision import is_administrator
 from access.methods import METHODS, decide
 from api_gateway.audit import Audit
 from api_gateway.authentication import principal
@@ -82,6 +83,13 @@ class Gate:
                 self._audit.tell(self._audited(call, request, decision))
                 raise _denied(call, decision)
         return METHODS[call.method].shown(who, answer, fleet)
+
+    def readable(self) -> frozenset[str] | None:
+        """The teams whose daggers who calls is shown whole; None: all there are."""
+        who, fleet = principal(), self._fold.fleet
+        if not self._enforce or is_administrator(who, fleet):
+            return None
+        return frozenset(team for team in fleet.catalogue.teams if may(who, Action.READ, team, fleet).allowed)
 
     def _refuses(self, call: Call) -> bool:
         """Whether what is not allowed is refused."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from daggers.v1 import gateway_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 from sqlmodel import SQLModel
 
 from api_gateway.fold import Fold
 from api_gateway.tables import ClusterRow, DaggerRow, MessageRow, ReferenceRow, StreamRow
+from daggerspec.protobuf import is_map
 from eventlog import LogPosition
-from fleet import Fleet, view
+from fleet import Dagger, Fleet, view
 from fleet.phases import DELETED
 from fleet.snapshot import Changed, ChangeSet
 
@@ -75,10 +76,35 @@ def _dagger(fleet: Fleet, name: str) -> Row:
         "team": dagger.spec.team,
         "cluster": dagger.spec.cluster,
         "phase": gateway_pb2.Phase.Name(shown.phase),
+        "text": " ".join(_words(dagger, fleet)).lower(),
         "version": dagger.version,
         "sequence": dagger.sequence,
         "data": _bytes(shown),
     }
+
+
+def _words(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
+    """Who made it, what it reads, where it writes."""
+    yield from (dagger.creator, dagger.updater)
+    for each in dagger.spec.streams:
+        yield each.stream
+        if (entry := fleet.streams.get(each.stream)) is not None:
+            yield from entry.value.topics
+    for sink in dagger.spec.sinks:
+        yield sink.WhichOneof("kind") or ""
+        yield from _strings(sink)
+
+
+def _strings(message: Message) -> Iterator[str]:
+    """The texts in a message; none of where a secret is, nor of maps, which have what is sent."""
+    for field, value in message.ListFields():
+        if is_map(field) or field.message_type is spec_pb2.SecretRef.DESCRIPTOR:
+            continue
+        for each in value if field.is_repeated else (value,):
+            if isinstance(each, str):
+                yield each
+            elif isinstance(each, Message):
+                yield from _strings(each)
 
 
 def _cluster(fleet: Fleet, name: str) -> Row:

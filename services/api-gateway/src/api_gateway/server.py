@@ -313,6 +313,7 @@ async def _served(
         previewing,
         readings,
         vitals,
+        gate,
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
     catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)

@@ -51,6 +51,8 @@ class DaggerRow(SQLModel, table=True):
     team: str = Field(index=True)
     cluster: str = Field(index=True)
     phase: str = Field(index=True)
+    text: str
+    """What people look for it by, beside its name, team and cluster, in lower case."""
     version: int
     sequence: int
     data: bytes = Field(sa_type=LargeBinary)
