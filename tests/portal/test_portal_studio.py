@@ -37,7 +37,7 @@ def test_no_studio_has_a_violation(visit: Opened, packages: Path, size: tuple[in
         page.evaluate("localStorage.clear()")
         page.reload()
         expect(page.get_by_role("button", name="Preview").first).to_be_visible()
-        expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
+        expect(page.get_by_text("rowtime", exact=True).first).to_be_visible()
         expect(page.get_by_text("Checking …")).to_have_count(0)
         page.evaluate(axe)
         judged = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
@@ -68,6 +68,21 @@ def test_a_dagger_is_made_from_a_message(visit: Opened) -> None:
     expect(page.get_by_role("heading", level=1, name="made_in_a_page")).to_be_visible()
     page.goto(f"{one.site}/new")
     expect(page.get_by_placeholder("Name", exact=True)).to_have_value("")
+
+
+def test_a_name_is_judged_as_it_is_typed(visit: Opened) -> None:
+    page = visit().open(START, "New dagger")
+    name = page.get_by_placeholder("Name", exact=True)
+    name.press_sequentially("completed_bookings")
+    expect(page.get_by_text("Taken: completed_bookings of")).to_be_visible()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    name.press_sequentially("!")
+    expect(page.get_by_text("A name must be 3 to 63 of a-z")).to_be_visible()
+    name.fill("completed_booking")
+
+    expect(name).to_have_attribute("aria-invalid", "false")
+    expect(page.get_by_text("A name must be")).to_have_count(0)
+    expect(page.get_by_text("Taken:")).to_have_count(0)
 
 
 def test_findings_are_gone_to_and_mended_by_keys(visit: Opened) -> None:
