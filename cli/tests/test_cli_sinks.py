@@ -170,3 +170,52 @@ def test_a_kind_that_is_misspelt_is_told_which_is_meant(shell: Any) -> None:
     code, _, said = shell("sink", "kinds", "parkuet")
 
     assert (code, "did you mean parquet?" in said) == (2, True)
+
+
+@pytest.fixture
+def tables(shell: Any, dagger_file: str) -> Any:
+    """A file whose dagger has a table with a key, one that rows are appended to, and another sink."""
+    shell.fill()
+    address = "address: {host: warehouse, database: crm, user: writer}"
+    keyed = f"  - postgres: {{{address}, table: trips, columns: {{orders: n}}}}\n"
+    appended = f"  - name: log\n    postgres: {{{address}, schema: audit, table: all, mode: append}}\n"
+    return shell.file("tables.yaml", dagger_file + keyed + appended)
+
+
+def test_the_sql_that_the_sinks_of_a_file_need_is_what_psql_takes(shell: Any, tables: Any) -> None:
+    code, script, said = shell("sink", "ddl", "-f", tables)
+    lines = script.splitlines()
+
+    assert (code, said) == (0, "")
+    assert lines[:3] == [
+        "-- postgres of orders_by_city",
+        'CREATE TABLE IF NOT EXISTS "public"."trips" ("tag_city" text, "n" bigint, "window_timestamp"'
+        " timestamptz);",
+        'CREATE UNIQUE INDEX ON "public"."trips" ("window_timestamp", "tag_city") NULLS NOT DISTINCT;',
+    ]
+    assert lines[3] == "-- log of orders_by_city"
+    assert lines[4].startswith('CREATE TABLE IF NOT EXISTS "audit"."all" (')
+    assert lines[5].startswith('CREATE TABLE IF NOT EXISTS "audit".daggers_written (')
+    assert all(line.endswith(";") for line in lines if not line.startswith("-- "))
+
+
+def test_the_sql_that_a_dagger_needs_is_that_of_its_file(shell: Any, tables: Any) -> None:
+    assert shell("apply", tables, "--wait=false")[0] == 0
+
+    told = json.loads(shell("sink", "ddl", "orders_by_city", "-o", "json")[1])
+
+    assert told == json.loads(shell("sink", "ddl", "-f", tables, "-o", "json")[1])
+    assert [(made["sink"], len(made["statements"])) for made in told] == [("postgres", 2), ("log", 2)]
+
+
+def test_where_nothing_has_to_be_made_or_something_is_wrong_that_is_said(
+    shell: Any, dagger_file: str
+) -> None:
+    shell.fill()
+    none = shell("sink", "ddl", "-f", shell.file("none.yaml", dagger_file))
+    wrong = shell("sink", "ddl", "-f", shell.file("wrong.yaml", dagger_file.replace("COUNT(1)", "nope")))
+    both = shell("sink", "ddl", "orders_by_city", "-f", "none.yaml")
+
+    assert none == (0, "", "no sink needs anything to be made by SQL\n")
+    assert (wrong[0], wrong[1], "nope" in wrong[2]) == (1, "", True)
+    assert (both[0], "name one of them" in both[2]) == (2, True)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Validated:
 
     findings: as the JSON document shows them, errors first.
     columns: output columns by dagger, of those whose query has no error.
+    ddl: what the sinks of each dagger need to be made, of those that have no error.
     unreached: why the gateway could not be asked, so that only the file itself was judged.
     unchecked: why nobody knows whether the topics of its streams are there; empty when that is known.
     """
@@ -37,6 +38,7 @@ class Validated:
     columns: Mapping[str, Sequence[Mapping[str, Any]]]
     unreached: UnreachableError | None = None
     unchecked: str = ""
+    ddl: Mapping[str, Sequence[gateway_pb2.SinkDdl]] = field(default_factory=dict)
 
     @property
     def errors(self) -> list[Mapping[str, Any]]:
@@ -77,19 +79,21 @@ def validate_file(session: Session, text: str, path: str) -> Validated:
     daggers, own = parsed(text, path)
     findings: list[Mapping[str, Any]] = list(own)
     columns: dict[str, Sequence[Mapping[str, Any]]] = {}
+    ddl: dict[str, Sequence[gateway_pb2.SinkDdl]] = {}
     unreached, unchecked = None, ""
     try:
         with session.connect() as gateway:
             for dagger in daggers:
                 answer = _asked(gateway, dagger)
                 columns[dagger.name] = [json_views.column(column) for column in answer.columns]
+                ddl[dagger.name] = answer.ddl
                 told = _placed([json_views.finding(finding) for finding in answer.findings], dagger, path)
                 findings += (finding for finding in told if not _is_told(finding, dagger))
                 unchecked = unchecked or answer.topics_unchecked
     except UnreachableError as error:
         unreached = error
     findings.sort(key=lambda finding: finding["severity"] != "error")
-    return Validated(path, daggers, findings, columns, unreached, unchecked)
+    return Validated(path, daggers, findings, columns, unreached, unchecked, ddl)
 
 
 def with_place(refusal: RefusedError, file: DaggerFile, path: str) -> RefusedError:

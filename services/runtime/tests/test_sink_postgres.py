@@ -20,6 +20,7 @@ from services.runtime.tests import fresh
 from services.runtime.tests.sink_cases.postgres import sink
 from tests.proxy import Proxy
 
+from daggerspec import sinks as kinds
 from daggerspec.columns import Column, role_of
 from daggerspec.selection import Selection
 from runtime import sinks
@@ -503,6 +504,18 @@ def test_without_leave_to_make_tables_the_marks_are_asked_for_with_the_statement
     sinks.check(place.target())
 
     assert (error.reason, error.retryable) == ("SINK_SCHEMA", False)
+
+
+@pytest.mark.parametrize("mode", [KIND.MODE_UPSERT, KIND.MODE_INSERT_IGNORE, APPEND])
+def test_what_the_statements_on_request_make_is_all_that_a_sink_asks_for(place: Place, mode: Any) -> None:
+    place.sink.mode, place.sink.create_table = mode, False
+    if mode == APPEND:
+        del place.sink.key[:]
+    statements = kinds.ddl(place.resolved.sink, place.target().layout)
+
+    assert refused(lambda: sinks.check(place.target())).error.reason == "SINK_SCHEMA"
+    place.sql(*statements, "SELECT 1")
+    sinks.check(place.target())
 
 
 WINDOWED = ("__window_start", "__window_end", "__key_0")

@@ -1,6 +1,6 @@
 """`daggers secret` and `daggers sink`: where rows may be written to, and the secrets that it takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -14,9 +14,11 @@ from cli.errors import MisusedError, RefusedError
 from cli.gateway import in_words
 from cli.group import group
 from cli.json_views import sinks as views
+from cli.json_views.findings import finding
 from cli.session import Session, command
-from cli.validation import one_dagger, read_file, with_place
+from cli.validation import one_dagger, read_file, validate_file, with_place
 from daggerclient import InvalidFileError, sinkfile
+from daggerclient.findings import headline
 from daggerspec.nearest import hint, nearest
 from daggerspec.registered import addresses
 from daggerspec.sinks import kind_of, kinds, load, names
@@ -174,6 +176,52 @@ def try_sink(
     if failed:
         session.out.note(f"{', '.join(dict.fromkeys(failed))} cannot be written to")
         raise typer.Exit(_REFUSED)
+
+
+@command(sinks, "ddl", example="daggers sink ddl -f trips.yaml")
+def show_ddl(
+    session: Session,
+    name: Annotated[str | None, typer.Argument(help="A dagger.")] = None,
+    flag: Annotated[Path | None, typer.Option("-f", "--file", help="A file of daggers, in its place.")] = None,
+) -> None:
+    """The SQL that makes what the sinks of a dagger write to: tables, unique indices, tables of marks.
+
+    For who may make them, where the sink may not (`create_table`). It is what that runs, and what psql takes.
+    No database is asked.
+    """
+    if (name is None) == (flag is None):
+        raise MisusedError("NAME or --file FILE: name one of them")
+    if flag is not None:
+        examined = validate_file(session, read_file(flag), str(flag))
+        examined.check()
+        asked = examined.ddl
+    else:
+        asked = {str(name): _ddl_of(session, str(name))}
+    made = [
+        {"dagger": dagger, "sink": sink.sink, "statements": list(sink.statements)}
+        for dagger, ddl in asked.items()
+        for sink in ddl
+    ]
+    session.out.show(made, lambda out: out.lines(_script(made)))
+    if not made:
+        session.out.note("no sink needs anything to be made by SQL")
+
+
+def _ddl_of(session: Session, name: str) -> Sequence[gateway_pb2.SinkDdl]:
+    """What the sinks of a dagger need, as it is. Raises: RefusedError where it can no longer be checked."""
+    with session.connect() as gateway:
+        request = gateway_pb2.ValidateRequest(name=name, spec=gateway.get(name).spec)
+        answer = gateway.call(gateway.daggers.Validate, request)
+    found = map(finding, answer.findings)
+    if errors := [one for one in found if one["severity"] == "error"]:
+        raise RefusedError(f"{name}: {headline(errors)}", reason="INVALID_SPEC", findings=errors)
+    return answer.ddl
+
+
+def _script(made: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for sink in made:
+        yield f"-- {sink['sink']} of {sink['dagger']}"
+        yield from (f"{statement};" for statement in sink["statements"])
 
 
 def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:

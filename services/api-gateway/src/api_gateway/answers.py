@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Final
 
 from daggers.v1 import gateway_pb2
 
 from api_gateway.specs import Judged
+from daggerspec import sinks
 from daggerspec.columns import to_proto
 from daggerspec.violation import Violation
-from daggersql import Severity
+from daggersql import Plan, Severity
 
 _SEVERITIES: Final = {
     Severity.ERROR: gateway_pb2.SEVERITY_ERROR,
@@ -34,7 +35,17 @@ def validation(judged: Judged, more: Sequence[Violation]) -> gateway_pb2.Validat
         answer.window.kind = plan.window.kind
         answer.window.size.FromTimedelta(plan.window.size)
         answer.window.slide.FromTimedelta(plan.window.slide)
+    if plan is not None and not more and not judged.violations:
+        answer.ddl.extend(_ddl(judged, plan))
     return answer
+
+
+def _ddl(judged: Judged, plan: Plan) -> Iterator[gateway_pb2.SinkDdl]:
+    """What has to be made before its sinks can be written to."""
+    whole = [resolved.sink for resolved in judged.sinks]
+    for name, sink in zip(sinks.called(whole), whole, strict=True):
+        if statements := sinks.ddl(sink, plan):
+            yield gateway_pb2.SinkDdl(sink=name, statements=statements)
 
 
 def _finding(

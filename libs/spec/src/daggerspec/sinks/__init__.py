@@ -390,6 +390,16 @@ def overwrites(sink: spec_pb2.Sink) -> bool:
     return bool(asks(getattr(sink, name))) if asks else load(name).CAPABILITIES.upserts
 
 
+def ddl(sink: spec_pb2.Sink, rows: Output) -> Sequence[str]:
+    """The statements that make what a sink of these rows writes to; none where a kind needs no such thing.
+
+    A kind that does has a function of this name.
+    """
+    name = kind_of(sink)
+    says = getattr(load(name), "ddl", None) if name else None
+    return tuple(says(getattr(sink, name or ""), rows)) if says else ()
+
+
 def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     """How often batches are due by what its sinks would rather have; None where one of them says nothing."""
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]

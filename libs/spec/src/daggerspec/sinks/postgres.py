@@ -33,6 +33,8 @@ CAPABILITIES: Final = Capabilities(
 TIME_SERIES: Final = False
 DEFAULT_PORT: Final = 5432
 DEFAULT_SCHEMA: Final = "public"
+MARKS: Final = "daggers_written"
+"""The table that says which batches were appended."""
 KEYS: Final = (
     Key(
         "address",
@@ -147,19 +149,38 @@ def type_of(spark: str) -> str:
 
 
 def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
-    """The statements that make the table and the unique index of its key, where it has one."""
+    """The statements that make the table, and what stands beside it: the unique index of its key, or marks."""
     name, named = table(sink), columns(sink, rows)
     held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
     made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
-    if sink.mode == _APPEND:
-        return (made,)
+    return made, marks_ddl(sink.schema) if sink.mode == _APPEND else index_ddl(sink, rows)
+
+
+def index_ddl(sink: spec_pb2.PostgresSink, rows: Output) -> str:
+    """The statement that makes the unique index of the table's key."""
+    named = columns(sink, rows)
     parts = ", ".join(quoted(named[column]) for column in key(sink, rows))
-    return made, f"CREATE UNIQUE INDEX ON {name} ({parts}) NULLS NOT DISTINCT"
+    return f"CREATE UNIQUE INDEX ON {table(sink)} ({parts}) NULLS NOT DISTINCT"
+
+
+def marks_ddl(schema: str) -> str:
+    """The statement that makes the table of marks."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {marks(schema)} (dagger text, checkpoint text, sink text, part bigint,"
+        " batch bigint NOT NULL, row_count bigint NOT NULL, digest text NOT NULL,"
+        " refused text NOT NULL DEFAULT '[]', generation bigint NOT NULL,"
+        " time timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (dagger, checkpoint, sink, part))"
+    )
 
 
 def table(sink: spec_pb2.PostgresSink) -> str:
     """The table's whole name, quoted."""
     return f"{quoted(sink.schema)}.{quoted(sink.table)}"
+
+
+def marks(schema: str) -> str:
+    """The whole name of the table of marks, quoted; it stands beside a table that rows are appended to."""
+    return f"{quoted(schema)}.{MARKS}"
 
 
 def quoted(name: str) -> str:

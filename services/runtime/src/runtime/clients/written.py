@@ -10,30 +10,14 @@ from typing import Final
 
 import psycopg
 
-from daggerspec.sinks.postgres import quoted
+from daggerspec.sinks.postgres import MARKS, marks
 from runtime.encode.extent import Extent
 from runtime.errors import external
 
-TABLE: Final = "daggers_written"
 _ALL: Final = 1 << 64
 _WHOLE: Final = -1
 """In place of a partition's number: the mark of a whole batch."""
 _THERE: Final = "WHERE dagger = %s AND checkpoint = %s AND sink = %s AND part = %s"
-
-
-def table(schema: str) -> str:
-    """The whole name of the table of marks, quoted; it stands beside the table that is written."""
-    return f"{quoted(schema)}.{TABLE}"
-
-
-def ddl(schema: str) -> str:
-    """The statement that makes it."""
-    return (
-        f"CREATE TABLE IF NOT EXISTS {table(schema)} (dagger text, checkpoint text, sink text, part bigint,"
-        " batch bigint NOT NULL, row_count bigint NOT NULL, digest text NOT NULL,"
-        " refused text NOT NULL DEFAULT '[]', generation bigint NOT NULL,"
-        " time timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (dagger, checkpoint, sink, part))"
-    )
 
 
 def digest(keys: Iterable[str]) -> str:
@@ -71,7 +55,7 @@ class Marker:
         """
         digested = digest(rows)
         statement = (
-            f"INSERT INTO {table(self.schema)} AS held"  # noqa: S608 - a name
+            f"INSERT INTO {marks(self.schema)} AS held"  # noqa: S608 - a name
             " (dagger, checkpoint, sink, part, batch, row_count, digest, generation)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (dagger, checkpoint, sink, part)"
             " DO UPDATE SET batch = excluded.batch, row_count = excluded.row_count, digest = excluded.digest,"
@@ -81,7 +65,7 @@ class Marker:
         values = (*self._place, self.batch, len(rows), digested, self.generation)
         if connection.execute(statement, values).fetchone() is not None:
             return None
-        query = f"SELECT batch, row_count, digest, refused FROM {table(self.schema)} {_THERE}"  # noqa: S608 - a name
+        query = f"SELECT batch, row_count, digest, refused FROM {marks(self.schema)} {_THERE}"  # noqa: S608 - a name
         held = connection.execute(query, self._place).fetchone()
         if held is None or held[0] != self.batch:
             return []  # a later batch is there: whoever asks stood still for long
@@ -90,7 +74,7 @@ class Marker:
             raise external(
                 "SINK_HAS_OTHER_ROWS",
                 f"Batch {self.batch} was written to {self.schema} before, {told}: compare the table with its"
-                f" source, then correct its row in {TABLE}.",
+                f" source, then correct its row in {MARKS}.",
             )
         return [Refused(*refusal) for refusal in json.loads(held[3])]
 
@@ -100,7 +84,7 @@ class Marker:
         Windows count of batches that were written whole; records of a partition when that was.
         """
         query = (
-            f"SELECT refused FROM {table(self.schema)}"  # noqa: S608 - a name
+            f"SELECT refused FROM {marks(self.schema)}"  # noqa: S608 - a name
             " WHERE dagger = %s AND sink = %s AND checkpoint <> %s AND part < 0"
         )
         rows = connection.execute(query, (self.dagger, self.sink, self.checkpoint)).fetchall()
@@ -111,7 +95,7 @@ class Marker:
         zero and no rows, and this in place of the refused ones.
         """
         statement = (
-            f"INSERT INTO {table(self.schema)} AS held"  # noqa: S608 - a name
+            f"INSERT INTO {marks(self.schema)} AS held"  # noqa: S608 - a name
             " (dagger, checkpoint, sink, part, batch, row_count, digest, refused, generation)"
             " VALUES (%s, %s, %s, %s, %s, 0, '', %s, %s) ON CONFLICT (dagger, checkpoint, sink, part)"
             " DO UPDATE SET batch = excluded.batch, refused = excluded.refused,"
@@ -123,7 +107,7 @@ class Marker:
 
     def refuse(self, connection: psycopg.Connection, rows: Iterable[Refused]) -> None:
         """Keep with it which rows the database refused."""
-        statement = f"UPDATE {table(self.schema)} SET refused = %s {_THERE}"  # noqa: S608 - a name
+        statement = f"UPDATE {marks(self.schema)} SET refused = %s {_THERE}"  # noqa: S608 - a name
         told = json.dumps([astuple(row) for row in rows])
         connection.execute(statement, (told, *self._place))
 

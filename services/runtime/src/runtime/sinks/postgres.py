@@ -28,7 +28,7 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
-from runtime.clients import pace, postgres, written
+from runtime.clients import pace, postgres
 from runtime.clients.postgres import RefusedError
 from runtime.clients.written import Marker, Refused
 from runtime.encode import extent, table_csv
@@ -199,7 +199,6 @@ class _Table:
             if not held and self.sink.create_table:
                 for statement in kind.ddl(self.sink, self.layout):
                     connection.execute(statement)
-                self._marked(connection)
                 return
             if not held:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
@@ -223,9 +222,9 @@ class _Table:
         if not self.appends:
             return
         if self.sink.create_table:
-            connection.execute(written.ddl(self.sink.schema))
-        elif not connection.execute(_HELD, (written.table(self.sink.schema),)).fetchall():
-            raise self._wrong(f"needs a table of marks beside it: {written.ddl(self.sink.schema)}")
+            connection.execute(kind.marks_ddl(self.sink.schema))
+        elif not connection.execute(_HELD, (kind.marks(self.sink.schema),)).fetchall():
+            raise self._wrong(f"needs a table of marks beside it: {kind.marks_ddl(self.sink.schema)}")
 
     def _held(self, connection: psycopg.Connection) -> dict[str, bool]:
         """The columns that the table has, and whether each is NOT NULL."""
@@ -237,7 +236,7 @@ class _Table:
         for equal_nulls, names in connection.execute(_UNIQUE, (self.name,)):
             if sorted(names) == sorted(self.key) and (equal_nulls or never_null):
                 return
-        index = kind.ddl(self.sink, self.layout)[1]
+        index = kind.index_ddl(self.sink, self.layout)
         raise self._wrong(f"has no unique index of {', '.join(self.key)}: {index}")
 
     def stage(self, connection: psycopg.Connection) -> None:
