@@ -28,7 +28,8 @@ sinks:
   - {kafka: {topic: t, format: protobuf, message: a.B, cluster: other}}
   - {log: {limit: 5}}
   - log
-  - postgres:
+  - limit: {rows_per_second: 0.5, requests_per_second: 20, max_in_flight: 3}
+    postgres:
       address: {host: db, port: 5433, database: d, user: u, password: {env: PASSWORD}, ca_file: /ca.pem}
       table: trips
       mode: insert_ignore
@@ -40,6 +41,7 @@ emit: early
 driver_memory: 1g
 state: disk
 consumer_group: mine
+max_rows_per_batch: 5000
 """
 
 
@@ -67,6 +69,7 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
         driver_memory_mib=1024,
         state=spec_pb2.STATE_STORE_DISK,
         consumer_group="mine",
+        max_rows_per_batch=5_000,
         trigger=timedelta(milliseconds=500),
         streams=[
             spec_pb2.StreamInput(
@@ -93,6 +96,7 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
             spec_pb2.Sink(log=spec_pb2.LogSink(limit=5)),
             spec_pb2.Sink(log=spec_pb2.LogSink()),
             spec_pb2.Sink(
+                limit=spec_pb2.RateLimit(rows_per_second=0.5, requests_per_second=20, max_in_flight=3),
                 postgres=spec_pb2.PostgresSink(
                     address=spec_pb2.PostgresAddress(
                         host="db",

@@ -275,6 +275,26 @@ def test_daggers_that_are_to_run_share_what_a_registered_sink_allows() -> None:
     assert not any(sink.HasField("share") for sink in made.sinks[:-1])
 
 
+def test_a_launch_writes_no_more_than_its_dagger_says_and_its_share_allows() -> None:
+    limit = {"rows_per_second": 900, "max_in_flight": 2}
+    sink = {"influx": {"address": {"url": "http://influx:1", "bucket": "b"}}}
+    registered = events_pb2.SinkRegistered(meta=META, sink={"name": "crm", "sink": sink, "limit": limit})
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(SPEC)
+    own = {"rows_per_second": 500, "requests_per_second": 7, "max_in_flight": 5}
+    spec.sinks.add(registered="crm", limit=own).influx.measurement = "mine"
+    spec.sinks.add(limit=own).influx.measurement = "other"
+    known = fleet(registered, events_pb2.DaggerRequested(meta=META, name="d", spec=spec))
+
+    made = resolve.job(known, known.daggers["d"], 9, platform=PLATFORM, checkpoint_root="/c", run_dir="/r")
+
+    assert [sink.share for sink in made.sinks[-2:]] == [
+        spec_pb2.RateLimit(rows_per_second=500, requests_per_second=7, max_in_flight=2),
+        spec_pb2.RateLimit(**own),
+    ]
+    assert not any(sink.HasField("share") for sink in made.sinks[:-2])
+
+
 def test_a_clusters_token_is_not_sent_to_an_address_of_the_users_own() -> None:
     own = spec_pb2.Sink(influx={"address": {"url": "http://elsewhere"}})
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from daggerclient.daggerfile.sinks import show, shown_secret
-from daggerclient.sinkfile import LIMITS
+from daggerclient.daggerfile.sinks import LIMITS, show, shown_secret
 from daggerspec.keys import every
 from daggerspec.reference import needed
 from daggerspec.sinks import Kind, about

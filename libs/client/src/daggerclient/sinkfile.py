@@ -25,7 +25,6 @@ from daggerspec import sinks
 from daggerspec.registered import addresses, where
 
 SECRET, SINK = "secret", "sink"
-LIMITS = ("rows_per_second", "requests_per_second", "max_in_flight")
 
 
 def secret(text: str, file: str) -> spec_pb2.Secret:
@@ -64,9 +63,7 @@ def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
     if "teams" in values:
         made.teams.extend(_texts(reader, values["teams"], "teams"))
     if "limit" in values:
-        made.limit.SetInParent()
-        for key, number in reader.mapping(values["limit"], "limit", LIMITS).items():
-            setattr(made.limit, key, reader.integer(number, f"limit.{key}", least=1))
+        made.limit.CopyFrom(sink_items.limit(reader, values["limit"], "limit"))
     said = [kind for kind in kinds if kind in values]
     if len(said) != 1:
         why = f"a registered sink is of one kind: {' or '.join(kinds)}"
@@ -86,7 +83,7 @@ def shown_sink(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
         document["teams"] = list(value.teams)
     shown = sink_items.show(value.sink)
     document |= shown if isinstance(shown, dict) else {}
-    limit = {key: getattr(value.limit, key) for key in LIMITS if getattr(value.limit, key)}
+    limit = sink_items.shown_limit(value.limit)
     return document | ({"limit": limit} if limit else {})
 
 

@@ -87,8 +87,9 @@ def job(
             held.egress.CopyFrom(egress or spec_pb2.Egress())
             held.egress.folders[:] = folders.of(spec.team, held.egress.folders)
         registered = catalogue.sink(held.sink.registered)
-        if registered is not None and registered.limit.ListFields():
-            held.share.CopyFrom(_share(registered, fleet))
+        share = spec_pb2.RateLimit() if registered is None else _share(registered, fleet)
+        if (held_to := _lesser(held.sink.limit, share)).ListFields():
+            held.share.CopyFrom(held_to)
     streams = [_resolved_stream(fleet, stream) for stream in spec.streams]
     wanted = [stream.stream.message for stream in streams]
     wanted += [name for sink_ in spec.sinks for name in sinks.messages(sink_).values()]
@@ -123,6 +124,15 @@ def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLi
         requests_per_second=limit.requests_per_second / writers,
         max_in_flight=max(limit.max_in_flight // writers, 1) if limit.max_in_flight else 0,
     )
+
+
+def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.RateLimit:
+    """Of two limits what holds where both do; 0 is none."""
+    least = spec_pb2.RateLimit()
+    for limit in (one, other):
+        for field, most in limit.ListFields():
+            setattr(least, field.name, min(getattr(least, field.name) or most, most))
+    return least
 
 
 def place_secrets(message: Message, fleet: Fleet) -> None:

@@ -10,6 +10,9 @@ MAX_SINKS: Final = 20
 MAX_TOPICS: Final = 100
 """Of a stream."""
 
+BATCH_RECORDS: Final = 2_000_000
+"""Records of a batch of one reader, about, unless less is asked for."""
+
 READ_ROWS: Final = 1_000
 """Rows that are read unless asked otherwise."""
 MAX_READ_ROWS: Final = 1_000_000

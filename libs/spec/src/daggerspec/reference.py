@@ -28,6 +28,12 @@ whatever their order; name them, and an edit of one does not rename the other.
 addresses, the connection, its certificates, and what the sink says. `--send-one` writes a row that is made up
 as well. `daggers sink test NAME` tries a registered one.
 
+`limit: {rows_per_second: 1000, requests_per_second: 20, max_in_flight: 4}`, beside the kind, is how much this
+dagger writes there at most. Of a registered sink that has a limit a dagger gets its share, and what is less
+holds. Which limits a kind keeps stands below; others are refused (LIMIT_NOT_KEPT). A dagger with a limit is
+written by one task at a time. `max_rows_per_batch`, a key of the dagger, is about how many records a batch
+reads at most: less is repeated after a crash, and a slow sink is done with it sooner.
+
 ## When a sink takes no rows
 
 All sinks of a dagger share its batches: as long as one takes no rows, the next batch waits for it, and with
@@ -68,7 +74,7 @@ def _section(title: str, kind: Kind) -> str:
         f"* `emit: early`: {early}.",
         f"* Records as they are (`payload: record`): {records}.",
         f"* A registered one says: {', '.join(address) or 'nothing, it has no address'}.",
-        *([f"* Limits of a registered one that it keeps: {kept or 'none'}."] if address else []),
+        f"* Limits that it keeps: {kept or 'none'}.",
         "",
         "| key | needed | what it says |",
         "|---|---|---|",

@@ -107,19 +107,18 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
     for name in ("name", "registered"):
         if getattr(value.sink, name):
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
-    outage, refused = value.sink.HasField("on_outage"), value.sink.HasField("max_refused")
-    for name, said in (("on_outage", outage), ("max_refused", refused)):
-        if said:
+    for name in ("limit", "on_outage", "max_refused"):
+        if value.sink.HasField(name):
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
-    for name in ("rows_per_second", "requests_per_second"):
-        most = getattr(value.limit, name)
-        if not math.isfinite(most) or most < 0:
-            yield Violation(f"{path}.limit.{name}", "must be a number from 0 on", "OUT_OF_RANGE")
 
 
 def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:
-    """The limits that a kind does not keep: nobody is told that it does."""
-    for field, _ in limit.ListFields():
+    """What is wrong with how much may be written. Of limits that a kind does not keep nobody is told that it
+    does.
+    """
+    for field, most in limit.ListFields():
+        if not math.isfinite(most) or most < 0:
+            yield Violation(f"{path}.{field.name}", "must be a number from 0 on", "OUT_OF_RANGE")
         if field.name not in kept:
             text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(kept) or 'none'}"
             yield Violation(f"{path}.{field.name}", text, "LIMIT_NOT_KEPT")

@@ -101,6 +101,9 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
             " chooses",
             "OUT_OF_RANGE",
         )
+    if spec.max_rows_per_batch > limits.BATCH_RECORDS:
+        what = f"must not be more than {limits.BATCH_RECORDS:,}: a driver takes no more at once"
+        yield Violation(f"{path}.max_rows_per_batch", what, "OUT_OF_RANGE")
     if spec.consumer_group != defaults.consumer_group(name):
         yield from fields.group(f"{path}.consumer_group", spec.consumer_group)
 

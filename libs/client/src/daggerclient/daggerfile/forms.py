@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from daggerclient.daggerfile.reader import Reader
 from daggerclient.times import duration, iso
+from daggerspec.limits import BATCH_RECORDS
 from daggerspec.nearest import hint, nearest
 
 _MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
@@ -95,4 +96,7 @@ def _shown_start(position: spec_pb2.StartPosition) -> str:
 
 TEXT = Form(lambda reader, node, path: reader.text(node, path), lambda value: value)
 MEMORY = Form(_memory, lambda mebibytes: f"{mebibytes}m")
+ROWS = Form(
+    lambda reader, node, path: reader.integer(node, path, least=1, most=BATCH_RECORDS), lambda value: value
+)
 START = Form(_start, _shown_start)

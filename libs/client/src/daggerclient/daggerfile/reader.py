@@ -139,6 +139,15 @@ class Reader:
         self.fail(node, path, "WRONG_TYPE", f"{path} must be true or false")
         return False
 
+    def number(self, node: yaml.Node, path: str) -> float:
+        """A number above 0; 0 when it is not one."""
+        value = node.value if isinstance(node, yaml.ScalarNode) else ""
+        with suppress(ValueError):
+            if 0 < (number := float(value)) < math.inf:
+                return number
+        self.fail(node, path, "WRONG_TYPE", f"{path} must be a number above 0")
+        return 0.0
+
     def share(self, node: yaml.Node, path: str) -> float:
         """A number above 0, and at most 1."""
         value = node.value if isinstance(node, yaml.ScalarNode) else ""

@@ -1,6 +1,7 @@
 """The sinks of a dagger file, of every kind: what a key takes is what the field it fills holds."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import yaml
@@ -19,6 +20,9 @@ BESIDE = ("name", "registered")
 """The keys of a sink beside its kind that are names."""
 OUTAGE: Final = "on_outage"
 REFUSED: Final = "max_refused"
+LIMIT: Final = "limit"
+PER_SECOND: Final = ("rows_per_second", "requests_per_second")
+LIMITS: Final = (*PER_SECOND, "max_in_flight")
 SECRET = spec_pb2.SecretRef.DESCRIPTOR.full_name
 _THEN = {
     "wait": spec_pb2.OnOutage.THEN_WAIT,
@@ -38,10 +42,12 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
         what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
         reader.fail(node, path, "WRONG_TYPE", what)
         return sink
-    values = reader.mapping(node, path, (*sinks.names(), *BESIDE, OUTAGE, REFUSED))
+    values = reader.mapping(node, path, (*sinks.names(), *BESIDE, LIMIT, OUTAGE, REFUSED))
     for key in BESIDE:
         if key in values:
             setattr(sink, key, reader.text(values.pop(key), f"{path}.{key}"))
+    if LIMIT in values:
+        sink.limit.CopyFrom(limit(reader, values.pop(LIMIT), f"{path}.{LIMIT}"))
     if OUTAGE in values:
         sink.on_outage.CopyFrom(_outage(reader, values.pop(OUTAGE), f"{path}.{OUTAGE}"))
     if REFUSED in values:
@@ -71,11 +77,28 @@ def show(sink: spec_pb2.Sink) -> Any:
     message = getattr(sink, name)
     said = _said(message, sinks.load(name).KEYS)
     beside: dict[str, Any] = {key: getattr(sink, key) for key in BESIDE if getattr(sink, key)}
+    if sink.HasField(LIMIT):
+        beside[LIMIT] = shown_limit(sink.limit)
     if sink.HasField(OUTAGE):
         beside[OUTAGE] = _shown_outage(sink.on_outage)
     if sink.HasField(REFUSED):
         beside[REFUSED] = sink.max_refused
     return {name: said, **beside} if said or beside or name not in bare() else name
+
+
+def limit(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.RateLimit:
+    """How much may be written."""
+    made = spec_pb2.RateLimit()
+    for key, number in reader.mapping(node, path, LIMITS).items():
+        read = reader.number if key in PER_SECOND else partial(reader.integer, least=1)
+        setattr(made, key, read(number, f"{path}.{key}"))
+    return made
+
+
+def shown_limit(value: spec_pb2.RateLimit) -> dict[str, float]:
+    """How much may be written, under its keys."""
+    said = {key: getattr(value, key) for key in LIMITS if getattr(value, key)}
+    return {key: int(most) if most == int(most) else most for key, most in said.items()}
 
 
 def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:

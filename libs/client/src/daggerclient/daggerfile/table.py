@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
 from daggerclient.daggerfile import forward, sinks
-from daggerclient.daggerfile.forms import MEMORY, START, TEXT, Form, items, span, word
+from daggerclient.daggerfile.forms import MEMORY, ROWS, START, TEXT, Form, items, span, word
 from daggerclient.daggerfile.reader import Reader
 from daggerspec import defaults
 from daggerspec import sinks as kinds
@@ -92,4 +92,5 @@ SPEC = (
     Row("state", word(STATES)),
     Row("driver_memory", MEMORY, path="driver_memory_mib"),
     Row("consumer_group", TEXT),
+    Row("max_rows_per_batch", ROWS),
 )

@@ -299,6 +299,7 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
     if name is None:
         return
     kind = load(name)
+    yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
     yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
     if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)

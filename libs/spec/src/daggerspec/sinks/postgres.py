@@ -1,5 +1,7 @@
 """Each row is one row of a PostgreSQL table (15 or later).
 
+Where `create_table` is not said, `daggers sink ddl -f FILE` prints the SQL that makes the table and its index.
+
 With `mode: append` rows have no key. After an edit, windows up to the last one of a batch that was written
 whole are left out, and so are records that were written: the table `daggers_written` beside it says which.
 """

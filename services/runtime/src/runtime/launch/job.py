@@ -82,6 +82,7 @@ def assemble(
         consumer_group=spec.spec.consumer_group,
         past=past(checkpoint.stand, plan, partial(openstate.oldest, spark)),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
+        max_rows_of_all=0 if range_ else spec.spec.max_rows_per_batch,
         batches=_batches(spec, plan),
         slots=slots(spark),
         range=range_,
@@ -119,7 +120,7 @@ def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
         trigger=milliseconds(spec.spec.trigger),
         at_ends=ends and longest_wait > 0,
         longest_wait=longest_wait,
-        records=rule.records,
+        records=min(rule.records, spec.spec.max_rows_per_batch or rule.records),
     )
 
 

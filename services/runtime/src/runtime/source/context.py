@@ -9,6 +9,7 @@ from pathlib import Path
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
+from daggerspec.limits import BATCH_RECORDS
 from runtime.source.plan import BatchRule
 from runtime.source.planner.ranges import Range
 from runtime.source.planner.start_offsets import Predecessor
@@ -24,7 +25,8 @@ class SourceContext:
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
     record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
-    unless everything there is fits into a trigger; `batches` says when one is due, `slots` how many tasks
+    unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
+    it is not 0; `batches` says when one is due, `slots` how many tasks
     run at once, 0 where that is not known. `range` is what a preview reads, in place of what comes; `shadow`
     that it begins beside another driver.
     """
@@ -40,7 +42,8 @@ class SourceContext:
     late_for: tuple[Windows, ...] = ()
     past: Predecessor | None = None
     open: datetime | None = None
-    max_rows: int = 2_000_000
+    max_rows: int = BATCH_RECORDS
+    max_rows_of_all: int = 0
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
     range: Range | None = None

@@ -114,7 +114,7 @@ def plans(
             windows=context.windows,
             late_for=context.late_for,
             run_dir=str(context.run_dir),
-            max_rows=context.max_rows,
+            max_rows=_most_rows(context, readers),
             warnings=(*_tied(share.topics), *(warnings if index == 0 else ())),
             conditions=read.wanted,
             pre_aggregation=pre_aggregation,
@@ -130,6 +130,14 @@ def plans(
         )
         for index, share in enumerate(readers.assignment.shares[read.table])
     ]
+
+
+def _most_rows(context: SourceContext, readers: Readers) -> int:
+    """The most records of a batch of one reader, about."""
+    if not context.max_rows_of_all:
+        return context.max_rows
+    count = sum(map(len, readers.assignment.shares.values()))
+    return min(context.max_rows, max(context.max_rows_of_all // count, 1))
 
 
 def _in_parts(context: SourceContext, readers: Readers) -> bool:
