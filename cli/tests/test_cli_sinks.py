@@ -200,7 +200,7 @@ def test_the_sql_that_the_sinks_of_a_file_need_is_what_psql_takes(shell: Any, ta
 
 
 def test_the_sql_that_a_dagger_needs_is_that_of_its_file(shell: Any, tables: Any) -> None:
-    assert shell("apply", tables, "--wait=false")[0] == 0
+    assert shell("apply", tables)[0] == 0
 
     told = json.loads(shell("sink", "ddl", "orders_by_city", "-o", "json")[1])
 

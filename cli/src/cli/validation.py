@@ -113,6 +113,7 @@ def _asked(gateway: Gateway, file: DaggerFile) -> gateway_pb2.ValidateResponse:
 def _placed(findings: Sequence[Mapping[str, Any]], file: DaggerFile, path: str) -> list[dict[str, Any]]:
     """Findings of the gateway as ones about a file; one that has a line and a column speaks of the query."""
     texts = {part.field: lines(part.text) for part in query.of(file.spec).parts}
+    texts |= {f"sinks[{number}].when": lines(sink.when) for number, sink in enumerate(file.spec.sinks)}
     return [_place(finding, texts, file, path) for finding in findings]
 
 

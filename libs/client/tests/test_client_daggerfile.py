@@ -28,8 +28,7 @@ sinks:
   - {kafka: {topic: t, format: protobuf, message: a.B, cluster: other}}
   - {log: {limit: 5}}
   - log
-  - limit: {rows_per_second: 0.5, requests_per_second: 20, max_in_flight: 3}
-    postgres:
+  - postgres:
       address: {host: db, port: 5433, database: d, user: u, password: {env: PASSWORD}, ca_file: /ca.pem}
       table: trips
       mode: insert_ignore
@@ -41,7 +40,6 @@ emit: early
 driver_memory: 1g
 state: disk
 consumer_group: mine
-max_rows_per_batch: 5000
 """
 
 
@@ -69,7 +67,6 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
         driver_memory_mib=1024,
         state=spec_pb2.STATE_STORE_DISK,
         consumer_group="mine",
-        max_rows_per_batch=5_000,
         trigger=timedelta(milliseconds=500),
         streams=[
             spec_pb2.StreamInput(
@@ -96,7 +93,6 @@ def test_a_whole_file_becomes_the_specification_it_describes() -> None:
             spec_pb2.Sink(log=spec_pb2.LogSink(limit=5)),
             spec_pb2.Sink(log=spec_pb2.LogSink()),
             spec_pb2.Sink(
-                limit=spec_pb2.RateLimit(rows_per_second=0.5, requests_per_second=20, max_in_flight=3),
                 postgres=spec_pb2.PostgresSink(
                     address=spec_pb2.PostgresAddress(
                         host="db",
@@ -160,6 +156,47 @@ def test_a_sink_of_nested_keys_reads_back_as_it_is_written_and_a_registered_one_
     theirs = spec_pb2.Sink(registered="crm", http=spec_pb2.HttpSink(path="/v1"))
     assert [*dagger.spec.sinks] == [spec_pb2.Sink(name="crm", http=own), theirs]
     assert again.spec.sinks == dagger.spec.sinks
+
+
+SOME = """
+name: some
+team: crm
+cluster: local
+streams: [{stream: bookings}]
+sql: SELECT 1
+sinks:
+  - log
+  - log: {limit: 5}
+    when: a > 1 AND b = 'x'
+    limit: {rows_per_second: 0.5, requests_per_second: 20, max_in_flight: 3}
+max_rows_per_batch: 5000
+"""
+
+
+def test_which_rows_a_sink_gets_and_how_many_at_most_reads_back_as_it_is_written() -> None:
+    [dagger] = parse(SOME, "d.yaml")
+
+    [again] = parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")
+    limit = spec_pb2.RateLimit(rows_per_second=0.5, requests_per_second=20, max_in_flight=3)
+    some = spec_pb2.Sink(log=spec_pb2.LogSink(limit=5), when="a > 1 AND b = 'x'", limit=limit)
+    assert [*dagger.spec.sinks][1:] == [some]
+    assert dagger.spec.max_rows_per_batch == 5_000
+    assert (again.spec.sinks, again.spec.max_rows_per_batch) == (dagger.spec.sinks, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "field"),
+    [
+        ("rows_per_second: 0.5", "rows_per_second: 0", "sinks[1].limit.rows_per_second"),
+        ("max_in_flight: 3", "max_in_flight: 0.5", "sinks[1].limit.max_in_flight"),
+        ("max_in_flight: 3", "in_flight: 3", "sinks[1].limit.in_flight"),
+        ("a > 1 AND b = 'x'", "true", "sinks[1].when"),
+        ("batch: 5000", "batch: 0", "max_rows_per_batch"),
+        ("batch: 5000", "batch: 2000001", "max_rows_per_batch"),
+    ],
+)
+def test_what_is_no_limit_and_no_condition_is_refused(written: str, instead: str, field: str) -> None:
+    assert only(SOME.replace(written, instead))["field"] == field
 
 
 CALLERS = HTTP.replace(

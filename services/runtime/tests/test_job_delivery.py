@@ -4,6 +4,7 @@ import multiprocessing
 import resource
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,21 @@ def test_a_sink_in_trouble_does_not_hold_the_others_and_they_are_not_written_aga
     assert [why.error.detail[:7] for why in first.troubles.values()] == ["influx:"]
     assert (second.done, second.written) == (frozenset(), {})
     assert len(records(kafka, topic)) == 3
+
+
+@pytest.mark.integration
+def test_a_sink_gets_the_rows_that_its_condition_is_true_of_and_only_these_are_set_aside(kafka: str) -> None:
+    platform = spec_pb2.KafkaAddress(bootstrap_servers=kafka).SerializeToString()
+    some, away = (replace(log_target(name), condition="__condition_0") for name in ("some", "away"))
+    delivery = Delivery(
+        (log_target(), some, away), 7, platform, batch_id=3, done=frozenset(), skipped={"away": "it is away."}
+    )
+    rows = batch(COUNTS).append_column("__condition_0", pa.array([False, True, None]))
+    told = [Row(**line) for report in delivery(iter([rows, rows.slice(0, 1)])) for line in report.to_pylist()]
+    report = read_report(told)
+
+    assert (report.written, report.refused) == ({"log": 4, "some": 1, "away": 0}, {"SINK_UNAVAILABLE": 1})
+    assert report.printed["some"] == report.printed["log"][1:2]
 
 
 def test_a_driver_that_stood_still_writes_nothing_once_a_newer_generation_runs(tmp_path: Path) -> None:

@@ -80,18 +80,24 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
     json_topic, message_topic = f"json-{dagger.name}", f"message-{dagger.name}"
     table, database = postgres_sink(postgres, tmp_path)
     table.sink.postgres.ClearField("key")  # of the window and GROUP BY
+    some_topic = f"some-{dagger.name}"
+    some = kafka_sink(kafka, some_topic)
+    some.sink.name, some.sink.when = "some", "tag_city_id > 1 AND GeoHash(0, tag_city_id, 2) IS NOT NULL"
     dagger.sinks = [influx_sink(influx), kafka_sink(kafka, json_topic), log_sink(2),
-                    kafka_sink(kafka, message_topic, "row.v1.CityCount"), table]  # fmt: skip
+                    kafka_sink(kafka, message_topic, "row.v1.CityCount"), table, some]  # fmt: skip
     events = spread([s / 4 for s in range(4 * 180)], cities=3)
     dagger.write(*bookings(events))
 
     with dagger.launch() as launch:
-        launch.until(written(9))
+        launch.until(lambda beat: [*beat.rows_out] == [9] * 5 + [6])
         code = launch.stop()
         left = [process.name() for process in launch.processes()]
 
     assert in_influx(influx, dagger) == Counter(dict(in_kafka(kafka, json_topic))) == recount(events)
     assert in_messages(kafka, message_topic) == in_postgres(database) == recount(events)
+    assert Counter(dict(in_kafka(kafka, some_topic))) == Counter(
+        {(end, city): count for (end, city), count in recount(events).items() if city != "1"}
+    )
     assert (code, left, (launch.run_dir / "exit.json").exists()) == (0, [], False)
     printed = [line.partition(" INFO log: ")[2][:4] for line in launch.log().splitlines()]
     assert [word for word in printed if word in ("row ", "… an")][:2] == ["row ", "row "]
@@ -101,7 +107,7 @@ def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(
         Beat.STATE_STARTING, Beat.STATE_RUNNING, Beat.STATE_DRAINING, Beat.STATE_EXITING,
     ]  # fmt: skip
     last = launch.beats[-1]
-    assert (last.rows_in, list(last.rows_out), last.late_rows) == (len(events), [9] * 5, 0)
+    assert (last.rows_in, list(last.rows_out), last.late_rows) == (len(events), [9] * 5 + [6], 0)
     assert (last.lag[f"{dagger.topic}/0"], last.HasField("watermark"), last.HasField("error")) == (
         0,
         True,

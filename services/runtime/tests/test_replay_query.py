@@ -41,11 +41,17 @@ def session() -> Iterator[SparkSession]:
 
 
 def a_desk(
-    kafka: str, postgres: str, folder: Path, forward: Forward | None = None, sql: str = COUNT_SQL
+    kafka: str,
+    postgres: str,
+    folder: Path,
+    forward: Forward | None = None,
+    sql: str = COUNT_SQL,
+    when: str = "",
 ) -> Desk:
     """A dagger whose rows go to a table."""
     resolved, url = sink(postgres, folder)
     resolved.sink.postgres.ClearField("key")
+    resolved.sink.when = when
     if forward is not None:  # its table tells no rows apart
         resolved.sink.postgres.mode = spec_pb2.PostgresSink.MODE_APPEND
     dagger = launches.Dagger(folder, kafka, sql=sql, sinks=[resolved], forward=forward)
@@ -119,7 +125,7 @@ def counted(desk: Desk) -> Mapping[tuple[str, str], int]:
 def test_records_of_a_forwarding_are_read_again_where_they_stand_and_go_to_its_sinks(
     kafka: str, postgres: str, tmp_path: Path, session: SparkSession
 ) -> None:
-    desk = a_desk(kafka, postgres, tmp_path, Forward(filter="city_id > 1"))
+    desk = a_desk(kafka, postgres, tmp_path, Forward(filter="city_id > 1"), when="city_id <> 9")
     values = [booking(n, order=f"o{n}", city_id=n) for n in range(5)]
     desk.dagger.write(*values, b"\xff")
     # The quarantine has a part of one only, and of another one what is no more in Kafka.
@@ -130,13 +136,13 @@ def test_records_of_a_forwarding_are_read_again_where_they_stand_and_go_to_its_s
     said = run(desk, session, asked)
 
     assert said == {"REPLAYED": 3, "FAILED_AGAIN MALFORMED": 1, "NOT_REPLAYABLE TRUNCATED": 1}
-    assert [order for order, _ in numbers(desk)] == ["o2", "o9"]
+    assert [order for order, _ in numbers(desk)] == ["o2"]  # the sink does not want o9
     assert run(desk, session, asked) == said  # an attempt that finds all said writes nothing again
-    assert [order for order, _ in numbers(desk)] == ["o2", "o9"]
+    assert [order for order, _ in numbers(desk)] == ["o2"]
     mended = desk.ask()
     edit(desk, mended, {5: booking(5, order="o5", city_id=5, fare=7)})
     assert run(desk, session, mended, sequence=195) == {"REPLAYED": 1, "NOT_REPLAYABLE TRUNCATED": 1}
-    assert [number for number, _ in numbers(desk)] == ["o2", "o5", "o9"]
+    assert [number for number, _ in numbers(desk)] == ["o2", "o5"]
     assert numbers(desk)[1] == ("o5", 7.0)
 
 

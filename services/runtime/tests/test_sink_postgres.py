@@ -506,6 +506,16 @@ def test_without_leave_to_make_tables_the_marks_are_asked_for_with_the_statement
     assert (error.reason, error.retryable) == ("SINK_SCHEMA", False)
 
 
+def test_a_batch_that_was_written_stays_as_it_is_where_an_edit_wants_other_rows(appending: Appending) -> None:
+    sink = appending.place.resolved.sink
+    for wanted, ids in (("id < 3", range(3)), ("id < 5", range(5)), ("", range(9)), ("id < 3", range(3))):
+        sink.when = wanted
+        appending.write(ids)
+
+    assert appending.place.ids() == [0, 1, 2]
+    assert refused(lambda: appending.write(range(2))).error.reason == "SINK_HAS_OTHER_ROWS"
+
+
 @pytest.mark.parametrize("mode", [KIND.MODE_UPSERT, KIND.MODE_INSERT_IGNORE, APPEND])
 def test_what_the_statements_on_request_make_is_all_that_a_sink_asks_for(place: Place, mode: Any) -> None:
     place.sink.mode, place.sink.create_table = mode, False

@@ -182,7 +182,9 @@ def try_sink(
 def show_ddl(
     session: Session,
     name: Annotated[str | None, typer.Argument(help="A dagger.")] = None,
-    flag: Annotated[Path | None, typer.Option("-f", "--file", help="A file of daggers, in its place.")] = None,
+    flag: Annotated[
+        Path | None, typer.Option("-f", "--file", help="A file of daggers, in its place.")
+    ] = None,
 ) -> None:
     """The SQL that makes what the sinks of a dagger write to: tables, unique indices, tables of marks.
 
@@ -212,8 +214,8 @@ def _ddl_of(session: Session, name: str) -> Sequence[gateway_pb2.SinkDdl]:
     with session.connect() as gateway:
         request = gateway_pb2.ValidateRequest(name=name, spec=gateway.get(name).spec)
         answer = gateway.call(gateway.daggers.Validate, request)
-    found = map(finding, answer.findings)
-    if errors := [one for one in found if one["severity"] == "error"]:
+    findings = map(finding, answer.findings)
+    if errors := [one for one in findings if one["severity"] == "error"]:
         raise RefusedError(f"{name}: {headline(errors)}", reason="INVALID_SPEC", findings=errors)
     return answer.ddl
 

@@ -7,29 +7,29 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from daggerspec.nearest import hint
+from daggersql.analyse import rowconditions
 from daggersql.analyse.outputs import check_outputs
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Enough, Refused, Report, Rewrite, Severity, Span, Suggestion
+from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
 from daggersql.functions import registry
 from daggersql.ir import closing, lineage, whole
-from daggersql.ir.relations import Select
+from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MOST_REPAIRED, check_size
-from daggersql.lints.early import object_to_early
+from daggersql.lints.early import object_to_early, refuse_condition
 from daggersql.lints.timeseries import (
     warn_of_decimals,
     warn_of_no_field,
     warn_of_points,
     warn_of_records,
 )
-from daggersql.plan import Checked, Column, Plan, Table
-from daggersql.syntax import tree
+from daggersql.plan import Checked, Column, Plan, RowCondition, Table
 from daggersql.syntax.cursor import KEYWORDS
-from daggersql.syntax.parsing import check_expression, parse
+from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
 
 def check(
@@ -42,6 +42,7 @@ def check(
     points: bool | None = None,
     accepted: bool = False,
     unknown: Collection[str] = (),
+    conditions: Collection[str] = (),
 ) -> Checked:
     """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
 
@@ -51,10 +52,12 @@ def check(
     that what it cannot tell apart is warned of; None: whoever asks does not know, and records are not spoken
     of. `accepted`: an earlier check let it through, so that what only later ones object to is a warning.
     `unknown`: further tables, of which nothing is known: what they hold is not judged, and there is no plan.
+    `conditions` are texts, too: each is to be a condition on the rows that the query gives.
     """
     names = None if references is None else frozenset(references)
     environment = Environment(names, tuple(table.message for table in tables), frozenset(unknown))
     report = Report(sql, environment, accepted)
+    select: Select | Union | None = None
     plan: Plan | None = None
     for part in expressions:
         with _told(report, tables):
@@ -62,9 +65,35 @@ def check(
     with _told(report, tables):
         check_size(sql)
         if not report.failed:
-            plan = _plan(parse(sql, report), sql, tables, report, early=early, points=points)
+            select = QueryChecker(tables, report, sql_of).check(parse(sql, report))
+            plan = None if select is None else _plan(select, report, early=early, points=points)
     findings = report.findings()
-    return Checked(None if report.failed else plan, findings)
+    if select is None or plan is None or report.failed:
+        return Checked(None, findings)
+    looked_at = {text: _condition(text, select, tables, environment, early=early) for text in conditions}
+    fine = tuple(told for told in looked_at.values() if isinstance(told, RowCondition))
+    wrong = {text: told for text, told in looked_at.items() if not isinstance(told, RowCondition)}
+    return Checked(replace(plan, conditions=fine), findings, wrong)
+
+
+def _condition(
+    text: str,
+    query: Select | Union,
+    tables: Sequence[Table],
+    environment: Environment,
+    *,
+    early: bool,
+) -> RowCondition | tuple[Finding, ...]:
+    """A condition on the rows of a query, or what is wrong with it."""
+    report = Report(text, environment)
+    with _told(report, tables):
+        condition = rowconditions.check(parse_expression(text, report), query, report)
+        if early and not report.failed:
+            refuse_condition(query, condition, report)
+        if not report.failed:
+            called = {node.function for node in condition.nodes() if node.function}
+            return RowCondition(text, sql_of(condition), tuple(sorted(called)))
+    return report.findings()
 
 
 @contextmanager
@@ -108,12 +137,7 @@ def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> boo
     return not report.failed
 
 
-def _plan(
-    query: tree.Node, sql: str, tables: Sequence[Table], report: Report, *, early: bool, points: bool | None
-) -> Plan | None:
-    select = QueryChecker(tables, report, sql_of).check(query)
-    if select is None:
-        return None
+def _plan(select: Select | Union, report: Report, *, early: bool, points: bool | None) -> Plan | None:
     if isinstance(select, Select):
         refuse_bounds_of_rows(select, report)
     if whole.mixed(select) and identity(select).window is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypeAlias
@@ -10,8 +10,9 @@ from typing import Final, TypeAlias
 from google.protobuf.descriptor import Descriptor
 
 from daggerspec.columns import Column, Role
+from daggerspec.violation import Violation
 from daggersql.environment import Reference
-from daggersql.findings import Finding
+from daggersql.findings import Finding, Severity
 
 RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
 """What a stream has beside the fields of its message where `Table.records` says so."""
@@ -174,6 +175,18 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class RowCondition:
+    """Which of a query's rows somebody wants."""
+
+    text: str
+    """As it was asked."""
+    spark_sql: str
+    """Over the rows, as a relation that is called `row`."""
+    functions: tuple[str, ...]
+    """Names of our own functions that it calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A query that may run."""
 
@@ -214,6 +227,13 @@ class Plan:
     the records; None where they are computed."""
     key_origins: tuple[tuple[str, str], ...] = ()
     """Of what tells its rows apart."""
+    conditions: tuple[RowCondition, ...] = ()
+    """Those that were asked for its rows, and with which nothing is wrong: no part of the query."""
+
+    @property
+    def condition_functions(self) -> tuple[str, ...]:
+        """Names of our own functions that its conditions call."""
+        return tuple(sorted({name for condition in self.conditions for name in condition.functions}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +242,15 @@ class Checked:
 
     plan: Plan | None
     findings: tuple[Finding, ...]
+    conditions: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """What was found about each condition on its rows that is wrong, where there is a plan."""
+
+    def wrong_conditions(self, path: str, conditions: Sequence[str]) -> Iterator[Violation]:
+        """What is wrong with conditions, those of a list whose items have one each, as `when`."""
+        for number, condition in enumerate(conditions):
+            for finding in self.conditions.get(condition, ()):
+                if finding.severity is Severity.ERROR:
+                    yield finding.violation(f"{path}[{number}].when")
 
 
 __all__ = [
@@ -238,6 +267,7 @@ __all__ = [
     "Plan",
     "Read",
     "Role",
+    "RowCondition",
     "Table",
     "Value",
     "Window",

@@ -21,6 +21,9 @@ SINCE: Final = "__since"
 SINCE_OF_WINDOW: Final = "__since_of_window"
 """Instead of it: a row is whole if all rows of its window are."""
 
+CONDITION: Final = "__condition_"
+"""And a number: whether a condition is true of a row, of a launch some of whose sinks have one."""
+
 WINDOW_TIMESTAMP: Final = "window_timestamp"
 """A row's time, where the query says it."""
 TAG: Final = "tag_"
@@ -105,6 +108,11 @@ class Output(Protocol):
     @property
     def key(self) -> Sequence[str]:
         """The columns that are seen and tell a row from all others; none where some of that is not seen."""
+
+
+def condition_column(number: int) -> str:
+    """The column that says whether the so-manieth condition of a plan is true of a row."""
+    return f"{CONDITION}{number}"
 
 
 def role_of(name: str) -> Role:

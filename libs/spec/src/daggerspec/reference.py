@@ -34,6 +34,11 @@ holds. Which limits a kind keeps stands below; others are refused (LIMIT_NOT_KEP
 written by one task at a time. `max_rows_per_batch`, a key of the dagger, is about how many records a batch
 reads at most: less is repeated after a crash, and a slow sink is done with it sooner.
 
+`when: "orders > 10 AND tag_city <> 'x'"`, beside the kind, says which rows go there: a condition of the
+[dialect](dialect.md) over the query's output columns. Rows of which it is false or NULL do not. An edit of
+it keeps windows and offsets, and holds from the next batch on; a preview shows all rows. With `emit: early`
+it must not turn false while a window is open.
+
 ## When a sink takes no rows
 
 All sinks of a dagger share its batches: as long as one takes no rows, the next batch waits for it, and with

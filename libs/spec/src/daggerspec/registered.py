@@ -104,11 +104,9 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
         yield from fields.name(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
             yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
-    for name in ("name", "registered"):
-        if getattr(value.sink, name):
-            yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
-    for name in ("limit", "on_outage", "max_refused"):
-        if value.sink.HasField(name):
+    said = {field.name for field, _ in value.sink.ListFields()}
+    for name in ("name", "registered", "when", "limit", "on_outage", "max_refused"):
+        if name in said:
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
 
 

@@ -56,6 +56,8 @@ class Question:
     expressions: tuple[tuple[int, int], ...] = ()
     unknown: tuple[str, ...] = ()
     """Further tables, of which nothing is known."""
+    conditions: tuple[str, ...] = ()
+    """Which rows sinks want."""
 
 
 def answer(question: Question) -> Checked:
@@ -72,6 +74,7 @@ def answer(question: Question) -> Checked:
         points=question.points,
         accepted=question.accepted,
         unknown=question.unknown,
+        conditions=question.conditions,
     )
 
 

@@ -40,7 +40,7 @@ class Checks:
         checked = self._found.pop(key, None)
         if checked is None:
             checked = await self._checker(self._question(spec, fleet, unknown, accepted=accepted))
-        if len(query.of(spec).sql) <= _MAX_REMEMBERED_CHARACTERS:
+        if sum(map(len, (query.of(spec).sql, *sinks.conditions(spec)))) <= _MAX_REMEMBERED_CHARACTERS:
             self._found[key] = checked
             if len(self._found) > _REMEMBERED:
                 del self._found[next(iter(self._found))]
@@ -71,6 +71,7 @@ class Checks:
             accepted=accepted,
             expressions=text.expressions,
             unknown=tuple(unknown),
+            conditions=sinks.conditions(spec),
         )
 
     def _described(self, message: str, fleet: Fleet) -> bytes:
@@ -96,4 +97,5 @@ def _inputs(spec: spec_pb2.DaggerSpec, fleet: Fleet, unknown: Sequence[str]) -> 
         message = fleet.messages.get(stream.message)
         tables.append((input_.table, stream.message, message and message.sequence, stream.time_field))
     points = sinks.is_time_series(spec)
-    return query.of(spec), query.has_records(spec), spec.emit, tuple(tables), tuple(fleet.references), points
+    conditions, records = sinks.conditions(spec), query.has_records(spec)
+    return query.of(spec), records, spec.emit, tuple(tables), tuple(fleet.references), points, conditions

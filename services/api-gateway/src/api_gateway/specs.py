@@ -80,6 +80,7 @@ async def judge(
     asked = sinks.Asked(name, spec, catalogue, checked.plan)
     held = sinks.all_resolved(path, asked)
     others += rules.violations(path, asked, held)
+    others += checked.wrong_conditions(f"{path}.sinks", [sink.when for sink in spec.sinks])
     wrong = tuple(meant(violation, fleet) for violation in others)
     return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(sink for sink, _ in held))
 

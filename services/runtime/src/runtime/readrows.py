@@ -69,7 +69,9 @@ class Reader:
         readable = [name for name, module in modules.items() if hasattr(module, "read")]
         if not readable:
             raise user("SINK_NOT_READABLE", f"Rows cannot be read back from {wanted or listed}.")
-        best = min(readable, key=lambda number: (modules[number].READ_RANK, kinds[number], number))
+        best = min(  # who gets only some of the rows cannot tell of all
+            readable, key=lambda name: (bool(has[name].sink.when), modules[name].READ_RANK, kinds[name], name)
+        )
         self._sink = modules[best]
         self._source = Source(job.dagger, has[best], job.descriptors, run_dir)
 

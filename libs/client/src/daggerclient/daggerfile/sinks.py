@@ -16,8 +16,8 @@ from daggerspec.keys import Key, flat
 from daggerspec.protobuf import is_map
 
 _PLACE = "{env: NAME} or {file: PATH}"
-BESIDE = ("name", "registered")
-"""The keys of a sink beside its kind that are names."""
+BESIDE = ("name", "registered", "when")
+"""The keys of a sink beside its kind that are texts."""
 OUTAGE: Final = "on_outage"
 REFUSED: Final = "max_refused"
 LIMIT: Final = "limit"

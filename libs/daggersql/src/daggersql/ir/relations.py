@@ -146,6 +146,8 @@ TIME = WINDOW_TIMESTAMP
 """The output that is the time of its row."""
 GROUPS = "g"
 """The grouped rows of a SELECT."""
+ROW = "row"
+"""The rows that a whole query gives."""
 
 
 @dataclass(frozen=True, slots=True)

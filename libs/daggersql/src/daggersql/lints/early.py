@@ -46,6 +46,19 @@ def object_to_early(query: Select | Union, report: Report) -> None:
     _Rows(query, report).object_to()
 
 
+def refuse_condition(query: Select | Union, condition: Expr, report: Report) -> None:
+    """Say of a condition on rows that are written early that it may turn false again."""
+    if not whole.horizon(query) or isinstance(query, Union):
+        return  # rows of records; what else cannot be early, the query was told
+    values = {output.name: output.value for output in query.outputs}
+    over_groups = condition.rebuild(
+        lambda node: values.get(node.ref.path[0]) if node.ref is not None and node.ref.path else None
+    )
+    if not _Rows(query, report).stays_true(over_groups):
+        what = "With `emit: early` it may turn false again, and a row that was written stays: emit `final`."
+        report.error(CODE, condition.span, what, "final")
+
+
 class _Rows:
     """The rows of one window, and which of their values change while it is open."""
 
@@ -59,7 +72,7 @@ class _Rows:
 
     def object_to(self) -> None:
         having, names = self._select.having, {output.name for output in self._select.outputs}
-        if having is not None and not self._stays_true(having):
+        if having is not None and not self.stays_true(having):
             self._object(having, "HAVING may turn false again, and a row that was written stays: select it")
         if TIME not in names and self._select.window is not None:
             self._report.object_to(
@@ -83,14 +96,14 @@ class _Rows:
     def _changes(self, value: Expr) -> bool:
         return any(node.ref in self._aggregates or _is_of_now(node) for node in value.nodes())
 
-    def _stays_true(self, condition: Expr) -> bool:
+    def stays_true(self, condition: Expr) -> bool:
         """Whether a condition that held holds for ever: over what only grows, or does not change."""
         if not self._changes(condition):
             return True
         sides = condition.args
         match condition.op:
             case Op.AND | Op.OR:
-                return all(map(self._stays_true, sides))
+                return all(map(self.stays_true, sides))
             case Op.GREATER | Op.AT_LEAST:
                 return self._grows(sides[0]) and not self._changes(sides[1])
             case Op.LESS | Op.AT_MOST:

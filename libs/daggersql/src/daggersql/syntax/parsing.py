@@ -22,7 +22,15 @@ def check_expression(sql: str, part: Span, report: Report) -> None:
     check_size(sql)
     start, end = part
     alone = " " * start + sql[start:end]
-    QueryParser(lexer.tokenize(alone, report), alone, report).check_expression()
+    QueryParser(lexer.tokenize(alone, report), alone, report).expression()
+
+
+def parse_expression(text: str, report: Report) -> tree.Node:
+    """The tree of a text that is one expression. Raises: Refused."""
+    check_size(text)
+    expression = QueryParser(lexer.tokenize(text, report), text, report).expression()
+    _check_depth(expression)
+    return expression
 
 
 def _check_depth(query: tree.Node) -> None:

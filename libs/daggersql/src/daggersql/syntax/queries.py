@@ -101,11 +101,12 @@ class QueryParser(SourceParser):
             self._refuse_rest()
         return query
 
-    def check_expression(self) -> None:
-        """Check that the text is one expression. Raises: Refused."""
-        self._expression()
+    def expression(self) -> tree.Node:
+        """The tree of a text that is one expression. Raises: Refused."""
+        parsed = self._expression()
         if self._curr:
             self._unexpected()
+        return parsed
 
     def _check_statement(self) -> None:
         word = self._curr.text.upper() if self._curr.kind is TokenKind.WORD else ""

@@ -281,6 +281,11 @@ def called(sinks: Sequence[spec_pb2.Sink]) -> list[str]:
     return names
 
 
+def conditions(spec: spec_pb2.DaggerSpec) -> tuple[str, ...]:
+    """Which rows the sinks of a dagger want, where they do not want all; each once."""
+    return tuple(dict.fromkeys(sink.when for sink in spec.sinks if sink.when))
+
+
 def unresolved(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
     """The names of a sink that stand for nothing."""
     yield from resolve(path, sink, asked)[1]

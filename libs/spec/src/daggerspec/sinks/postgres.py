@@ -1,6 +1,6 @@
 """Each row is one row of a PostgreSQL table (15 or later).
 
-Where `create_table` is not said, `daggers sink ddl -f FILE` prints the SQL that makes the table and its index.
+Where `create_table` is not said, `daggers sink ddl -f FILE` prints the SQL that makes the table.
 
 With `mode: append` rows have no key. After an edit, windows up to the last one of a batch that was written
 whole are left out, and so are records that were written: the table `daggers_written` beside it says which.
@@ -151,7 +151,7 @@ def type_of(spark: str) -> str:
 
 
 def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
-    """The statements that make the table, and what stands beside it: the unique index of its key, or marks."""
+    """The statements that make the table, and what goes with it: the unique index of its key, or marks."""
     name, named = table(sink), columns(sink, rows)
     held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
     made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"

@@ -17,6 +17,8 @@ from runtime.errors import external
 _ALL: Final = 1 << 64
 _WHOLE: Final = -1
 """In place of a partition's number: the mark of a whole batch."""
+_WISH: Final = "/"
+"""In a digest before which rows the sink wanted."""
 _THERE: Final = "WHERE dagger = %s AND checkpoint = %s AND sink = %s AND part = %s"
 
 
@@ -46,14 +48,17 @@ class Marker:
     part: int
     batch: int
     generation: int
+    condition: str = ""
+    """Which rows the sink wants, where it does not want all."""
 
     def claim(self, connection: psycopg.Connection, rows: Sequence[str]) -> list[Refused] | None:
         """Set it, in the transaction that is going on; None: now the partition is to be written.
 
         Where it is written already, the rows that were refused: who wrote it may have died before it could
-        tell. Raises: JobError where other rows were written, so that nobody can tell which are there.
+        tell; also where the sink wanted others then, and an edit has said so since. Raises: JobError where
+        other rows were written without that, so that nobody can tell which are there.
         """
-        digested = digest(rows)
+        digested = digest(rows) + self._told
         statement = (
             f"INSERT INTO {marks(self.schema)} AS held"  # noqa: S608 - a name
             " (dagger, checkpoint, sink, part, batch, row_count, digest, generation)"
@@ -69,7 +74,8 @@ class Marker:
         held = connection.execute(query, self._place).fetchone()
         if held is None or held[0] != self.batch:
             return []  # a later batch is there: whoever asks stood still for long
-        if held[1:3] != (len(rows), digested):
+        is_same_wish = held[2].endswith(self._told) if self._told else _WISH not in held[2]
+        if is_same_wish and held[1:3] != (len(rows), digested):
             told = f"part {self.part} with {held[1]} rows, where there are {len(rows)} now"
             raise external(
                 "SINK_HAS_OTHER_ROWS",
@@ -110,6 +116,13 @@ class Marker:
         statement = f"UPDATE {marks(self.schema)} SET refused = %s {_THERE}"  # noqa: S608 - a name
         told = json.dumps([astuple(row) for row in rows])
         connection.execute(statement, (told, *self._place))
+
+    @property
+    def _told(self) -> str:
+        """What a digest has behind it that is of some rows only."""
+        if not self.condition:
+            return ""
+        return _WISH + hashlib.blake2b(self.condition.encode(), digest_size=8).hexdigest()
 
     @property
     def _place(self) -> tuple[str, str, str, int]:

@@ -79,7 +79,7 @@ class Delivery:
         for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
             for sink in open_sinks:
                 self._stand()
-                set_aside(sink, sink.write(batch, self.batch_id))
+                set_aside(sink, sink.write(_wanted(batch, sink.target), self.batch_id))
         for sink in open_sinks:
             self._stand()
             set_aside(sink, sink.finish())
@@ -110,6 +110,12 @@ class Delivery:
             identity = rows.event_id(target.name, key, self.batch_id if target.updates else None)
             size += quarantine.put(record, identity)
         return size
+
+
+def _wanted(batch: pa.RecordBatch, target: Target) -> pa.RecordBatch:
+    """The rows that a sink gets, without what conditions say of them."""
+    rows = batch.filter(batch.column(target.condition)) if target.condition else batch
+    return rows if rows.num_columns == len(target.schema) else rows.select(target.schema.names)
 
 
 class _Skipping:

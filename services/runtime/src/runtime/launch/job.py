@@ -16,6 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import daggersql
 from daggerspec import state
+from daggerspec.columns import condition_column
+from daggersql.emit.rowconditions import with_conditions
 from runtime import functions, sinks
 from runtime.errors import JobError, internal
 from runtime.launch import guard, planned
@@ -90,8 +92,9 @@ def assemble(
     )
     reads = {read.table: read for read in plan.reads}
     query = plan.partial_aggregation or plan
+    sql, called = with_conditions(plan, query.spark_sql), (*query.functions, *plan.condition_functions)
     # Beside the streams, for whom the JVM mostly waits: hundreds of short questions to it.
-    guarded = warmup.beside(partial(guard.check, spark, query.spark_sql, reads, query.functions))
+    guarded = warmup.beside(partial(guard.check, spark, sql, reads, called))
     streams = {stream.input.table: stream for stream in spec.streams if stream.input.table in reads}
     who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
@@ -101,11 +104,11 @@ def assemble(
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
     # told, where they are needed.
     warmup.beside(partial(warmup_source.read, spark))
-    for name in query.functions:
+    for name in dict.fromkeys(called):
         functions.load(name).register(launch.functions)
     guarded.result()
     whole_from = None if range_ else source.registry.published().complete_from()
-    rows = rows_of(spark, query.spark_sql, whole_from)
+    rows = rows_of(spark, sql, whole_from)
     again = state.updates(spec.spec)
     patience = _patience(source, streams.values())
     return Job(rows, targets(spec, plan, rows, again), again, source, patience, who)
@@ -136,13 +139,17 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
 def targets(spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool) -> tuple[Target, ...]:
     """The sinks that these rows go to; `again`: they come again and again. Raises: JobError."""
     layout = planned.layout(spec, plan)
-    promised = [*(column.name for column in plan.columns), *plan.hidden]
+    conditions = {condition.text: condition_column(n) for n, condition in enumerate(plan.conditions)}
+    own = [*(column.name for column in plan.columns), *plan.hidden]
+    promised = [*own, *conditions.values()]
     if rows.columns != promised:
         raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
-    schema = to_arrow_schema(rows.schema, timezone="UTC")
+    schema = to_arrow_schema(rows.select(own).schema if conditions else rows.schema, timezone="UTC")
     files = planned.messages(spec)
+    wanted = [conditions[sink.sink.when] if sink.sink.when else "" for sink in spec.sinks]
     return tuple(
-        Target(spec.dagger, sink, layout, schema, files, again) for sink in planned.named_sinks(spec).values()
+        Target(spec.dagger, sink, layout, schema, files, again, condition=condition)
+        for sink, condition in zip(planned.named_sinks(spec).values(), wanted, strict=True)
     )
 
 

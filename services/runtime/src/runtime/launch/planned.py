@@ -47,6 +47,7 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
         answer = _asked(text, spec, catalogue)
     asked = rulebook.Asked(spec.dagger, spec.spec, catalogue, answer.plan)
     wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
+    wrong += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     wrong += [text.located("spec", error.violation("")) for error in errors]
     if wrong or answer.plan is None:
@@ -73,6 +74,7 @@ def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue
         early=state.updates(spec.spec),
         points=rulebook.is_time_series(spec.spec),
         accepted=True,
+        conditions=rulebook.conditions(spec.spec),
     )
 
 

@@ -27,6 +27,7 @@ from daggerspec import rundir, state
 from daggerspec import sinks as rulebook
 from daggerspec.columns import WINDOW_START
 from daggerspec.launch import LaunchCatalogue
+from daggersql.emit.rowconditions import with_conditions
 from runtime import functions, sinks
 from runtime.errors import JobError
 from runtime.launch import guard, job, planned
@@ -77,8 +78,9 @@ class Query:
         spark.compute_much_at_once(self._session)
         called: set[str] = set()
         for query in (plan, plan.partial_aggregation or plan):
-            guard.check(self._session, query.spark_sql, self._reads, query.functions)
-            called.update(query.functions)
+            own = (*query.functions, *plan.condition_functions)
+            guard.check(self._session, with_conditions(plan, query.spark_sql), self._reads, own)
+            called.update(own)
         for name in sorted(called):
             functions.load(name).register(computed.functions)
         self._references = _references(computed, plan)
@@ -218,7 +220,7 @@ class Query:
 
     def _computed_rows(self, sql: str) -> DataFrame:
         self._references.refresh(self._session)
-        return spark.rows(self._session, sql)
+        return spark.rows(self._session, with_conditions(self._plan, sql))
 
     def _targets(self, rows: DataFrame) -> dict[str, Target]:
         made = job.targets(self._spec, self._plan, rows, state.updates(self._spec.spec))

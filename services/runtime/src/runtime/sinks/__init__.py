@@ -86,6 +86,8 @@ class Target:
     them."""
     corrects: str = ""
     """The replay that computes again what its rows are; empty: none was there before."""
+    condition: str = ""
+    """The column that says which rows of a batch it gets; empty: all."""
 
     @property
     def no_rows(self) -> pa.RecordBatch:

@@ -84,9 +84,16 @@ def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
 
 
 def _mark(target: Target, batch: BatchRef, part: int) -> Marker:
-    schema = target.resolved.sink.postgres.schema
+    sink = target.resolved.sink
     return Marker(
-        schema, target.dagger, target.name, batch.checkpoint, part, batch.batch_id, batch.generation
+        sink.postgres.schema,
+        target.dagger,
+        target.name,
+        batch.checkpoint,
+        part,
+        batch.batch_id,
+        batch.generation,
+        sink.when,
     )
 
 
@@ -153,7 +160,9 @@ class AppendWriter:
             else:
                 number = {key: row for row, key in enumerate(told)}
                 refused = [
-                    Refusal(number[refused_.key], refused_.reason, refused_.detail) for refused_ in before
+                    Refusal(number[refused_.key], refused_.reason, refused_.detail)
+                    for refused_ in before
+                    if refused_.key in number
                 ]
         receipt = b"" if is_replay else json.dumps(reached).encode()
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
