@@ -86,9 +86,9 @@ def _dagger(fleet: Fleet, name: str) -> Row:
 def _words(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
     """Who made it, what it reads, where it writes."""
     yield from (dagger.creator, dagger.updater)
-    for each in dagger.spec.streams:
-        yield each.stream
-        if (entry := fleet.streams.get(each.stream)) is not None:
+    for read in dagger.spec.streams:
+        yield read.stream
+        if (entry := fleet.streams.get(read.stream)) is not None:
             yield from entry.value.topics
     for sink in dagger.spec.sinks:
         yield sink.WhichOneof("kind") or ""
@@ -100,11 +100,11 @@ def _strings(message: Message) -> Iterator[str]:
     for field, value in message.ListFields():
         if is_map(field) or field.message_type is spec_pb2.SecretRef.DESCRIPTOR:
             continue
-        for each in value if field.is_repeated else (value,):
-            if isinstance(each, str):
-                yield each
-            elif isinstance(each, Message):
-                yield from _strings(each)
+        for part in value if field.is_repeated else (value,):
+            if isinstance(part, str):
+                yield part
+            elif isinstance(part, Message):
+                yield from _strings(part)
 
 
 def _cluster(fleet: Fleet, name: str) -> Row:
