@@ -174,6 +174,27 @@ def test_what_may_be_the_rows_fault_is_tried_again_and_set_aside_where_others_ar
     assert Counter(request.row.n for request in server.received) == {0: 1, 1: grpc_sink.TRIES, 2: 1}
 
 
+@pytest.mark.parametrize("no", [grpcserver.Row(n=7).SerializeToString(), b"", b"\xff"])
+def test_an_answer_that_says_no_is_asked_for_again_and_its_row_set_aside(server: Server, no: bytes) -> None:
+    yes = grpcserver.Row(n=1).SerializeToString()
+    server.answer = lambda got: Reply(message=no if got.row.n == 1 else yes)
+    said = sink(server.target, success_if="response.n == 1", response=grpcserver.MESSAGE)
+    outcome = write(said, batch(many(3)))
+
+    [refusal] = outcome.refused
+    assert (refusal.row, refusal.reason) == (1, "SINK_REFUSED")
+    assert refusal.detail == f"gRPC at {server.target} answers OK, and not what success_if says."
+    assert Counter(request.row.n for request in server.received) == {0: 1, 1: grpc_sink.TRIES, 2: 1}
+
+
+def test_a_server_that_says_no_to_all_is_waited_for(server: Server, soon: None) -> None:
+    said = sink(server.target, success_if="response.n == 1", response=grpcserver.MESSAGE)
+    error = refused(lambda: write(said, batch(many(2)))).error
+
+    assert (error.reason, error.retryable) == ("SINK_UNAVAILABLE", True)
+    assert "success_if" in error.detail
+
+
 def test_a_row_that_is_there_already_was_taken(server: Server) -> None:
     server.answer = lambda _: Reply(StatusCode.ALREADY_EXISTS)
 

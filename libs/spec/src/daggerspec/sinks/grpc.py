@@ -2,7 +2,8 @@
 
 `message` is the method's request, of a registered schema: columns go to its fields by name, as those of the
 sink `kafka` with `format: protobuf`. Where the service is in that schema, too, it is checked that it has the
-method, with this request. What the method returns is not read: the status of a call says all.
+method, with this request. What the method returns is read for `success_if` alone: else the status of a call
+says all.
 
 A call has the metadata `idempotency-key`, which is the same when its row is sent again: a server that
 remembers it takes each row once. Values of `metadata` may have `${column}` in them.
@@ -13,6 +14,10 @@ DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED: it is sent again, after what `RetryInf
 (SINK_MISSING): somebody has to act. INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, OUT_OF_RANGE and
 DATA_LOSS: the row is set aside, as is one that is too large. INTERNAL and UNKNOWN may mean either: the row is
 sent again, and set aside after five times if the server takes others meanwhile.
+
+A method that says in its answer whether it took the row has `response`, the message that it returns, and
+`success_if`: `response.success == true`, or several such comparisons (`==`, `!=`) with `&&` between them. A
+row whose call is OK and whose answer says something else is sent again, and set aside, as if it were UNKNOWN.
 
 A forwarding with `payload: record` sends the value of each record as the request, as it was read; `message`
 is then the message of the stream. A record without a value (a tombstone) is set aside.
@@ -33,7 +38,7 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, httpserver, query, template
+from daggerspec import fields, httpserver, query, success, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
@@ -58,6 +63,11 @@ KEYS: Final = (
     Key(
         "message", "Full name of its request, a registered message: columns to fields by name.", required=True
     ),
+    Key(
+        "success_if",
+        "What the answer of the method has to say, as response.success == true; without it any is fine.",
+    ),
+    Key("response", "With success_if: full name of the message that the method returns, a registered one."),
     Key("metadata", "Further metadata, in which ${column} stands for a value of the row."),
     httpserver.auth_keys("Metadata", "target"),
     httpserver.CA_FILE,
@@ -83,8 +93,9 @@ def fill(sink: spec_pb2.GrpcSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
 
 
 def messages(sink: spec_pb2.GrpcSink) -> Mapping[str, str]:
-    """The request of its method."""
-    return {"message": sink.message} if sink.message else {}
+    """The request of its method, and where it is looked at its answer."""
+    named = {"message": sink.message, "response": sink.response}
+    return {field: name for field, name in named.items() if name}
 
 
 def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
@@ -105,6 +116,7 @@ def violations(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Vio
         yield from _own_message(f"{path}.message", sink.message, asked)
     else:
         yield from message_mismatches(f"{path}.message", sink.message, asked)
+    yield from _success(path, sink, asked)
     yield from order_violations(f"{path}.ordered", asked, ordered=sink.ordered)
     yield from _metadata(f"{path}.metadata", sink, asked)
 
@@ -130,6 +142,22 @@ def _method(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violat
         elif method.input_type.full_name != sink.message:
             what = f"takes {method.input_type.full_name}, not {sink.message}"
             yield Violation(path, what, "TYPE_MISMATCH")
+        elif sink.response and method.output_type.full_name != sink.response:
+            what = f"returns {method.output_type.full_name}, not {sink.response}"
+            yield Violation(path, what, "TYPE_MISMATCH")
+
+
+def _success(path: str, sink: spec_pb2.GrpcSink, asked: Asked) -> Iterator[Violation]:
+    """Whether answers can say what they are to say."""
+    if sink.response and not sink.success_if:
+        yield Violation(f"{path}.response", "goes with success_if alone", "UNEXPECTED")
+    if sink.success_if and not sink.response:
+        what = "is required with success_if: the message that the method returns"
+        yield Violation(f"{path}.response", what, "REQUIRED")
+    elif sink.success_if:
+        with suppress(Unresolved):  # which is told of for every kind
+            message = asked.catalogue.message(sink.response)
+            yield from success.violations(f"{path}.success_if", sink.success_if, message)
 
 
 def _own_message(path: str, message: str, asked: Asked) -> Iterator[Violation]:

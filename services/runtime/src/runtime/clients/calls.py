@@ -138,10 +138,12 @@ class Client:
         """One call of the method, and its status, whatever it is. Raises: JobError, as above."""
         call, shown = self._call or await self._method(), await self._shown()
         try:
-            await call(request.message, timeout=self.server.deadline_s, metadata=request.metadata + shown)
+            said = await call(
+                request.message, timeout=self.server.deadline_s, metadata=request.metadata + shown
+            )
         except aio.AioRpcError as error:
             return self._told(error)
-        return _TAKEN
+        return Answer(StatusCode.OK, message=said) if said else _TAKEN
 
     async def ask(self) -> Answer:
         """Whether the server says that it serves: what HEALTH answers. Raises: JobError, as above."""

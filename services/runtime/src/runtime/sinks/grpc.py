@@ -11,12 +11,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import suppress
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
+from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
+from daggerspec import success
 from runtime.clients import calls
 from runtime.clients.calls import Answer, Calling, Request, Server
 from runtime.clients.sending import DENIED, Rows, Verdict, parts
@@ -105,6 +108,7 @@ class CalledRows:
         self._source, self._keys = f"{target.dagger}/{target.name}", keys(target.layout, rows)
         self.refusals = [*unfit, *self._unsendable({refusal.row for refusal in unfit})]
         self.parts = parts(rows.num_rows, self.refusals, 1)
+        self._success = (sink.success_if, sink.response, target.descriptors) if sink.success_if else None
         self._tries = Counter[int]()
         self._has_taken = False
 
@@ -132,7 +136,10 @@ class CalledRows:
         Raises: JobError for what somebody has to mend.
         """
         status, server = answer.status, self._server
-        if status in _TAKEN:
+        is_taken = status in _TAKEN
+        if status == StatusCode.OK and self._success is not None:
+            is_taken = _succeeds(*self._success, answer.message)
+        if is_taken:
             self._has_taken = True
             return Verdict()
         if status in _DENIED:
@@ -143,16 +150,36 @@ class CalledRows:
             raise external("SINK_MISSING", detail, retryable=True)
         if status == StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(answer.said):
             return self._refused(rows, answer, "TOO_LARGE")
-        if status in _UNCLEAR:
+        is_unclear = status in _UNCLEAR or status == StatusCode.OK
+        if is_unclear:
             self._tries[rows[0]] += 1
         is_given_up = self._has_taken and self._tries[rows[0]] >= TRIES
-        if status in _LATER or status in _CROWDED or (status in _UNCLEAR and not is_given_up):
+        if status in _LATER or status in _CROWDED or (is_unclear and not is_given_up):
             return Verdict(again=[rows], why=_later(server, answer), is_throttled=status in _CROWDED)
         return self._refused(rows, answer, "SINK_REFUSED")
 
     def _refused(self, rows: Rows, answer: Answer, reason: str) -> Verdict:
-        detail = f"{self._server.name} answers {answer.status.name}."
+        detail = f"{self._server.name} answers {_told(answer)}."
         return Verdict(refused=[Refusal(row, reason, detail) for row in rows])
+
+
+def _told(answer: Answer) -> str:
+    """What a server answers that has not taken a row."""
+    return "OK, and not what success_if says" if answer.status == StatusCode.OK else answer.status.name
+
+
+@lru_cache(maxsize=8)
+def _comparisons(text: str) -> tuple[success.Comparison, ...]:
+    return success.parsed(text)
+
+
+def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> bool:
+    """Whether an answer says that the row was taken; one that is no such message does not."""
+    with suppress(DecodeError):
+        return success.holds(
+            _comparisons(text), protobuf.message_class(descriptors, message).FromString(answer)
+        )
+    return False
 
 
 def _later(server: Server, answer: Answer) -> TemporaryError:
@@ -160,5 +187,5 @@ def _later(server: Server, answer: Answer) -> TemporaryError:
     reason, what = "SINK_UNAVAILABLE", "takes no rows"
     if answer.status == StatusCode.RESOURCE_EXHAUSTED:
         reason, what = "SINK_THROTTLES", "asks for fewer calls"
-    detail = f"{server.name} {what} now (status {answer.status.name})."
+    detail = f"{server.name} {what} now (status {_told(answer)})."
     return TemporaryError(reason, detail, answer.retry_after)
