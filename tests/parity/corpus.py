@@ -164,6 +164,9 @@ ACCEPTED = (
     Case("tags only, and no point is made of it",
          {"sql": "SELECT city AS tag_city FROM data_stream", **kafka()}),
     Case("a table that shows what its rows are told apart by", postgres()),
+    Case("files in folders of days",
+         sink(parquet={"location": "/f", "by": "window_timestamp", "per": "PER_DAY", "zone": "Asia/Kolkata",
+                       "codec": "CODEC_SNAPPY"})),
     Case("a table that rows are added to",
          {"sql": "SELECT city AS c, 1 AS n FROM data_stream", **postgres(mode="MODE_APPEND")}),
     Case("a table with a key that somebody says",
@@ -393,6 +396,13 @@ REFUSED = (
     Case("columns with the names of folders",
          {"sql": "SELECT city AS dt, 1 AS HR FROM data_stream", **sink(parquet={"location": "files"})},
          one("sinks[0].parquet.location", "INVALID_LOCATION") + 2 * one("sinks[0].parquet", "SINK_SCHEMA")),
+    Case("folders by what is no time",
+         sink(parquet={"location": "/f", "by": "orders", "per": 9, "zone": "Europe/Berln", "codec": 9}),
+         one("sinks[0].parquet.per", "UNKNOWN_ENUM_VALUE")
+         + one("sinks[0].parquet.codec", "UNKNOWN_ENUM_VALUE")
+         + one("sinks[0].parquet.zone", "UNKNOWN_ZONE") + one("sinks[0].parquet.by", "TYPE_MISMATCH")),
+    Case("folders by no column", sink(parquet={"location": "/f", "by": "kafka_time"}),
+         one("sinks[0].parquet.by", "UNKNOWN_COLUMN")),
     Case("a bucket that is none",
          sink(parquet={"location": "s3://B/../x", "endpoint": "ftp://s", "region": "?"}),
          one("sinks[0].parquet.location", "INVALID_LOCATION")

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.json_format import ParseDict
 from services.runtime.tests.fresh import exit_code
 from services.runtime.tests.sink_cases.parquet import seen, sink
 
@@ -334,6 +335,93 @@ def test_a_row_is_in_the_folder_of_its_hour_and_the_manifest_says_where(table: T
         3, "2026-01-01T13:30:00+00:00", "2026-01-01T12:01:00+00:00", "2026-01-01T13:30:00+00:00",
     )  # fmt: skip
     assert sum(file["bytes"] for file in told["files"]) == told["bytes"]
+
+
+AUTUMN = datetime(2026, 10, 24, 21, 30, tzinfo=UTC)
+"""Half past eleven in Berlin, whose clocks go back in the night to come."""
+
+
+@pytest.mark.parametrize(
+    ("said", "folders"),
+    [
+        ({"zone": "Asia/Kolkata"}, {f"dt=2026-10-25/hr={hour}" for hour in ("03", "06", "07")}),
+        ({"zone": "Europe/Berlin"}, {"dt=2026-10-24/hr=23", "dt=2026-10-25/hr=02"}),
+        ({"zone": "Europe/Berlin", "per": "PER_DAY"}, {"dt=2026-10-24", "dt=2026-10-25"}),
+        ({"per": "PER_DAY"}, {"dt=2026-10-24", "dt=2026-10-25"}),
+        ({"by": "seen", "zone": "Asia/Kolkata", "per": "PER_DAY"}, {"dt=1969-12-31", "dt=1970-01-01"}),
+    ],
+)
+def test_folders_go_by_another_column_zone_and_span(
+    forwarded: Table, said: dict[str, str], folders: set[str]
+) -> None:
+    columns = (COUNT, Column("seen", role_of("seen"), "seen", "timestamp"))
+    forwarded.layout = replace(forwarded.layout, columns=columns)
+    forwarded.schema = RECORDS.insert(1, pa.field("seen", TIME))
+    ParseDict(said, forwarded.resolved.sink.parquet)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    rows = [
+        {**record(n), "__rowtime": AUTUMN + timedelta(hours=hours), "seen": epoch + timedelta(hours=n - 20)}
+        for n, hours in ((1, 0), (2, 3), (20, 4))  # between the last two clocks go back
+    ]
+    sinks.check(forwarded.target)
+    forwarded.write(rows[:1], rows[1:], batch=batch())
+
+    files = list(forwarded.root.glob("dt=*/**/*.parquet"))
+    assert {str(file.parent.relative_to(forwarded.root)) for file in files} == folders
+    assert forwarded.seen() == forwarded.told() == Counter([1, 2, 20])
+    read = parquet.read(Source("d", forwarded.resolved, FileDescriptorSet(), Path()), Selection(9))
+    assert {row.fields["n"] for row in read} == {1, 2, 20}
+    told = parquet.archive(Source("d", forwarded.resolved, FileDescriptorSet(), Path()))
+    assert told.first_hour.ToDatetime(UTC) <= min(
+        row.get("seen" if "by" in said else "__rowtime") for row in rows
+    )
+    assert told.files == len(files)
+
+
+def test_an_edit_of_folders_repeats_no_row_and_loses_none(table: Table) -> None:
+    asked = table.resolved.sink.parquet
+    first, second = [window(1), window(2, 600)], [window(3, 700)]
+    ends = [table.stage(first, batch(0))]
+    asked.zone = "Asia/Kolkata"  # the driver ended before it could say that the batch counts
+    table.write(first, batch=batch(0))
+    table.write(second, batch=batch(1))
+    asked.zone, asked.by = "UTC", "window_timestamp"
+    sinks.check(table.target)
+    table.write(second, batch=batch(1))
+    table.write([window(4, 800)], batch=batch(2))
+
+    assert ends[0].receipt
+    assert table.seen() == table.told() == Counter([1, 2, 3, 4])
+    assert table.waiting() == []
+
+
+@pytest.mark.parametrize(("before", "after"), [("PER_HOUR", "PER_DAY"), ("PER_DAY", "PER_HOUR")])
+def test_a_table_has_folders_of_hours_or_of_days(table: Table, before: str, after: str) -> None:
+    ParseDict({"per": before}, table.resolved.sink.parquet)
+    table.write([window(1)], batch=batch())
+    sinks.check(table.target)
+    ParseDict({"per": after}, table.resolved.sink.parquet)
+
+    with pytest.raises(JobError, match="name another table") as refused:
+        sinks.check(table.target)
+    assert (refused.value.error.reason, refused.value.error.retryable) == ("SINK_SCHEMA", False)
+
+
+@pytest.mark.parametrize(
+    ("codec", "compression"),
+    [
+        ("CODEC_ZSTD", "ZSTD"),
+        ("CODEC_SNAPPY", "SNAPPY"),
+        ("CODEC_GZIP", "GZIP"),
+        ("CODEC_NONE", "UNCOMPRESSED"),
+    ],
+)
+def test_files_are_compressed_as_is_asked_for(table: Table, codec: str, compression: str) -> None:
+    ParseDict({"codec": codec}, table.resolved.sink.parquet)
+    table.write([window(1)], batch=batch())
+
+    [file] = table.root.glob("dt=*/hr=*/*.parquet")
+    assert pq.ParquetFile(file).metadata.row_group(0).column(0).compression == compression
 
 
 def test_whoever_reads_folders_has_the_hour_as_columns(table: Table) -> None:

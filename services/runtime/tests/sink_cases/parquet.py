@@ -35,7 +35,7 @@ def sink(folder: Path) -> spec_pb2.ResolvedSink:
 def seen(resolved: spec_pb2.ResolvedSink) -> list[dict[str, object]]:
     """The rows of a table, as whoever reads folders of Parquet files sees them."""
     asked = resolved.sink.parquet
-    files = sorted(map(str, (Path(asked.location) / asked.table).glob("dt=*/hr=*/*.parquet")))
+    files = sorted(map(str, (Path(asked.location) / asked.table).glob("dt=*/**/*.parquet")))
     return [row for file in files for row in ds.dataset(file, format="parquet").to_table().to_pylist()]
 
 

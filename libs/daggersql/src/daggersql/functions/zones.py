@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import cache
-from importlib import resources
-
-import tzdata  # type: ignore[import-untyped]  # it is but a folder of data
 
 from daggerspec.nearest import hint
+from daggerspec.zones import names
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import is_null
 from daggersql.functions.signature import Check
@@ -33,12 +30,6 @@ _JAVAS = {
     "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh", "Z": "UTC",
 }  # fmt: skip
-
-
-@cache
-def names() -> frozenset[str]:
-    """Every zone of tzdata."""
-    return frozenset((resources.files(tzdata) / "zones").read_text(encoding="ascii").split())
 
 
 def find(name: str) -> str | timedelta | None:

@@ -1,8 +1,13 @@
 """Rows become Parquet files, in folders of an hour, which a manifest for each batch lists.
 
 A table is the folder LOCATION/TABLE. Its files are in dt=YYYY-MM-DD/hr=HH, by the time of the row in UTC:
-`window_timestamp`, else `rowtime`. Whatever reads Parquet by such folders reads the table: Spark, DuckDB,
-pandas. What belongs to it besides is in `_daggers`: a manifest for each batch, versions of the schema.
+`window_timestamp`, else `rowtime`. `by` names another column that is a time (for that of Kafka, select
+`__timestamp AS kafka_time`), `zone` another time zone, and with `per: day` there is no hr=HH. Rows stay where
+they were written: an edit of these holds for what comes, and changes no file. A table has folders of hours or
+of days; for the others take another `table`.
+
+Whatever reads Parquet by such folders reads the table: Spark, DuckDB, pandas. What belongs to it besides is
+in `_daggers`: a manifest for each batch, versions of the schema.
 
 In S3 a file is an upload that is completed once the manifest is there. The server must know conditional
 writes (`If-None-Match`), as Amazon's does; else the launch ends with SINK_CANNOT_COMMIT.
@@ -27,9 +32,10 @@ from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, folders
+from daggerspec import fields, folders, zones
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
+from daggerspec.nearest import hint, nearest
 from daggerspec.sinks import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
@@ -56,6 +62,10 @@ KEYS: Final = (
         folder=True,
     ),
     Key("table", "Name of the table; without it the dagger's name."),
+    Key("by", "The query's column, a time, that says a row's folder; without it the time of the row."),
+    Key("per", "How long the time of a folder is: hour or day; without it hour."),
+    Key("zone", f"Time zone of folders, for example Europe/Berlin; without it {zones.UTC}."),
+    Key("codec", "How files are compressed: zstd, snappy, gzip or none; without it zstd."),
     Key(
         "credentials",
         "Of S3: where its keys are, as ACCESS_KEY_ID:SECRET_ACCESS_KEY.",
@@ -75,6 +85,9 @@ def fill(sink: spec_pb2.ParquetSink, dagger: str, spec: spec_pb2.DaggerSpec) -> 
     """Say its defaults."""
     del spec
     sink.table = sink.table or dagger
+    sink.zone = sink.zone or zones.UTC
+    sink.per = sink.per or spec_pb2.ParquetSink.PER_HOUR
+    sink.codec = sink.codec or spec_pb2.ParquetSink.CODEC_ZSTD
     if is_s3(sink):
         sink.region = sink.region or DEFAULT_REGION
         sink.endpoint = sink.endpoint or f"https://s3.{sink.region}.amazonaws.com"
@@ -99,6 +112,7 @@ def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[
             if sink.HasField("credentials") if field == "credentials" else getattr(sink, field):
                 yield Violation(f"{path}.{field}", "goes with s3:// alone", "UNEXPECTED")
     yield from fields.reference(f"{path}.table", sink.table)
+    yield from _folders(path, sink, asked)
     if asked.output is not None:
         yield from _columns(path, [column.name for column in asked.output.columns])
     tables = Counter(
@@ -119,6 +133,24 @@ def _bucket(path: str, sink: spec_pb2.ParquetSink) -> Iterator[Violation]:
     if not _REGION.fullmatch(sink.region):
         yield Violation(f"{path}.region", "must be the name of a region", "INVALID_NAME")
     yield from fields.secret(f"{path}.credentials", sink.credentials)
+
+
+def _folders(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with which folder is for which rows."""
+    for field, known in (("per", spec_pb2.ParquetSink.Per), ("codec", spec_pb2.ParquetSink.Codec)):
+        if getattr(sink, field) not in known.values():
+            yield Violation(f"{path}.{field}", f"{getattr(sink, field)} is none", "UNKNOWN_ENUM_VALUE")
+    if sink.zone not in zones.names():
+        others = hint(nearest(sink.zone, zones.names()), "")
+        yield Violation(f"{path}.zone", f"{sink.zone} is no time zone{others}", "UNKNOWN_ZONE")
+    if not sink.by or asked.output is None:
+        return
+    types = {column.name: column.type for column in asked.output.columns}
+    if sink.by not in types:
+        others = hint(nearest(sink.by, types), f": it has {', '.join(types)}")
+        yield Violation(f"{path}.by", f"the query has no column {sink.by}{others}", "UNKNOWN_COLUMN")
+    elif types[sink.by] != "timestamp":
+        yield Violation(f"{path}.by", f"{sink.by} is {types[sink.by]}, and no time", "TYPE_MISMATCH")
 
 
 def _columns(path: str, names: list[str]) -> Iterator[Violation]:

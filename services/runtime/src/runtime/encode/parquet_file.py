@@ -1,13 +1,16 @@
-"""Rows as Parquet files: their columns under numbers, in folders by the hour of their time."""
+"""Rows as Parquet files: their columns under numbers, in folders by the hour or the day of their time."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,7 +23,7 @@ from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout, Refusal
 
 HOUR: Final = "__hour"
-"""Of rows on their way: hours since the epoch."""
+"""Of rows on their way: when their folder begins, in hours since the epoch, of the folders' zone."""
 TIME: Final = "__time"
 """Of rows on their way: the time that the hour is of."""
 COORDINATES: Final = {"__topic": "string", "__partition": "int", "__offset": "bigint"}
@@ -31,11 +34,50 @@ _HOURS: Final = (
     int((datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) / timedelta(hours=1)),
 )
 _MICROSECONDS: Final = pa.timestamp("us", "UTC")
-_AN_HOUR_US: Final = 3_600_000_000
+_A_SECOND_US: Final = 1_000_000
+_AN_HOUR_US: Final = 3_600 * _A_SECOND_US
+_ZSTD: Final = "zstd"
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 
-def time_column(layout: Layout, schema: pa.Schema) -> str:
-    """The column whose hour says the folder."""
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Which folder is for which rows."""
+
+    by: str = ""
+    """The column whose time says it; that of the row when empty."""
+    is_of_day: bool = False
+    """Whether a folder is for a day, and not for an hour."""
+    wall: Callable[[Ints], Ints] | None = None
+    """What clocks show at instants, both in seconds; None: UTC."""
+
+    def of(self, times: pa.Array) -> pa.Array:
+        """When the folder of each time begins, as HOUR has it."""
+        shown = times if self.wall is None else _moved(times, self.wall)
+        since = pc.floor_temporal(shown, unit="day" if self.is_of_day else "hour")
+        return pc.divide(since.cast(_MICROSECONDS).cast(pa.int64()), pa.scalar(_AN_HOUR_US, pa.int64()))
+
+    def name(self, hour: int) -> str:
+        """The folder that begins then."""
+        begins = _EPOCH + timedelta(hours=hour)
+        day = f"dt={begins.year:04}-{begins.month:02}-{begins.day:02}"
+        return day if self.is_of_day else f"{day}/hr={begins.hour:02}"
+
+
+def _moved(times: pa.Array, wall: Callable[[Ints], Ints]) -> pa.Array:
+    """Times as clocks show them, as if these were of UTC."""
+    instants = pc.fill_null(times.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    walls = (
+        wall(instants // _A_SECOND_US) * _A_SECOND_US
+    )  # beyond the years of zones it wraps, and is refused
+    shown = pa.array(walls, pa.int64(), mask=times.is_null().to_numpy(zero_copy_only=False))
+    return shown.cast(_MICROSECONDS)
+
+
+def time_column(layout: Layout, schema: pa.Schema, by: str = "") -> str:
+    """The column whose time says the folder."""
+    if by:
+        return by
     seen = layout.time
     if seen is not None and is_timestamp(schema.field(seen).type):
         return seen
@@ -66,21 +108,14 @@ def checked(layout: Layout, no_rows: pa.RecordBatch) -> None:
     _encodings(pa.schema(list(named)))
 
 
-def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema, folders: Folders) -> pa.Table:
     """The rows of a batch as files have them: columns in this schema, and their hour and time."""
     values = {column.name: array for column, array in layout.visible(batch)}
     values |= dict(zip(COORDINATES, map(batch.column, coordinates(layout)), strict=False))
     made = [values[field.name].cast(field.type) for field in schema]
-    times = batch.column(time_column(layout, batch.schema)).cast(_MICROSECONDS)
-    return (
-        pa.Table.from_arrays(made, schema=schema).append_column(TIME, times).append_column(HOUR, hours(times))
-    )
-
-
-def hours(times: pa.Array) -> pa.Array:
-    """Hours since the epoch, whole ones before it as well."""
-    since = pc.floor_temporal(times, unit="hour").cast(_MICROSECONDS).cast(pa.int64())
-    return pc.divide(since, pa.scalar(_AN_HOUR_US, pa.int64()))
+    times = batch.column(time_column(layout, batch.schema, folders.by)).cast(_MICROSECONDS)
+    timed = pa.Table.from_arrays(made, schema=schema).append_column(TIME, times)
+    return timed.append_column(HOUR, folders.of(times))
 
 
 def untimely(rows: pa.Table, column: str) -> list[Refusal]:
@@ -93,15 +128,10 @@ def untimely(rows: pa.Table, column: str) -> list[Refusal]:
     return [Refusal(row, "NO_TIME", why) for row in pc.indices_nonzero(wrong).to_pylist()]
 
 
-def folder(hour: int) -> str:
-    """The folder of an hour since the epoch."""
-    begins = _EPOCH + timedelta(hours=hour)
-    return f"dt={begins.year:04}-{begins.month:02}-{begins.day:02}/hr={begins.hour:02}"
-
-
-def hour_of(folder: str) -> datetime:
-    """When the hour of a folder begins."""
-    return datetime.strptime(folder, "dt=%Y-%m-%d/hr=%H").replace(tzinfo=UTC)
+def begin_of(folder: str) -> datetime:
+    """When the hour or the day of a folder begins, on the clocks of its zone."""
+    form = "dt=%Y-%m-%d/hr=%H" if "/" in folder else "dt=%Y-%m-%d"
+    return datetime.strptime(folder, form)  # noqa: DTZ007 - a wall time
 
 
 def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -110,7 +140,7 @@ def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         yield hour, rows.filter(pc.equal(rows[HOUR], hour))
 
 
-def content(rows: pa.Table) -> pa.Buffer:
+def content(rows: pa.Table, codec: str = _ZSTD) -> pa.Buffer:
     """A file of these rows: one row group, as small as costs little."""
     seen = rows.drop_columns([TIME, HOUR])
     out = pa.BufferOutputStream()
@@ -119,8 +149,8 @@ def content(rows: pa.Table) -> pa.Buffer:
         seen,
         out,
         row_group_size=max(1, seen.num_rows),
-        compression="zstd",
-        compression_level=1,
+        compression=codec,
+        compression_level=1 if codec == _ZSTD else None,
         use_dictionary=list(texts),
         column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
     )

@@ -1,4 +1,4 @@
-"""The sink `parquet`: rows become Parquet files, in folders by the hour of their time.
+"""The sink `parquet`: rows become Parquet files, in folders by the hour or the day of their time.
 
 Guarantee: exactly once. Workers stage files, which nobody sees; the driver makes one manifest for each
 batch, and only what that names is seen. A batch that is repeated after a crash finds its manifest and writes
@@ -8,17 +8,18 @@ nothing, or finds none and is the first. After an edit, what the last batch befo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC
 from functools import lru_cache
 from secrets import token_hex
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from daggers.v1 import gateway_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 
+from daggerspec import zones as zone_names
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from runtime.clients import files, manifests, tableschema
@@ -27,11 +28,15 @@ from runtime.clients.manifests import Batch, FileName, Manifest, Manifests
 from runtime.clients.tableschema import TableSchema
 from runtime.encode import extent, parquet_file
 from runtime.encode.extent import Extent
+from runtime.encode.parquet_file import Folders
 from runtime.encode.readback import newest
 from runtime.errors import TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
+from runtime.values import zones
 
 READ_RANK: Final = 1
+_Asked: TypeAlias = spec_pb2.ParquetSink
+_SUFFIX: Final = ".parquet"
 _HELD_BYTES: Final = 64 * 1024 * 1024
 """Rows that are held until they are written, as Arrow has them: a file has a tenth of that, or less."""
 _COUNTED: Final = 100_000
@@ -48,6 +53,7 @@ def check(target: Target) -> None:
     try:
         place = files.of(target.resolved)
         place.probe()
+        _check_folders(place, target.resolved.sink.parquet)
         _agreed(place, target)
         Manifests(place, _owner(target)).settle()
     except TemporaryError:
@@ -72,7 +78,7 @@ def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
 
 
 class ParquetWriter:
-    """Holds the rows of a partition, and stages a file for each hour of them."""
+    """Holds the rows of a partition, and stages a file for each folder of them."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -91,10 +97,12 @@ class ParquetWriter:
         if self._is_decided is None:
             self._is_decided = table.is_decided(self._batch)
         if sum(table.nbytes for table in self._held) + batch.nbytes > _HELD_BYTES:
-            self._stage(table.files)
+            self._stage(table)
         layout = self._target.layout
-        rows = parquet_file.table(layout, batch, table.schema)
-        refused = parquet_file.untimely(rows, parquet_file.time_column(layout, batch.schema))
+        rows = parquet_file.table(layout, batch, table.schema, table.folders)
+        refused = parquet_file.untimely(
+            rows, parquet_file.time_column(layout, batch.schema, table.folders.by)
+        )
         if self._is_decided:  # what the attempt before refused may not be told yet
             return Outcome(refused=refused)
         is_timely = [True] * batch.num_rows
@@ -112,11 +120,11 @@ class ParquetWriter:
         if not self._held and not self._leaving and not self._staged:
             return Outcome()
         table = _table(self._target)
-        self._stage(table.files)
+        self._stage(table)
         said = {"schema": table.version, **self._extent, "files": self._staged}
         return Outcome(receipt=json.dumps(said).encode())
 
-    def _stage(self, place: Files) -> None:
+    def _stage(self, table: _Table) -> None:
         """Write what is held. After an error it is asked again, and goes on where it was."""
         if self._held:
             self._leaving += parquet_file.by_hour(pa.concat_tables(self._held))
@@ -125,13 +133,13 @@ class ParquetWriter:
             hour, rows = self._leaving[-1]
             part, self._tried = self._target.writes.number, self._tried + 1  # no try has another's name
             name = FileName(_owner(self._target), self._batch, part, self._tried, self._attempt)
-            path = f"{parquet_file.folder(hour)}/{name}"
-            content = parquet_file.content(rows)
+            path = f"{table.folders.name(hour)}/{name}"
+            content = parquet_file.content(rows, table.codec)
             least, most = pc.min_max(rows[parquet_file.TIME]).values()
             self._staged.append(
                 {
                     "path": path,
-                    "staged": place.stage(path, content),
+                    "staged": table.files.stage(path, content),
                     "rows": rows.num_rows,
                     "bytes": content.size,
                     "from": least.as_py().isoformat(),
@@ -146,6 +154,10 @@ class _Table:
 
     def __init__(self, target: Target) -> None:
         self.files = files.of(target.resolved)
+        asked = target.resolved.sink.parquet
+        clock = zones.clock(asked.zone) if asked.zone != zone_names.UTC else None
+        self.folders = Folders(asked.by, asked.per == _Asked.PER_DAY, clock.wall if clock else None)
+        self.codec = _Asked.Codec.Name(asked.codec or _Asked.CODEC_ZSTD).removeprefix("CODEC_").lower()
         agreed = _agreed(self.files, target)
         self.version = agreed.version
         held = agreed.of(list(parquet_file.columns(target.layout)))
@@ -205,20 +217,31 @@ def _batch(batch: BatchRef) -> Batch:
     return Batch.of(batch.checkpoint, batch.batch_id, batch.generation)
 
 
+def _check_folders(place: Files, asked: _Asked) -> None:
+    """Raise `JobError` where the table has others: readers of folders take tables of one depth alone."""
+    for day in _folders(place, "", "dt=")[:1]:
+        held, wanted = ("hour", "day") if asked.per == _Asked.PER_DAY else ("day", "hour")
+        names = place.names(day)  # none, where a driver died that was to put the first there
+        if any(name.startswith("hr=") if held == "hour" else name.endswith(_SUFFIX) for name in names):
+            what = f"has a folder for each {held}: name another table for `per: {wanted}`"
+            raise user("SINK_SCHEMA", f"The table {asked.table} {what}.")
+
+
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The newest rows: hour by hour, in each by their times."""
+    """The newest rows: folder by folder, in each by their times."""
     place = files.of(source.resolved)
-    hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
-    return wanted.first(row for hour in hours for row in _rows(place, hour) if wanted.wants(row))
+    return wanted.first(
+        row for folder in _with_files(place) for row in _rows(place, folder) if wanted.wants(row)
+    )
 
 
 def archive(source: Source, most: int = _COUNTED) -> gateway_pb2.DescribeArchiveResponse:
-    """How many files the table has, how large, and of which hours; the newest hours up to so many files."""
+    """How many files the table has, how large, and of which hours; the newest folders up to so many files."""
     place, asked = files.of(source.resolved), source.resolved.sink.parquet
     told = gateway_pb2.DescribeArchiveResponse(path=f"{asked.location}/{asked.table}")
-    hours = (f"{day}/{hour}" for day in _folders(place, "", "dt=") for hour in _folders(place, day, "hr="))
-    for hour in hours:
-        kept = [file for file in place.files(hour) if file.name.endswith(".parquet")]
+    zone = zones.find(asked.zone) or UTC
+    for folder in _with_files(place):
+        kept = [file for file in place.files(folder) if file.name.endswith(_SUFFIX)]
         if not kept:
             continue
         if told.files >= most:
@@ -226,14 +249,21 @@ def archive(source: Source, most: int = _COUNTED) -> gateway_pb2.DescribeArchive
             break
         told.files += len(kept)
         told.bytes += sum(file.size for file in kept)
-        begins = parquet_file.hour_of(hour)
+        begins = zones.first_instant(parquet_file.begin_of(folder), zone)
         if not told.HasField("last_hour"):
-            told.last_hour.FromDatetime(begins)
-        told.first_hour.FromDatetime(begins)
+            told.last_hour.FromSeconds(begins)
+        told.first_hour.FromSeconds(begins)
         newest_of = max(file.written for file in kept)
         if not told.HasField("last_write") or newest_of > told.last_write.ToDatetime(UTC):
             told.last_write.FromDatetime(newest_of)
     return told
+
+
+def _with_files(place: Files) -> Iterator[str]:
+    """The folders that files are in, the newest first: those of hours, or of days."""
+    for day in _folders(place, "", "dt="):
+        hours = _folders(place, day, "hr=")
+        yield from (f"{day}/{hour}" for hour in hours) if hours else (day,)
 
 
 def _folders(place: Files, folder: str, begin: str) -> list[str]:
@@ -241,6 +271,6 @@ def _folders(place: Files, folder: str, begin: str) -> list[str]:
 
 
 def _rows(place: Files, hour: str) -> list[Row]:
-    names = (name for name in place.names(hour) if name.endswith(".parquet"))
+    names = (name for name in place.names(hour) if name.endswith(_SUFFIX))
     texts = (place.get(f"{hour}/{name}") for name in names)
     return newest(row for text in texts if text for row in parquet_file.rows(text))
