@@ -116,7 +116,7 @@ async def test_a_plan_says_which_edits_are_cut_over_and_why_others_stop_first(
     other, sessions, same = samples.spec(), samples.spec(), samples.spec()
     other.sql = samples.query.replace("'10' SECOND", "'20' SECOND")
     sessions.sql = samples.query.replace("TUMBLE", "SESSION")
-    same.sinks[0].influx.measurement = "another"
+    same.sinks[0].influx.measurement, same.sinks[0].when = "another", "orders > 1"
     first = await plan()
     await ready.create()
     epoch = await said(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="a"))
@@ -140,3 +140,7 @@ async def test_a_plan_says_which_edits_are_cut_over_and_why_others_stop_first(
     assert "DAGGERS_SCHEDULER_CUTOVER" in off.replacement_reason
     assert "sessions" in answers[1].replacement_reason
     assert answers[2].replacement_reason == cutover.STATE_KEPT
+    assert answers[2].effect == P.EFFECT_STATE_KEPT
+    assert [change.field for change in answers[2].changes] == [
+        "sinks[0].influx.measurement", "sinks[0].when",
+    ]  # fmt: skip

@@ -60,6 +60,33 @@ async def test_everything_that_is_wrong_is_an_answer_with_its_place(ready: Any, 
     assert place.edit == pb.Edit(line=2, column=3, end_line=2, end_column=8, text="city")
 
 
+async def test_a_condition_of_a_sink_is_judged_by_the_columns_of_the_query(ready: Any, samples: Any) -> None:
+    spec = samples.spec()
+    spec.sinks[0].when = "orders > 1"
+    well = await validate(ready, spec)
+    spec.sinks[0].when = "orders > 1 AND\n cty = 'x'"
+    answer = await validate(ready, spec)
+
+    [found] = answer.findings
+    assert list(well.findings) == []
+    assert (found.field, found.code, found.line, found.column) == (
+        "spec.sinks[0].when", "UNKNOWN_COLUMN", 2, 2,
+    )  # fmt: skip
+    assert len(answer.columns) == 3
+
+
+async def test_what_has_to_be_made_for_sinks_is_told_once_nothing_is_wrong(ready: Any, samples: Any) -> None:
+    spec = samples.spec()
+    table = spec.sinks.add(name="table").postgres
+    table.address.host, table.address.database, table.address.user, table.table = "db", "d", "u", "rows"
+    well = await validate(ready, spec)
+    table.key.append("nope")
+    wrong = await validate(ready, spec)
+
+    assert [(made.sink, len(made.statements)) for made in well.ddl] == [("table", 2)]
+    assert [(len(wrong.findings), list(wrong.ddl))] == [(1, [])]
+
+
 async def test_warnings_come_with_the_columns(ready: Any, samples: Any) -> None:
     spec = samples.spec()
     spec.sql = samples.query.replace(", city", ", city, status")
