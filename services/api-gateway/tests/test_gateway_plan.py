@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, spec_pb2
 from daggers.v1 import gateway_pb2 as pb
 from google.protobuf.message import Message
 
+from api_gateway import planning
 from daggerspec import cutover
+from daggerspec.changes import changes
+from daggerspec.defaults import filled
 from eventlog import Draft
 
 NAME = "completed_bookings"
@@ -87,6 +90,18 @@ async def test_a_plan_says_whether_a_table_is_altered_by_a_new_column(
 
     assert ["the table rows is altered" in each for each in seen] == [True, False]
     assert ["the table rows must have x_" in each for each in seen] == [False, True]
+
+
+@pytest.mark.parametrize(("table", "told"), [("same", True), ("other", False)])
+async def test_a_plan_says_that_a_table_of_files_keeps_its_kind_of_folders(table: str, told: bool) -> None:
+    before, after = (
+        spec_pb2.DaggerSpec(sinks=[{"parquet": {"location": "/f", "table": "same"}}]) for _ in "ab"
+    )
+    after.sinks[0].parquet.table, after.sinks[0].parquet.per = table, spec_pb2.ParquetSink.PER_DAY
+    had, wanted = (filled(NAME, spec) for spec in (before, after))
+
+    warned = [*planning.other_folders(changes(had, wanted))]
+    assert [warning.partition(":")[0] for warning in warned] == (["sinks[0].parquet.per"] if told else [])
 
 
 async def test_what_apply_refuses_a_plan_refuses_in_the_same_words(

@@ -54,6 +54,7 @@ _BESIDE: Final = (
 )
 _SWITCHED_OFF: Final = "cutovers are switched off, as DAGGERS_SCHEDULER_CUTOVER of its scheduler says"
 _UNWELL: Final = "it does not run well now, and nothing begins beside such a driver"
+_FOLDERS: Final = "{}: a table has folders of hours or of days; name another table, or no driver starts"
 _START: Final = "{}: it has begun to read already, so another start position changes nothing"
 
 
@@ -98,7 +99,7 @@ def planned(
             for old, new in columns
         ],
         sinks=list(_sinks(after.spec, columns)),
-        warnings=[] if effect in (NOTHING, BEGINS) else _without_effect(changed),
+        warnings=[] if effect in (NOTHING, BEGINS) else [*_without_effect(changed), *other_folders(changed)],
     )
     if action == applying.UPDATED and dagger is not None and dagger.driver is not None:
         why = _why_no_cutover(dagger, after, cuts_over=cuts_over)
@@ -142,6 +143,16 @@ def _without_effect(changed: Sequence[Change]) -> list[str]:
         change.field.partition(".start")[0] for change in changed if ".start." in change.field
     )
     return [_START.format(f"{field}.start") for field in begun if field.startswith("streams[")]
+
+
+def other_folders(changed: Sequence[Change]) -> Iterator[str]:
+    """Tables of files that have other folders, which the driver finds when it starts."""
+    fields = {change.field for change in changed}
+    for field in sorted(fields):
+        sink = field.removesuffix(".per")
+        is_same = fields.isdisjoint({f"{sink}.table", f"{sink}.location"})
+        if field.endswith(".parquet.per") and is_same:
+            yield _FOLDERS.format(field)
 
 
 def _columns(before: Plan | None, after: Plan | None) -> Iterator[tuple[Column | None, Column | None]]:

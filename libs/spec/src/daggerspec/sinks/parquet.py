@@ -52,6 +52,11 @@ DEFAULT_REGION: Final = "us-east-1"
 S3: Final = "s3://"
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 _BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_=.-]+)*")
+_MEANT: Final = {
+    "kafka_time": ": select __timestamp AS kafka_time",
+    "rowtime": ": leave it out, for the time of the row",
+}
+"""What is said of times that have no column."""
 KEYS: Final = (
     Key(
         "location",
@@ -147,7 +152,7 @@ def _folders(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Vi
         return
     types = {column.name: column.type for column in asked.output.columns}
     if sink.by not in types:
-        others = hint(nearest(sink.by, types), f": it has {', '.join(types)}")
+        others = _MEANT.get(sink.by) or hint(nearest(sink.by, types), f": it has {', '.join(types)}")
         yield Violation(f"{path}.by", f"the query has no column {sink.by}{others}", "UNKNOWN_COLUMN")
     elif types[sink.by] != "timestamp":
         yield Violation(f"{path}.by", f"{sink.by} is {types[sink.by]}, and no time", "TYPE_MISMATCH")
