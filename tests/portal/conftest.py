@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 WITHIN_MS = 60_000
 expect.set_options(timeout=WITHIN_MS)  # else 5 s, whatever the pages have
+_ANSWERED = re.compile(r"^Failed to load resource: the server responded with a status of (\d+)")
 QUERY = (
     "SELECT city_id AS tag_city, count(1) AS orders,"
     " TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
@@ -183,9 +185,14 @@ class Visit:
     page: Page
     site: str
     complaints: list[str] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)
+    """Statuses that calls of the test are answered with: the browser itself tells of each such answer."""
 
     def heard(self, kind: str, text: str, url: str) -> None:
-        """What its console says; not of what a provider's pages do."""
+        """What its console says; not of what a provider's pages do, nor of answers that the test asks for."""
+        answer = _ANSWERED.search(text)
+        if answer and int(answer[1]) in self.refused:
+            return
         if kind in ("error", "warning") and (not url or url.startswith(self.site)):
             self.complaints.append(f"{text} ({url})")
 

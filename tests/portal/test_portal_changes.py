@@ -36,6 +36,7 @@ def test_a_dagger_goes_back_to_an_earlier_version_after_its_plan(visit: Opened) 
 
 def test_a_rollback_that_is_refused_says_why_and_is_left(visit: Opened) -> None:
     one = visit()
+    one.refused = {409}
 
     def refuse(route: Route) -> None:
         told = '{"code": "aborted", "message": "it has version 9 by now: look again"}'
@@ -50,7 +51,6 @@ def test_a_rollback_that_is_refused_says_why_and_is_left(visit: Opened) -> None:
     plan.get_by_role("button", name="Leave it").click()
 
     expect(plan).to_have_count(0)
-    one.complaints.clear()  # the browser itself tells of the 409
 
 
 def test_a_team_sees_what_it_uses_of_its_quotas(visit: Opened) -> None:
@@ -67,10 +67,10 @@ def test_a_team_sees_what_it_uses_of_its_quotas(visit: Opened) -> None:
 
 def test_a_team_that_is_not_there_is_told_as_such(visit: Opened) -> None:
     one = visit()
+    one.refused = {404}
     page = one.open("/teams/no_such_team", "no_such_team")
 
     expect(page.get_by_role("alert")).to_contain_text("This is not there")
-    one.complaints.clear()  # the browser itself tells of each 404
 
 
 def test_a_team_sees_how_its_daggers_do(visit: Opened) -> None:

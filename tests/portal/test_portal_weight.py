@@ -19,7 +19,9 @@ def modules() -> dict[str, dict[str, Any]]:
     told = STATIC / ".vite" / "manifest.json"
     assert told.exists(), "the pages are not built: make web"
     manifest: dict[str, dict[str, Any]] = json.loads(told.read_text())
-    return manifest
+    # Where a file has several modules, the manifest has a name of the file in place of theirs.
+    of = {each["name"]: name for name, each in manifest.items() if name.startswith("_") and "name" in each}
+    return manifest | {CALLS: manifest.get(CALLS) or manifest[of["who"]]}
 
 
 def kib(modules: dict[str, dict[str, Any]], *names: str) -> float:

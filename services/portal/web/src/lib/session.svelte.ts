@@ -18,13 +18,17 @@ export const session = $state<{
   trouble: Problem | null;
 }>({ me: null, who: null, rights: "", trouble: null });
 
-/** Ask who we are; without a login, go and get one. */
+// Kept until somebody asks for a login: a provider lets in who was let in before, so a reload would undo it.
+const OUT = "logged-out";
+
+/** Ask who we are; without a login, go and get one, unless somebody has logged out. */
 export async function enter(): Promise<void> {
   try {
     // Calls come as a module of their own: the frame of the page is drawn without them.
     const [answer, calls] = await Promise.all([fetch("/auth/me"), import("./who.ts")]);
     session.me = (await answer.json()) as Me;
-    if (session.me.name === null) return logIn(session.me.asked);
+    if (session.me.name === null) return localStorage.getItem(OUT) ? out() : ask(session.me.asked);
+    localStorage.removeItem(OUT);
     try {
       session.who = await calls.ask();
       session.rights = calls.rights(session.who);
@@ -37,7 +41,7 @@ export async function enter(): Promise<void> {
   }
 }
 
-function logIn(asked: Me["asked"]): void {
+function ask(asked: Me["asked"]): void {
   if (asked === "provider")
     location.assign(`/auth/login?to=${encodeURIComponent(location.pathname + location.search)}`);
   else
@@ -47,9 +51,20 @@ function logIn(asked: Me["asked"]): void {
     };
 }
 
+/** Log in after somebody has logged out. */
+export function logIn(): Promise<void> {
+  localStorage.removeItem(OUT);
+  return enter();
+}
+
 /** End the session here and at the portal. Nobody is sent to the provider then, which would let them in again. */
 export async function leave(): Promise<void> {
   await fetch("/auth/logout", { method: "POST" });
+  localStorage.setItem(OUT, "yes");
+  out();
+}
+
+function out(): void {
   session.me = session.who = null;
   session.rights = "";
   session.trouble = { kind: "login", text: "You are logged out of these pages." };
