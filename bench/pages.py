@@ -24,6 +24,7 @@ import grpc
 import httpx
 import psutil
 import repository  # noqa: F401 - finds tests/
+import s2sphere
 import workload
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, output_pb2, preview_pb2, spec_pb2
 from google.protobuf.message import Message
@@ -39,6 +40,8 @@ from portal.bridge import STREAM
 RECORDS, SECONDS = 300_000, 360
 CITIES, WINDOWS = 6, 900
 GRID_ROWS = 10_000
+CELLS, CELL_LEVEL, MAPPED_WINDOWS = 44_000, 13, 4
+TRACED_PAIRS = 6  # of frames, in which the outlines of a window become paths
 WATCHERS, WATCHED_S, EVENTS_A_SECOND = 100, 20, 10
 STUDIO = f"/new?message={workload.MESSAGE}&streams={dagger.TOPIC}&cluster=local"
 NAME, FIELDS = "seed_in_a_page", ("orders", "more")
@@ -94,6 +97,8 @@ def main() -> None:
             bars.at_most("keystroke to finding, p95", p95(_findings(page, runs)) * 1000, 250, "ms")
             bars.at_most("chart of 6 x 900, script of a frame, p95", p95(_chart(page, runs)), 8, "ms")
             bars.at_most("grid of 10,000 rows, script of a frame, p95", p95(_grid(page, runs)), 8, "ms")
+            for what, took in _map(page, 3 * runs):
+                bars.at_most(f"map of 44,000 cells, {what}, script of a frame, p95", p95(took), 16, "ms")
             bars.at_most("event to pixel, p95", p95(_events(page, on, runs)) * 1000, 300, "ms")
         cores, grown = _watched(on, key)
         bars.at_most("100 watchers of 10 events/s", cores * 100, 15, "% of a core")
@@ -212,16 +217,48 @@ def _grid(page: Page, runs: int) -> list[float]:
     return list(_scripts(page, runs, lambda number: grid.evaluate(scroll, number + 1)))
 
 
-def _scripts(page: Page, runs: int, act: Callable[[int], object]) -> Iterator[float]:
-    """What scripts took, in ms, for each act and the two frames behind it."""
+def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
+    """What one does with a map, and milliseconds of script for each frame of that."""
+    around = s2sphere.CellId.from_lat_lng(s2sphere.LatLng.from_degrees(-6.2, 106.82)).parent(5)
+    first = around.child_begin(CELL_LEVEL)
+    ids = [first.id() + number * (first.lsb() << 1) for number in range(CELLS)]
+    end = int(time.time()) // 60 * 60
+    rows = [_cell(end - 60 * at, cell, at + cell) for at in range(MAPPED_WINDOWS) for cell in ids]
+    steps = [output_pb2.ReadRowsResponse(rows=rows[at : at + 5_000]) for at in range(0, len(rows), 5_000)]
+    _answered(page, "ReadRows", steps)
+    page.goto(_url(page, f"/daggers/{NAME}/map"))
+    page.get_by_role("heading", name=f"{CELLS:,} cells").wait_for()
+    box = page.get_by_role("application").bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*middle)
+    page.mouse.down()
+    aside = (60, -60, -60, 60)
+    yield (
+        "moved",
+        list(_scripts(page, runs, lambda number: page.mouse.move(middle[0] + aside[number % 4], middle[1]))),
+    )
+    page.mouse.up()
+    yield "zoomed", list(_scripts(page, runs, lambda number: page.mouse.wheel(0, (-120, 120)[number % 2])))
+    page.get_by_role("slider", name="Window").focus()
+    keys = ("Home", "ArrowRight", "ArrowRight", "End")
+    slide = _scripts(page, runs, lambda number: page.keyboard.press(keys[number % 4]), TRACED_PAIRS)
+    yield "another window", list(slide)
+
+
+def _scripts(page: Page, runs: int, act: Callable[[int], object], pairs: int = 1) -> Iterator[float]:
+    """What scripts took, in ms, for each act and two frames behind it, or so many pairs of frames."""
     page.evaluate(_TWO_FRAMES)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     for number in range(runs):
         before = _script(session)
         act(number)
-        page.evaluate(_TWO_FRAMES)
-        yield (_script(session) - before) * 1000
+        for _ in range(pairs):
+            page.evaluate(_TWO_FRAMES)
+            now = _script(session)
+            yield (now - before) * 1000
+            before = now
 
 
 def _script(session: CDPSession) -> float:
@@ -309,6 +346,13 @@ def _row(second: int, city: int, orders: int) -> output_pb2.Row:
     """A row of a window, with two fields."""
     fields = [output_pb2.RowField(name=name, integer=orders) for name in FIELDS]
     return output_pb2.Row(time=Timestamp(seconds=second), tags={"city": f"city {city}"}, fields=fields)
+
+
+def _cell(second: int, cell: int, orders: int) -> output_pb2.Row:
+    """A row of a window and a cell of S2, whose id is signed."""
+    signed = cell - (1 << 64) if cell >> 63 else cell
+    field = output_pb2.RowField(name="orders", integer=orders % 1_000)
+    return output_pb2.Row(time=Timestamp(seconds=second), tags={"s2id": str(signed)}, fields=[field])
 
 
 def _answered(page: Page, method: str, steps: Sequence[Message]) -> None:

@@ -3,12 +3,25 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
 import { type Row, RowSchema } from "../../gen/daggers/v1/output_pb.ts";
 import { basemap } from "./basemap.ts";
+import { naming } from "./columns.ts";
 import { kindOf, outline, Shapes, title } from "./cells.ts";
 import * as geohash from "./geohash.ts";
 import * as mercator from "./mercator.ts";
 import * as s2 from "./s2.ts";
-import { breaks, classOf, colour, label, round, sideLabel, sideOf, sides } from "./scale.ts";
-import { difference, Windows } from "./windows.ts";
+import {
+  begins,
+  breaks,
+  classed,
+  classOf,
+  colour,
+  label,
+  NO_CLASS,
+  round,
+  sideLabel,
+  sideOf,
+  sides,
+} from "./scale.ts";
+import { difference, ranked, Texts, Windows } from "./windows.ts";
 
 const JAKARTA = "3344474489181175808"; // S2Id(-6.170024, 106.8243203, 13)
 
@@ -269,5 +282,42 @@ describe("a scale", () => {
     expect([0, 1, 2].map((each) => colour(each, 3))).toEqual([0, 3, 6]);
     expect(round(1234.5)).toBe(1200);
     expect(round(-0.01234)).toBe(-0.012);
+  });
+  it("gives each cell the colour of its class, and none to a cell without a value", () => {
+    const values = Float64Array.of(5, NaN, 50, 7, 9);
+    const { classes, counts } = classed(values, 4, [10], false);
+    expect([...classes]).toEqual([0, NO_CLASS, 6, 0]);
+    expect(counts).toEqual([2, 1]);
+    expect([...classed(Float64Array.of(-3, 0, 3), 3, [-1, 1], true).classes]).toEqual([0, 3, 6]);
+  });
+
+  it("has the same classes for all windows", () => {
+    const windows: Record<number, Float64Array> = { 1: Float64Array.of(1, 2), 2: Float64Array.of(3) };
+    expect(begins([1, 2], (time) => windows[time]!, false)).toEqual([2, 3]);
+    expect(begins([], () => new Float64Array(), false)).toEqual([]);
+  });
+});
+
+describe("the cells of a map", () => {
+  it("come by their values, and only those that are drawn", () => {
+    expect([...ranked(Float64Array.of(1, NaN, 3, 2, 9), 4)]).toEqual([2, 3, 0]);
+  });
+
+  it("are named by the column of which the query says so, then by what looks like it", () => {
+    const texts = (...all: string[]): Texts => {
+      const made = new Texts();
+      for (const each of all) made.number(each);
+      return made;
+    };
+    const columns = new Map([
+      ["s2id", texts(JAKARTA)],
+      ["city", texts("Jakarta")],
+      ["where", texts("qqguyu")],
+    ]);
+    expect([...naming(columns, { where: "geohash" })]).toEqual([
+      ["where", "geohash"],
+      ["s2id", "s2"],
+    ]);
+    expect([...naming(columns, {})]).toEqual([["s2id", "s2"]]);
   });
 });

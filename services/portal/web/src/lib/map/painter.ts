@@ -13,8 +13,6 @@ export interface Paint {
   chosen: string;
   classes: string[];
 }
-/** The class of a cell that is not shown. */
-export const NO_CLASS = 255;
 
 // What a frame may take for outlines that are due; the rest comes with the next ones.
 const BUDGET_MS = 5;

@@ -2,7 +2,11 @@ import { count } from "../format.ts";
 
 /** How many colours there are. */
 export const CLASSES = 7;
+/** The class of a cell that is not shown. */
+export const NO_CLASS = 255;
 const SAMPLED = 20_000;
+/** Of so many windows, which stand for all. */
+const BREAKS_OF = 24;
 const compare = (a: number, b: number): number => a - b;
 
 /** A number of two digits and zeros. */
@@ -41,6 +45,13 @@ export function sides(values: Iterable<Float64Array>): number[] {
   return [...up.map((each) => -each).reverse(), ...up];
 }
 
+/** Where the classes of some windows begin, by the values or differences that each has. */
+export function begins(times: number[], values: (time: number) => Float64Array, compared: boolean): number[] {
+  const step = Math.ceil(times.length / BREAKS_OF);
+  const some = times.filter((_, at) => at % step === 0).map(values);
+  return compared ? sides(some) : breaks(some);
+}
+
 /** The class of a value: how many classes begin at or below it. */
 export function classOf(value: number, begins: number[]): number {
   let at = 0;
@@ -57,6 +68,26 @@ export function sideOf(value: number, begins: number[]): number {
 /** Which of the colours a class has, so that few classes are as far apart as many. */
 export const colour = (at: number, classes: number): number =>
   classes < 2 ? CLASSES - 2 : Math.round((at * (CLASSES - 1)) / (classes - 1));
+
+/** The colour of each of so many cells, NO_CLASS for one without a value; how many cells are in each class. */
+export function classed(
+  values: Float64Array,
+  many: number,
+  begins: number[],
+  compared: boolean,
+): { classes: Uint8Array; counts: number[] } {
+  const classes = new Uint8Array(Math.min(many, values.length)).fill(NO_CLASS);
+  const counts = new Array<number>(begins.length + 1).fill(0);
+  const colours = counts.map((_, at) => colour(at, counts.length));
+  for (let cell = 0; cell < classes.length; cell++) {
+    const value = values[cell]!;
+    if (Number.isNaN(value)) continue;
+    const found = compared ? sideOf(value, begins) : classOf(value, begins);
+    counts[found]!++;
+    classes[cell] = colours[found]!;
+  }
+  return { classes, counts };
+}
 
 /** What stands beside the colour of a class. */
 export function label(at: number, begins: number[]): string {

@@ -159,3 +159,15 @@ export function difference(now: Float64Array, before: Float64Array, how: Aggrega
     return (Number.isNaN(value) ? none : value) - (Number.isNaN(earlier) ? none : earlier);
   });
 }
+
+/** The cells that have a value, of so many, the largest first. */
+export function ranked(values: Float64Array, many: number): Uint32Array {
+  const found: number[] = [];
+  for (let cell = 0; cell < Math.min(values.length, many); cell++)
+    if (!Number.isNaN(values[cell]!)) found.push(cell);
+  return Uint32Array.from(found.sort((a, b) => values[b]! - values[a]!));
+}
+
+/** A value as it is written, without what doubles add to it; null for none. */
+export const known = (value: number | undefined): number | null =>
+  value === undefined || Number.isNaN(value) ? null : Number(value.toPrecision(12));
