@@ -31,6 +31,8 @@ SCREENS = [
     ("/new/stream", "New stream"),
     ("/new/cluster", "New cluster"),
     ("/new/reference", "New reference table"),
+    ("/new/team", "New team"),
+    ("/teams/pricing/edit", "pricing"),
     ("/streams/bookings", "bookings"),
     ("/clusters/local", "local"),
     ("/sinks/archive", "archive"),
@@ -132,14 +134,15 @@ def test_tabs_go_by_arrows_and_stand_in_the_address(visit: Opened) -> None:
 
 def test_a_dagger_that_is_not_there_is_told_as_such(visit: Opened) -> None:
     one = visit()
+    one.refused = {404}
     page = one.open("/daggers/no_such_dagger", "no_such_dagger")
 
     expect(page.get_by_role("alert").first).to_contain_text("This is not there")
-    one.complaints.clear()  # the browser itself tells of each 404
 
 
 def test_what_is_refused_is_told_and_is_not_an_empty_list(visit: Opened) -> None:
     one = visit()
+    one.refused = {403}
 
     def refuse(route: Route) -> None:
         told = '{"code": "permission_denied", "message": "user:bob is in no team: an owner takes him in"}'
@@ -150,7 +153,6 @@ def test_what_is_refused_is_told_and_is_not_an_empty_list(visit: Opened) -> None
 
     expect(page.get_by_role("alert")).to_contain_text("user:bob is in no team")
     expect(page.get_by_text("No stream is registered")).to_have_count(0)
-    one.complaints.clear()  # the browser itself tells of the 403
 
 
 def test_the_scheme_that_somebody_chose_stays(visit: Opened) -> None:

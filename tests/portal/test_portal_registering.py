@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from playwright.sync_api import Route, expect
 from tests.portal.conftest import Visit
 
 Opened = Callable[..., Visit]
-
-
-@contextmanager
-def refused(one: Visit) -> Iterator[None]:
-    """What is refused is told by the browser, too."""
-    yield
-    one.complaints.clear()
 
 
 def describe(folder: Path, package: str) -> Path:
@@ -63,19 +55,19 @@ def test_a_schema_and_then_a_stream_of_it_are_registered(visit: Opened, tmp_path
 
 def test_what_is_wrong_with_a_stream_stands_at_its_fields(visit: Opened) -> None:
     one = visit()
+    one.refused = {400}
     page = one.open("/new/stream", "New stream")
     page.get_by_label("Name").fill("X")
     page.get_by_label("Cluster whose Kafka has it").select_option("local")
     page.get_by_label("Topics").fill("..")
     page.get_by_label("Protobuf message of its records").select_option("examples.v1.Booking")
     page.get_by_label("Field with the event time").fill("order_number")
-    with refused(one):
-        page.get_by_role("button", name="Check").click()
-        expect(page.get_by_role("alert")).to_contain_text("3 things are wrong")
-        for name in ("Name", "Topics", "Field with the event time"):
-            expect(page.get_by_label(name)).to_have_attribute("aria-invalid", "true")
-        expect(page.get_by_label("Name")).to_be_focused()
-        expect(page.get_by_label("Cluster whose Kafka has it")).to_have_attribute("aria-invalid", "false")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("3 things are wrong")
+    for name in ("Name", "Topics", "Field with the event time"):
+        expect(page.get_by_label(name)).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Name")).to_be_focused()
+    expect(page.get_by_label("Cluster whose Kafka has it")).to_have_attribute("aria-invalid", "false")
 
 
 def test_a_cluster_is_changed_and_keeps_what_has_no_field(visit: Opened) -> None:
@@ -105,12 +97,12 @@ def test_a_cluster_is_changed_and_keeps_what_has_no_field(visit: Opened) -> None
 
 def test_what_is_there_already_is_not_registered_over(visit: Opened) -> None:
     one = visit()
+    one.refused = {409}
     page = one.open("/new/cluster", "New cluster")
     page.get_by_label("Name").fill("local")
     page.get_by_label("Kafka: host:port").fill("127.0.0.1:9999")
-    with refused(one):
-        page.get_by_role("button", name="Register cluster").click()
-        expect(page.get_by_role("alert")).to_contain_text("This was refused")
+    page.get_by_role("button", name="Register cluster").click()
+    expect(page.get_by_role("alert")).to_contain_text("This was refused")
     page = one.open("/clusters/local", "local")
 
     expect(page.get_by_label("Kafka: host:port")).to_have_value("127.0.0.1:9092")
@@ -165,11 +157,11 @@ def test_who_is_no_administrator_reads_and_is_offered_no_change(visit: Opened, p
 
 def test_what_is_used_is_not_deleted_and_says_by_whom(visit: Opened) -> None:
     one = visit()
+    one.refused = {400}
     page = one.open("/streams/bookings", "bookings")
     page.get_by_role("button", name="Delete stream bookings …").click()
-    with refused(one):
-        page.get_by_role("button", name="Delete it").click()
-        expect(page.get_by_role("alert")).to_contain_text("completed_bookings")
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("alert")).to_contain_text("completed_bookings")
     page = one.open("/streams", "Streams")
 
     expect(page.get_by_role("link", name="bookings", exact=True)).to_be_visible()
@@ -208,3 +200,64 @@ def test_a_message_is_unfolded_and_says_who_reads_it(visit: Opened) -> None:
 
     expect(tree.get_by_text("locale", exact=True)).to_be_visible()
     expect(tree).to_contain_text("DRIVER_ASSIGNED")
+
+
+def test_a_team_is_registered_its_members_are_changed_and_it_goes(visit: Opened) -> None:
+    one = visit()
+    one.refused = {400}
+    page = one.open("/teams", "Teams")
+    page.get_by_role("link", name="New team").click()
+    page.get_by_label("Name").fill("allocation")
+    page.get_by_label("Where its people are reached").fill("#allocation")
+    page.get_by_role("button", name="Register team").click()
+    expect(page.get_by_text("allocation is registered.")).to_be_visible()
+    page = one.open("/teams/allocation", "allocation")
+    members = page.get_by_role("region", name="Members")
+    expect(members.get_by_text("Nobody is in it.")).to_be_visible()
+    name = members.get_by_label("Name of who is added")
+    name.fill("a da")
+    members.get_by_role("button", name="Add").click()
+    expect(members.get_by_role("alert")).to_contain_text("principal")
+    name.fill("ada@example.org")
+    name.press("Enter")
+    expect(name).to_have_value("")
+    expect(members.get_by_role("alert")).to_have_count(0)
+    expect(members.get_by_role("button", name="Add")).to_be_disabled()  # nobody is named
+    with page.expect_response(re.compile("AccessService/GrantRole")):
+        members.get_by_label("Role of user:ada@example.org").select_option("owner")
+    page.reload()
+    role = members.get_by_label("Role of user:ada@example.org")
+    expect(role.locator("option:checked")).to_have_text("owner")
+    members.get_by_role("button", name="Remove user:ada@example.org …").click()
+    members.get_by_role("button", name="Keep").click()
+    members.get_by_role("button", name="Remove user:ada@example.org …").click()
+    members.get_by_role("button", name="Remove user:ada@example.org", exact=True).click()
+    expect(members.get_by_text("Nobody is in it.")).to_be_visible()
+    page.get_by_role("link", name="Edit").click()
+    expect(page.get_by_label("Where its people are reached")).to_have_value("#allocation")
+    page.get_by_role("button", name="Delete team allocation …").click()
+    page.get_by_role("button", name="Delete it").click()
+
+    expect(page.get_by_role("heading", level=1, name="Teams")).to_be_visible()
+    expect(page.get_by_role("link", name="pricing", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="allocation", exact=True)).to_have_count(0)
+
+
+def test_a_member_that_somebody_else_changed_is_not_changed_over(visit: Opened) -> None:
+    one, other = visit(), visit()
+    one.refused = {409}
+    members = one.open("/teams/pricing", "pricing").get_by_role("region", name="Members")
+    members.get_by_label("Name of who is added").fill("bob")
+    members.get_by_role("button", name="Add").click()
+    role = members.get_by_label("Role of user:bob")
+    expect(role.locator("option:checked")).to_have_text("viewer")
+    theirs = other.open("/teams/pricing", "pricing").get_by_role("region", name="Members")
+    theirs.get_by_label("Role of user:bob").select_option("editor")
+    theirs.get_by_label("Name of who is added").fill("eve")
+    theirs.get_by_role("button", name="Add").click()
+    expect(theirs.get_by_label("Role of user:eve")).to_be_visible()
+    role.select_option("owner")
+    expect(members.get_by_role("alert")).to_contain_text("This was refused")
+
+    expect(role.locator("option:checked")).to_have_text("editor")
+    expect(members.get_by_label("Role of user:eve")).to_be_visible()

@@ -31,7 +31,9 @@ const SCREENS: [RegExp, string, Load][] = [
   [/^\/archive$/, "Archive", () => import("./screens/archive/Archive.svelte")],
   [/^\/clusters$/, "Clusters", () => import("./screens/clusters/Clusters.svelte")],
   [/^\/teams$/, "Teams", () => import("./screens/teams/Teams.svelte")],
+  [/^\/new\/team$/, "New team", () => import("./screens/teams/Register.svelte")],
   [/^\/teams\/([^/]+)$/, "", () => import("./screens/teams/Team.svelte")],
+  [/^\/teams\/([^/]+)\/edit$/, "", () => import("./screens/teams/Register.svelte")],
 ];
 const NOWHERE: Load = () => import("./screens/Nowhere.svelte");
 

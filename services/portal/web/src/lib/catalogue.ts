@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import type { Team } from "../gen/daggers/v1/access_pb.ts";
 import {
   type Cluster,
   InfluxAddressSchema,
@@ -112,6 +113,24 @@ export const OF_CLUSTER: Field<Cluster>[] = [
     hint: "daggers",
     get: (at) => at.influx?.bucket ?? "",
     put: (at, bucket) => influx(at, { bucket }),
+  },
+];
+
+/** The fields of a team; its members are changed on its page, receivers and quotas as JSON. */
+export const OF_TEAM: Field<Team>[] = [
+  {
+    path: "team.name",
+    title: "Name",
+    hint: "pricing",
+    get: (at) => at.name,
+    put: (at, name) => ({ ...at, name }),
+  },
+  {
+    path: "team.contact",
+    title: "Where its people are reached",
+    hint: "#pricing",
+    get: (at) => at.contact,
+    put: (at, contact) => ({ ...at, contact }),
   },
 ];
 

@@ -14,6 +14,10 @@ const ROLES: Record<Role, string> = {
   [Role.OWNER]: "owner",
   [Role.ADMINISTRATOR]: "administrator",
 };
+/** The roles that a team has. */
+export const OF_TEAMS = [Role.VIEWER, Role.EDITOR, Role.OWNER];
+/** What somebody in a team may be: a person, all of a group, a program. */
+export const PRINCIPALS = ["user", "group", "account"];
 export const roleName = (role: Role): string => ROLES[role] ?? "";
 
 /** pricing · editor: for the corner of the menu. */
