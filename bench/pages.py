@@ -41,7 +41,7 @@ RECORDS, SECONDS = 300_000, 360
 CITIES, WINDOWS = 6, 900
 GRID_ROWS = 10_000
 CELLS, CELL_LEVEL, MAPPED_WINDOWS = 44_000, 13, 4
-TRACED_PAIRS = 6  # of frames, in which the outlines of a window become paths
+TRACED = 12  # frames, in which the outlines of a window become paths
 WATCHERS, WATCHED_S, EVENTS_A_SECOND = 100, 20, 10
 STUDIO = f"/new?message={workload.MESSAGE}&streams={dagger.TOPIC}&cluster=local"
 NAME, FIELDS = "seed_in_a_page", ("orders", "more")
@@ -57,6 +57,7 @@ _SEEN = """([selector, text]) => new Promise(seen => {
   watch.observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
   look();
 })"""
+_ONE_FRAME = "() => new Promise(requestAnimationFrame)"
 _TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -242,20 +243,20 @@ def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
     yield "zoomed", list(_scripts(page, runs, lambda number: page.mouse.wheel(0, (-120, 120)[number % 2])))
     page.get_by_role("slider", name="Window").focus()
     keys = ("Home", "ArrowRight", "ArrowRight", "End")
-    slide = _scripts(page, runs, lambda number: page.keyboard.press(keys[number % 4]), TRACED_PAIRS)
+    slide = _scripts(page, runs, lambda number: page.keyboard.press(keys[number % 4]), TRACED)
     yield "another window", list(slide)
 
 
-def _scripts(page: Page, runs: int, act: Callable[[int], object], pairs: int = 1) -> Iterator[float]:
-    """What scripts took, in ms, for each act and two frames behind it, or so many pairs of frames."""
+def _scripts(page: Page, runs: int, act: Callable[[int], object], frames: int = 0) -> Iterator[float]:
+    """What scripts took, in ms, for each act and the two frames behind it; or for each of so many frames."""
     page.evaluate(_TWO_FRAMES)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     for number in range(runs):
         before = _script(session)
         act(number)
-        for _ in range(pairs):
-            page.evaluate(_TWO_FRAMES)
+        for _ in range(frames or 1):
+            page.evaluate(_ONE_FRAME if frames else _TWO_FRAMES)
             now = _script(session)
             yield (now - before) * 1000
             before = now

@@ -15,8 +15,10 @@ export interface Paint {
 }
 
 // What a frame may take for outlines that are due; the rest comes with the next ones.
-const BUDGET_MS = 5;
-const AT_ONCE = 400;
+const BUDGET_MS = 4;
+const AT_ONCE = 100;
+// A path that has many outlines takes longer for one more.
+const IN_A_PATH = 1_000;
 // Outlines are kept in floats of 32 bits: whole numbers of these parts of the world are near enough from their origin.
 const UNIT = 2 ** 24;
 const LINES_APART = 110;
@@ -24,7 +26,8 @@ const AROUND = 3;
 const EDGES_FROM = 7;
 
 interface Traced {
-  paths: Path2D[];
+  /** By their colour, each some of its outlines. */
+  paths: [colour: number, path: Path2D][];
   /** How wide the cells are, of the world. */
   wide: number;
 }
@@ -117,13 +120,19 @@ export class Painter {
   }
 
   *#trace(shapes: Shapes, classes: Uint8Array, colours: number): Generator<void, Traced> {
-    const paths = Array.from({ length: colours }, () => new Path2D());
+    const paths: Traced["paths"] = [];
+    const open = Array.from({ length: colours }, () => ({ path: new Path2D(), has: IN_A_PATH }));
     let [wide, many] = [0, 0];
     for (let at = 0; at < classes.length; at++) {
       if (at % AT_ONCE === AT_ONCE - 1) yield;
-      const path = paths[classes[at]!];
-      if (!path) continue;
-      outline(path, shapes, at, this.#origin);
+      const own = open[classes[at]!];
+      if (!own) continue;
+      if (own.has === IN_A_PATH) {
+        [own.path, own.has] = [new Path2D(), 0];
+        paths.push([classes[at]!, own.path]);
+      }
+      own.has++;
+      outline(own.path, shapes, at, this.#origin);
       wide += shapes.boxes[4 * at + 2]! - shapes.boxes[4 * at]!;
       many++;
     }
@@ -169,14 +178,14 @@ export class Painter {
     if (this.#traced) {
       const factor = this.#place(this.#origin, UNIT);
       const edges = this.#traced.wide * view.scale >= EDGES_FROM;
-      this.#traced.paths.forEach((path, at) => {
-        own.fillStyle = paint.classes[at]!;
+      own.lineWidth = ((edges ? 0.8 : 0.5) * this.#ratio) / factor;
+      for (const [colour, path] of this.#traced.paths) {
+        own.fillStyle = paint.classes[colour]!;
         own.fill(path);
-        if (this.moving && !edges) return;
-        own.strokeStyle = edges ? paint.edge : paint.classes[at]!;
-        own.lineWidth = ((edges ? 0.8 : 0.5) * this.#ratio) / factor;
+        if (this.moving && !edges) continue;
+        own.strokeStyle = edges ? paint.edge : paint.classes[colour]!;
         own.stroke(path);
-      });
+      }
     }
     if (ground) {
       this.#onlyTheWorld();
