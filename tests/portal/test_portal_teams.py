@@ -50,7 +50,7 @@ class Enforced:
         )
         return [(step.event.sequence, step.event.type) for step in told if step.HasField("event")]
 
-    def say(self, role: access_pb2.Role) -> None:
+    def say(self, role: access_pb2.Role.ValueType) -> None:
         """Give ada this role in pricing instead of another."""
         access = gateway_pb2_grpc.AccessServiceStub(self.channel)
         asked = gateway_pb2.GrantRoleRequest(team="pricing", principal=ADA, role=role)
