@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
 
+import httpx
 from daggers.v1 import findings_pb2, gateway_pb2, output_pb2, preview_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Page, Route, expect
@@ -75,6 +77,39 @@ def test_the_chart_says_how_grafana_reads_it(visit: Opened) -> None:
 
     expect(query).to_contain_text('r._measurement == "completed_bookings" and r._field == "orders"')
     expect(query).to_contain_text('group(columns: ["city"])')
+
+
+def test_the_chart_and_clusters_lead_to_grafana_where_the_setting_says(visit: Opened) -> None:
+    one, without = visit(), visit()
+    one.page.route(re.compile("/auth/me"), lambda route: route.fulfill(json=with_grafana(route)))
+    serve_rows(one.page, [])
+    serve_rows(without.page, [])
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    page.get_by_text("How this is read").click()
+    link = page.get_by_role("link", name="Open in Grafana")
+    expect(link).to_have_attribute("href", re.compile(r"^https://grafana\.example/explore\?.*panes="))
+    panes = json.loads(httpx.URL(link.get_attribute("href") or "").params["panes"])
+    (query,) = panes["daggers"]["queries"]
+    assert query["query"] == page.get_by_label("Query for Grafana").text_content()
+    expect(page.get_by_role("link", name="Its dashboard")).to_have_attribute(
+        "href", "https://grafana.example/d/dagger?var-dagger=completed_bookings"
+    )
+    page = one.open("/clusters", "Clusters")
+    expect(page.get_by_role("link", name="Dashboard in Grafana")).to_have_attribute(
+        "href", "https://grafana.example/d/platform"
+    )
+    page = without.open("/daggers/completed_bookings", "completed_bookings")
+    page.get_by_text("How this is read").click()
+    expect(page.get_by_label("Query for Grafana")).to_be_visible()
+
+    expect(page.get_by_role("link", name="Grafana")).to_have_count(0)
+
+
+def with_grafana(route: Route) -> dict[str, object]:
+    """What the page is told of who is logged in, and of a Grafana, which no portal of tests has."""
+    told: dict[str, object] = route.fetch().json()
+    assert told["grafana"] is None
+    return {**told, "grafana": "https://grafana.example/"}
 
 
 def test_a_dagger_is_published_to_kafka_by_its_plan(visit: Opened) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from chassis import service
 from chassis.settings import own_directory
-from portal.entry import Ways
+from portal.entry import Links, Ways
 from portal.provider import Client, Provider
 from portal.server import Plan, serving
 from portal.settings import PortalSettings
@@ -48,7 +48,7 @@ def read(told: PortalSettings) -> Plan:
         drain_s=told.drain_s,
         certificate=certificate,
         metrics_bind=told.metrics_bind,
-        notebook=told.notebook_url,
+        links=Links(told.notebook_url, told.grafana_url),
     )
 
 

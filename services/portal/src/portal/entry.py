@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 from urllib.parse import quote
 
@@ -53,6 +53,16 @@ class Ways:
         return "key" if self.key is not None else "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where pages lead beside themselves. None: nowhere."""
+
+    notebook: str | None = None
+    """Where a notebook on a table is opened, with {path} and {table}."""
+    grafana: str | None = None
+    """Base URL of a Grafana that has our dashboards and data source."""
+
+
 class Entry(Caller):
     """The routes below /auth, and who makes a call."""
 
@@ -63,11 +73,10 @@ class Entry(Caller):
         clock: Callable[[], float],
         version: str,
         counted: Counted = not_counted,
-        notebook: str | None = None,
+        links: Links = Links(),
     ) -> None:
-        """`notebook` is where a notebook on a table is opened, for the pages; None: nowhere."""
         self._ways, self._sessions, self._clock, self._version = ways, sessions, clock, version
-        self._notebook = notebook
+        self._links = links
         self._counted = counted
         self._renewals: dict[bytes, asyncio.Lock] = {}
 
@@ -135,9 +144,10 @@ class Entry(Caller):
     # ---- routes --------------------------------------------------------------------------------------------
 
     async def me(self, request: Request) -> Response:
-        """Who is logged in, and what the page must know: {"name", "asked", "version", "notebook"}.
+        """Who is logged in, and what the page must know: {"name", "asked", "version"}, and
+        the links.
 
-        name is null where nobody is, notebook where no setting has one.
+        name is null where nobody is, a link where no setting has one.
         """
         session = self._session(request) if self._ways.asked != "none" else None
         name = "anonymous" if self._ways.asked == "none" else session.name if session else None
@@ -145,7 +155,7 @@ class Entry(Caller):
             "name": name,
             "asked": self._ways.asked,
             "version": self._version,
-            "notebook": self._notebook,
+            **asdict(self._links),
         }
         return JSONResponse(told, headers={"cache-control": "no-store"})
 

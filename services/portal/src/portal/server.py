@@ -18,7 +18,7 @@ from chassis.logging import logger
 from chassis.metrics import Metrics
 from portal.app import application
 from portal.bridge import LOOK_S, Bridge, channel
-from portal.entry import Entry, Ways
+from portal.entry import Entry, Links, Ways
 from portal.metrics import CALLS, LOGINS, counter, gauges
 from portal.pages import NOT_BUILT, Pages
 from portal.sessions import Sessions
@@ -44,8 +44,7 @@ class Plan:
     """Certificate chain and its key."""
     metrics_bind: str = ""
     """Where Prometheus asks, host:port; nowhere when empty."""
-    notebook: str | None = None
-    """Where a notebook on a table is opened; None: nowhere."""
+    links: Links = field(default_factory=Links)
     pages: Pages = field(default_factory=Pages)
 
 
@@ -61,7 +60,7 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
     gateway = channel(plan.gateway, plan.authority)
     try:
         metrics = Metrics("portal")
-        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS), plan.notebook)
+        entry = Entry(plan.ways, sessions, clock, version("portal"), counter(metrics, LOGINS), plan.links)
         bridge = Bridge(gateway, entry, closing, plan.look_s, counter(metrics, CALLS))
         app = application(
             bridge,

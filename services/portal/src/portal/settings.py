@@ -65,6 +65,10 @@ class PortalSettings(MetricsSettings):
     """Where a notebook on a table of cold storage is opened: https://HOST/…, in which {path} stands for the
     path of the table and {table} for its name. Unset: the pages have no link."""
 
+    grafana_url: str | None = None
+    """Where the Grafana is that has the dashboards and the data source of deploy/compose: https://HOST[/PATH].
+    Unset: the pages have no links to it."""
+
     idle_s: float = Field(default=8 * 3600, gt=0)
     """A session ends when nobody has used it for so long, in seconds."""
 
@@ -91,7 +95,7 @@ class PortalSettings(MetricsSettings):
     def _is_reached_safely(cls, url: str | None) -> str | None:
         return None if url is None else secured(url)
 
-    @field_validator("notebook_url")
+    @field_validator("notebook_url", "grafana_url")
     @classmethod
     def _is_a_page(cls, url: str | None) -> str | None:
         if url is not None and (urlsplit(url).scheme not in ("https", "http") or not urlsplit(url).hostname):

@@ -7,6 +7,8 @@ export interface Me {
   version: string;
   /** Where a notebook on a table is opened, with {path} and {table}; null for nowhere. */
   notebook: string | null;
+  /** Base URL of Grafana; null where there is none. */
+  grafana: string | null;
 }
 
 /** Who is logged in, and as what the gateway knows them. */
