@@ -6,12 +6,21 @@ import json
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import httpx
-from daggers.v1 import findings_pb2, gateway_pb2, output_pb2, preview_pb2, vitals_pb2
+from daggers.v1 import (
+    dagger_pb2,
+    dagger_service_pb2,
+    findings_pb2,
+    gateway_pb2,
+    output_pb2,
+    preview_pb2,
+    vitals_pb2,
+)
 from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Page, Route, expect
-from tests.portal.answers import answer
+from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit
 from tests.portal.test_portal_studio import PREVIEW, START
 
@@ -110,6 +119,34 @@ def with_grafana(route: Route) -> dict[str, object]:
     told: dict[str, object] = route.fetch().json()
     assert told["grafana"] is None
     return {**told, "grafana": "https://grafana.example/"}
+
+
+def test_a_driver_that_runs_beside_another_is_told_and_what_it_does(visit: Opened) -> None:
+    one = visit()
+    shadow = dagger_pb2.DriverShadow(generation=9, version=7)
+    shadow.time.FromSeconds(int(time.time()) - 5)
+    alone = True
+
+    def got(route: Route) -> None:
+        shown = dagger_service_pb2.GetDaggerResponse.FromString(route.fetch().body())
+        if not alone:
+            shown.dagger.observed_version = 6
+            shown.dagger.shadow.CopyFrom(shadow)
+        answer_once(route, shown)
+
+    one.page.route(re.compile("DaggerService/GetDagger"), got)
+    page = one.open("/daggers/completed_bookings", "completed_bookings")
+    expect(page.get_by_role("link", name="Edit")).to_be_visible()
+    expect(page.get_by_text("beside version")).to_have_count(0)
+    alone = False
+    expect(page.get_by_text("Version 7 is catching up beside version 6, since")).to_be_visible()
+    shadow.boundary.FromDatetime(datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+
+    expect(
+        page.get_by_text(
+            "Version 7 takes the place of version 6 behind the windows that end at 2026-01-02 03:04 UTC."
+        )
+    ).to_be_visible()
 
 
 def test_a_dagger_is_published_to_kafka_by_its_plan(visit: Opened) -> None:
