@@ -33,6 +33,9 @@ Some are shown less of an answer: names, teams, clusters and phases are everybod
 
 Made by `make access-doc`.
 """
+THERE: Final = """## On a playground
+What is otherwise where a dagger runs on a cluster that is registered as a playground, and is to run on one.
+"""
 
 
 def methods() -> Iterator[MethodDescriptor]:
@@ -47,11 +50,17 @@ def path(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
-def fleet() -> Fleet:
-    """Two teams, each with a dagger, an account, a secret and a sink; somebody of each role in one."""
+PLAYGROUND: Final = spec_pb2.Cluster(name="playground", playground=True)
+
+
+def fleet(cluster: str = "") -> Fleet:
+    """Two teams, each with a dagger, an account, a secret and a sink; somebody of each role in one. Their
+    daggers run on `cluster`.
+    """
     made = Fleet()
     members = [access_pb2.Member(principal=f"user:{name}", role=role) for role, name in enumerate(ROLES, 1)]
     events: list[Any] = [
+        events_pb2.ClusterRegistered(meta=META, cluster=PLAYGROUND),
         events_pb2.RoleGranted(meta=META, principal="user:administrator", role=access_pb2.ROLE_ADMINISTRATOR),
         *(
             events_pb2.TeamRegistered(
@@ -60,7 +69,9 @@ def fleet() -> Fleet:
             for team in TEAMS.values()
         ),
         *(
-            events_pb2.DaggerRequested(meta=META, name=f"{team}_counts", spec=spec_pb2.DaggerSpec(team=team))
+            events_pb2.DaggerRequested(
+                meta=META, name=f"{team}_counts", spec=spec_pb2.DaggerSpec(team=team, cluster=cluster)
+            )
             for team in TEAMS.values()
         ),
         *(
@@ -92,8 +103,8 @@ NAMES: Final = {"ServiceAccount": "{}-bot", "Secret": "{}-secret", "Sink": "{}-s
 ROLES: Final = ("viewer", "editor", "owner")
 
 
-def request(method: MethodDescriptor, team: str) -> Any:
-    """A request of this method about something of a team."""
+def request(method: MethodDescriptor, team: str, cluster: str = "") -> Any:
+    """A request of this method about something of a team; a specification is for `cluster`."""
     made: Any = GetMessageClass(method.input_type)()
     fields = method.input_type.fields_by_name
     named = next((name for end, name in NAMES.items() if method.name.endswith(end)), "{}_counts").format(team)
@@ -105,25 +116,32 @@ def request(method: MethodDescriptor, team: str) -> Any:
     if "sink" in fields and fields["sink"].message_type is not None:
         made.sink.teams.append(team)
     if "spec" in fields:
-        made.spec.team = team
+        made.spec.team, made.spec.cluster = team, cluster
     if "team" in fields and fields["team"].message_type is None:
         made.team = team
     return made
 
 
-def matrix() -> str:
-    """The table."""
-    known = fleet()
-    head = ["method", *(f"{role}, {whose}" for role in PRINCIPALS for whose in TEAMS)]
-    lines = [HEAD, f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+def rows(cluster: str = "") -> list[str]:
+    """A row for each method, where daggers run on this cluster."""
+    known, lines = fleet(cluster), []
     for method in sorted(methods(), key=path):
         cells = [f"{method.containing_service.name}.{method.name}"]
         for principal in PRINCIPALS.values():
             for team in TEAMS.values():
-                decision = decide(principal, path(method), request(method, team), known)
+                decision = decide(principal, path(method), request(method, team, cluster), known)
                 cells.append("yes" if decision.allowed else "·")
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def matrix() -> str:
+    """The table, and what is otherwise on a playground."""
+    head = ["method", *(f"{role}, {whose}" for role in PRINCIPALS for whose in TEAMS)]
+    table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    everywhere = rows()
+    there = [row for row in rows(PLAYGROUND.name) if row not in everywhere]
+    return "\n".join([HEAD, *table, *everywhere, "", THERE, *table, *there]) + "\n"
 
 
 if __name__ == "__main__":

@@ -147,8 +147,8 @@ def test_a_decision_is_what_the_log_gave_and_did_not_take_back(
     roles = roles_by_hand(records, principal)
     gone = principal.account and principal.account not in fleet.catalogue.accounts
     needed = {
-        "LOOK_AROUND": 0, "READ": 1, "VALIDATE": 1, "CHANGE": 2, "DELETE": 3, "MEMBERS": 3, "ACCOUNTS": 3,
-        "SINKS": 3,
+        "LOOK_AROUND": 0, "READ": 1, "VALIDATE": 1, "PLAY": 1, "CHANGE": 2, "DELETE": 3, "MEMBERS": 3,
+        "ACCOUNTS": 3, "SINKS": 3,
     }.get(action.name, 4)  # fmt: skip
     has = 0 if team == "" else roles.get(team, 0)
     expected = roles[""] == 4 or (not gone and (needed == 0 or needed <= has <= 3))

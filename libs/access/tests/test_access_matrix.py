@@ -1,12 +1,23 @@
 """Every method has a row of the table, and every cell is what the golden file says."""
 
 import pytest
-from daggers.v1 import host_pb2
-from libs.access.tests.matrix import FILE, PRINCIPALS, TEAMS, fleet, matrix, methods, path, request
+from daggers.v1 import events_pb2, host_pb2, spec_pb2
+from libs.access.tests.matrix import (
+    FILE,
+    META,
+    PRINCIPALS,
+    TEAMS,
+    fleet,
+    matrix,
+    methods,
+    path,
+    request,
+)
 
 from access import Action, Principal
 from access.decision import LEAST
 from access.methods import METHODS, decide
+from eventlog.testing import record
 
 
 def test_every_method_that_a_gateway_serves_has_a_row_and_no_other() -> None:
@@ -36,6 +47,44 @@ def test_a_greater_role_may_what_a_lesser_one_may() -> None:
             allowed = [decide(each, path(method), asked, known).allowed for each in order]
 
             assert allowed == sorted(allowed)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "allowed"),
+    [
+        ("", "playground", True),
+        ("playground", "playground", True),
+        ("playground", "prod", False),
+        ("prod", "playground", False),
+        ("prod", "prod", False),
+        ("", "prod", False),
+        ("", "gone", False),
+        ("", "", False),
+    ],
+)
+def test_a_viewer_plays_on_playgrounds_and_takes_nothing_there_or_away(
+    now: str, then: str, allowed: bool
+) -> None:
+    known = fleet(now)
+    known.apply(
+        record(events_pb2.ClusterRegistered(meta=META, cluster=spec_pb2.Cluster(name="prod")), sequence=99)
+    )
+    viewer = PRINCIPALS["viewer"]
+    made = {method.name: method for method in methods()}
+    for name in ("ApplyDagger", "UpdateDagger") if now else ("CreateDagger", "ApplyDagger"):
+        asked = request(made[name], "pricing", then)
+        asked.name = asked.name if now else "new_one"
+
+        assert decide(viewer, path(made[name]), asked, known).allowed == allowed
+        other = request(made[name], "delivery", then)
+        assert not decide(viewer, path(made[name]), other, known).allowed
+    for name in ("StopDagger", "StartDagger", "RestartDagger", "ReplayQuarantined", "DiscardQuarantined"):
+        decision = decide(viewer, path(made[name]), request(made[name], "pricing"), known)
+
+        assert decision.allowed == (now == "playground")
+    assert not decide(
+        viewer, path(made["DeleteDagger"]), request(made["DeleteDagger"], "pricing"), known
+    ).allowed
 
 
 @pytest.mark.parametrize("action", Action)

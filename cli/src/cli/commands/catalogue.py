@@ -49,10 +49,13 @@ def register_cluster(
     influx_bucket: Annotated[str, typer.Option(help="Bucket; database/policy for InfluxDB 1.8.")] = "",
     influx_token_env: Annotated[str, typer.Option(help="Variable of the runtime that holds the token.")] = "",
     influx_token_file: Annotated[str, typer.Option(help="File of the runtime that holds the token.")] = "",
+    playground: Annotated[
+        bool, typer.Option("--playground", help="Viewers of a team may run its daggers here, too.")
+    ] = False,
 ) -> None:
     """Register a cluster, or replace it. Credentials only by reference: they are read by the driver."""
     errors = UsageErrors()
-    cluster = spec_pb2.Cluster(name=name, spark_master=spark_master)
+    cluster = spec_pb2.Cluster(name=name, spark_master=spark_master, playground=playground)
     if kafka:
         cluster.kafka.bootstrap_servers = kafka
     for text in kafka_property or ():

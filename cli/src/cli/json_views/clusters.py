@@ -26,4 +26,5 @@ def cluster(what: spec_pb2.Cluster) -> dict[str, Any]:
             "bucket": influx.bucket,
             "token": shown_secret(influx.token) if influx.HasField("token") else None,
         },
+        "playground": what.playground,
     }

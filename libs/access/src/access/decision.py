@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,6 +29,7 @@ class Action(StrEnum):
     READ = "read specifications, rows, logs, alerts and quarantined records"
     VALIDATE = "check specifications"
     CHANGE = "create, change, start and stop daggers"
+    PLAY = "create, change, start and stop daggers on a playground"
     DELETE = "delete daggers"
     MEMBERS = "say who has a role"
     ACCOUNTS = "make and revoke service accounts"
@@ -45,6 +46,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.READ: access_pb2.ROLE_VIEWER,
     Action.VALIDATE: access_pb2.ROLE_VIEWER,
     Action.CHANGE: access_pb2.ROLE_EDITOR,
+    Action.PLAY: access_pb2.ROLE_VIEWER,
     Action.DELETE: _OWNER,
     Action.MEMBERS: _OWNER,
     Action.ACCOUNTS: _OWNER,
@@ -84,6 +86,13 @@ def may(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decisi
         if has >= least:
             return _allowed("ROLE", f"{principal.name} is {word(has)} of team {team}")
     return _refused(principal, action, team if least != _ADMINISTRATOR else PLATFORM, fleet)
+
+
+def change_on(clusters: Iterable[str], fleet: Fleet) -> Action:
+    """What it is to change daggers on these clusters: PLAY where there is one, and each is a playground."""
+    entries = [fleet.clusters.get(cluster) for cluster in clusters]
+    plays = bool(entries) and all(entry is not None and entry.value.playground for entry in entries)
+    return Action.PLAY if plays else Action.CHANGE
 
 
 def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Decision:

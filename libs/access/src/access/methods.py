@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from access import views
-from access.decision import Action, Decision, may, may_read, may_sample, may_send
+from access.decision import Action, Decision, change_on, may, may_read, may_sample, may_send
 from access.principal import Principal
 from daggerspec.places import Place
 from fleet import Fleet
@@ -19,6 +19,13 @@ from fleet.tenancy import PLATFORM
 Teams = Callable[[Any, Fleet], Iterable[str]]
 """The teams that a request is about: it is allowed when it is in each of them. None: it names
 nothing, or what is not there, and the handler says so."""
+
+Clusters = Callable[[Any, Fleet], Iterable[str]]
+"""The clusters that a request is about: where the dagger runs that it names, and where it is to run."""
+
+
+def _nowhere(_request: Any, _fleet: Fleet) -> Iterable[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,8 @@ class Rule:
     teams: Teams
     shown: views.View = views.whole
     """What is shown of an answer, or of a step of one."""
+    clusters: Clusters = _nowhere
+    """Where CHANGE is judged by: on playgrounds it is PLAY."""
     specifies: bool = False
     """Whether the request has a specification: its streams must be granted to its team, and the places of its
     secrets allowed."""
@@ -53,10 +62,13 @@ def decide(
     Raises: KeyError for a method that is not in the table.
     """
     rule = METHODS[method]
+    action = rule.action
+    if action is Action.CHANGE:
+        action = change_on(rule.clusters(request, fleet), fleet)
     decision = may(principal, Action.LOOK_AROUND, PLATFORM, fleet)
     for team in dict.fromkeys(rule.teams(request, fleet)):
         if decision.allowed:
-            decision = may(principal, rule.action, team, fleet)
+            decision = may(principal, action, team, fleet)
     if rule.specifies:
         for stream in dict.fromkeys(stream.stream for stream in request.spec.streams):
             if decision.allowed:
@@ -149,6 +161,26 @@ def _revised(request: Any, fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,) if living is None else (living.spec.team, request.spec.team)
 
 
+def _runs_on(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The cluster of the dagger in the field `name`."""
+    return _of_living(request.name, fleet)
+
+
+def _about_on(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The cluster of the dagger in the field `dagger`."""
+    return _of_living(request.dagger, fleet)
+
+
+def _of_living(name: str, fleet: Fleet) -> Iterable[str]:
+    living = fleet.living(name)
+    return () if living is None else (living.spec.cluster,)
+
+
+def _to_run_on(request: Any, fleet: Fleet) -> Iterable[str]:
+    """That one, and the cluster of the specification."""
+    return (*_runs_on(request, fleet), request.spec.cluster)
+
+
 # ---- The table ---------------------------------------------------------------------------------------------
 
 _LOOK: Final = Rule(Action.LOOK_AROUND, _nobodys)
@@ -156,18 +188,20 @@ _REGISTER: Final = Rule(Action.CATALOGUE, _platform)
 
 _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "DaggerService": {
-        "CreateDagger": Rule(Action.CHANGE, _specified, views.one_dagger, specifies=True),
-        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
+        "CreateDagger": Rule(
+            Action.CHANGE, _specified, views.one_dagger, clusters=_to_run_on, specifies=True
+        ),
+        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
         "PlanDagger": Rule(Action.READ, _revised, specifies=True),
         "PreviewDagger": Rule(Action.READ, _specified, specifies=True, sends=False, audited=True),
-        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, specifies=True),
+        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
         "ListRevisions": Rule(Action.READ, _named, views.revisions),
         "DeleteDagger": Rule(Action.DELETE, _named, views.one_dagger),
-        "StartDagger": Rule(Action.CHANGE, _named, views.one_dagger),
-        "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger),
-        "RestartDagger": Rule(Action.CHANGE, _named, views.one_dagger),
+        "StartDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
+        "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
+        "RestartDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
         "WatchEvents": Rule(Action.LOOK_AROUND, _nobodys, views.event),
         "ReadLog": Rule(Action.READ, _named, audited=True),
         "ReadRows": Rule(Action.READ, _named, audited=True),
@@ -229,10 +263,10 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListQuarantined": Rule(Action.READ, _about, audited=True),
         "SummarizeQuarantine": Rule(Action.READ, _about, views.quarantine_groups),
         "GetQuarantined": Rule(Action.READ, _about, audited=True),
-        "ReplayQuarantined": Rule(Action.CHANGE, _about),
+        "ReplayQuarantined": Rule(Action.CHANGE, _about, clusters=_about_on),
         "GetReplay": Rule(Action.READ, _about),
-        "DiscardQuarantined": Rule(Action.CHANGE, _about),
-        "AllowRefusals": Rule(Action.CHANGE, _about),
+        "DiscardQuarantined": Rule(Action.CHANGE, _about, clusters=_about_on),
+        "AllowRefusals": Rule(Action.CHANGE, _about, clusters=_about_on),
     },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),

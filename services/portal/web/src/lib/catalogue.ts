@@ -114,6 +114,14 @@ export const OF_CLUSTER: Field<Cluster>[] = [
     get: (at) => at.influx?.bucket ?? "",
     put: (at, bucket) => influx(at, { bucket }),
   },
+  {
+    path: "cluster.playground",
+    title: "Who may run daggers there",
+    hint: "editors of their teams",
+    options: [["yes", "viewers, too: a playground"]],
+    get: (at) => (at.playground ? "yes" : ""),
+    put: (at, text) => ({ ...at, playground: !!text }),
+  },
 ];
 
 /** The fields of a team; its members are changed on its page, receivers and quotas as JSON. */

@@ -34,6 +34,11 @@ export const owns = (who: WhoAmIResponse | null, team?: string): boolean =>
   who?.administrator ||
   who?.roles.some((each) => (team === undefined || each.team === team) && each.role >= Role.OWNER) ||
   false;
-/** Whether somebody may change daggers of a team. The page hides what would be refused; the gateway decides. */
-export const edits = (who: WhoAmIResponse | null, team: string): boolean =>
-  who?.administrator || who?.roles.some((each) => each.team === team && each.role >= Role.EDITOR) || false;
+/**
+ * Whether somebody may change daggers of a team, on a playground or elsewhere. The page hides what would be refused;
+ * the gateway decides.
+ */
+export const edits = (who: WhoAmIResponse | null, team: string, playground = false): boolean => {
+  const least = playground ? Role.VIEWER : Role.EDITOR;
+  return who?.administrator || who?.roles.some((each) => each.team === team && each.role >= least) || false;
+};
