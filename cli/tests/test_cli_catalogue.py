@@ -29,6 +29,21 @@ def test_one_entry_is_shown_with_its_version(filled: Any) -> None:
     assert document["version"] == int(lines["stream"][1][-1])
 
 
+def test_a_list_of_clusters_says_what_runs_there_and_which_is_a_playground(filled: Any) -> None:
+    assert filled("cluster", "register", "try", "--spark-master", "local[2]", "--playground")[0] == 0
+    lines = [line.split() for line in filled("cluster", "list")[1].splitlines()]
+    document = {each["name"]: each for each in json.loads(filled("cluster", "list", "-o", "json")[1])}
+    assert filled("cluster", "delete", "try", "--yes")[0] == 0  # the others find what they know
+
+    assert lines[0] == ["NAME", "KAFKA", "SPARK", "INFLUX", "DRIVERS", "ROOM"]
+    assert [(line[0], line[-2:]) for line in lines[1:]] == [("local", ["0", "-"]), ("try", ["0", "-"])]
+    assert lines[2][1] == "(playground)"
+    assert (document["local"]["playground"], document["try"]["playground"]) == (False, True)
+    assert [(each["daggers"], each["drivers"], each["room"]) for each in document.values()] == [
+        (0, 0, None)
+    ] * 2
+
+
 def test_a_schema_is_got_as_it_is_shown(filled: Any) -> None:
     got, shown = (filled("schema", verb, "shop.v1.Order") for verb in ("get", "show"))
 

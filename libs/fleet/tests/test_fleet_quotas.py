@@ -146,3 +146,21 @@ def test_a_soft_quota_warns_of_more_and_of_nothing_else() -> None:
         "team pricing has more than 100 records a second, from where on its quota warns",
     ]
     assert not quotas.warns(fleet.catalogue, "delivery")
+
+
+def test_room_is_what_drivers_of_the_usual_size_still_find() -> None:
+    fleet, _ = folded(CLAIM, asked("one"), asked("two", memory=2_000), asked("three"), *running("one", "two"))
+    drivers = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+    usual = quotas.need_mib(asked("one").spec, 768)
+    taken = usual + quotas.need_mib(asked("two", memory=2_000).spec)
+
+    def left(**room: int) -> int | None:
+        return quotas.room_left(drivers, Room(driver_memory_mib=768, **room))
+
+    assert len(drivers) == 2
+    assert (left(), left(drivers=5), left(drivers=1)) == (None, 3, 0)
+    assert [left(memory_mib=taken + more) for more in (-1, 0, usual - 1, usual, 3 * usual)] == [0, 0, 0, 1, 3]
+    assert (left(drivers=4, memory_mib=taken + 3 * usual), left(drivers=9, memory_mib=taken + usual)) == (
+        2,
+        1,
+    )

@@ -147,6 +147,34 @@ async def test_a_dagger_of_a_name_that_was_another_ones_begins_with_nothing(read
     assert (await got(ready)).vitals == pb.Vitals(dagger=NAME)
 
 
+async def test_a_list_of_clusters_says_what_runs_there_and_for_how_many_more_there_is_room(
+    ready: Any, harness: Any, samples: Any
+) -> None:
+    kafka = samples.cluster()
+    kafka.name, kafka.spark_master = "kafka-only", ""
+    await ready.catalog.RegisterCluster(pb.RegisterClusterRequest(cluster=kafka), timeout=10)
+    generation = await running(ready)
+    await ready.create(name="other")
+
+    async def listed() -> list[tuple[str, int, int, int | None]]:
+        answer = await ready.catalog.ListClusters(pb.ListClustersRequest(), timeout=10)
+        assert [use.cluster for use in answer.uses] == [cluster.name for cluster in answer.clusters]
+        return [
+            (use.cluster, use.daggers, use.drivers, use.room if use.HasField("room") else None)
+            for use in answer.uses
+        ]
+
+    before = await listed()
+    for beat in ({"epoch": 7, "room": 4}, {"epoch": 5, "room": 9}):  # the last words of a leader before
+        await append(harness.heartbeats, telemetry_pb2.SchedulerBeat(scheduler_id="s", **beat))
+    await beats(harness, generation, rows_in=70)
+    await until(ready, lambda dagger: dagger.vitals.records == 70)  # heard behind them
+    after = await listed()
+
+    assert before == [("kafka-only", 0, 0, None), ("local", 2, 1, None)]
+    assert after == [("kafka-only", 0, 0, None), ("local", 2, 1, 4)]
+
+
 # ---- WatchVitals -------------------------------------------------------------------------------------------
 
 

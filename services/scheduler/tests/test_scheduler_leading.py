@@ -75,6 +75,18 @@ async def test_a_standby_takes_over_when_the_beat_of_the_leader_is_missing(world
     assert (after.generation, after.driver.pid) == (dagger.generation, dagger.driver.pid)
 
 
+async def test_the_beat_of_the_leader_says_for_how_many_more_there_is_room(world: World) -> None:
+    async with world.serving(patience=2, max_drivers=3), asyncio.timeout(60):
+        await world.ask()
+        await world.running()
+        async for record in world.beats.follow():
+            beat = record.message
+            if isinstance(beat, telemetry_pb2.SchedulerBeat) and beat.room == 2:
+                break
+
+    assert len(world.fleet.occupied) == 1
+
+
 @pytest.mark.long
 async def test_a_standby_leaves_a_leader_alone_that_beats(world: World) -> None:
     async with world.serving(patience=10), world.serving(patience=10):

@@ -11,6 +11,7 @@ from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.group import group
 from cli.json_views.clusters import cluster as cluster_view
+from cli.json_views.clusters import use as use_view
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 
@@ -19,7 +20,8 @@ schemas = group("The Protobuf messages that streams carry.")
 
 
 def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
-    return cluster.name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
+    name = f"{cluster.name} (playground)" if cluster.playground else cluster.name
+    return name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
 
 
 CLUSTERS = Entries(cluster_view, ("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no clusters yet")
@@ -87,10 +89,29 @@ def register_cluster(
 
 @command(clusters, "list", example="daggers cluster list")
 def list_clusters(session: Session) -> None:
-    """Every registered cluster."""
+    """Every registered cluster: how many drivers run there, and for how many more there is room.
+
+    Clusters share the host of the scheduler, and its room; "-" where it has not been heard lately.
+    """
     with session.connect() as gateway:
-        registered = gateway.clusters()
-    CLUSTERS.show_all(session.out, registered)
+        pages = list(gateway.pages(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest()))
+    uses = {use.cluster: use for page in pages for use in page.uses}
+    listed = [(cluster, uses.get(cluster.name)) for page in pages for cluster in page.clusters]
+    session.out.show(
+        [cluster_view(cluster) | use_view(use) for cluster, use in listed],
+        lambda out: out.table(
+            (*CLUSTERS.columns, "DRIVERS", "ROOM"),
+            [(*CLUSTERS.row(cluster), *_use(use)) for cluster, use in listed],
+            empty=CLUSTERS.empty,
+        ),
+    )
+
+
+def _use(use: gateway_pb2.ClusterUse | None) -> tuple[str, str]:
+    """Drivers that run, and for how many more there is room."""
+    if use is None:
+        return "-", "-"
+    return str(use.drivers), str(use.room) if use.HasField("room") else "-"
 
 
 @command(clusters, "get", example="daggers cluster get local")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 
 from daggerclient.daggerfile.sinks import shown_secret
 
@@ -27,4 +27,13 @@ def cluster(what: spec_pb2.Cluster) -> dict[str, Any]:
             "token": shown_secret(influx.token) if influx.HasField("token") else None,
         },
         "playground": what.playground,
+    }
+
+
+def use(what: gateway_pb2.ClusterUse | None) -> dict[str, Any]:
+    """What runs on a cluster; nulls where the gateway does not say."""
+    return {
+        "daggers": None if what is None else what.daggers,
+        "drivers": None if what is None else what.drivers,
+        "room": what.room if what is not None and what.HasField("room") else None,
     }

@@ -143,6 +143,17 @@ def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
     return None
 
 
+def room_left(running: Sequence[Dagger], room: Room) -> int | None:
+    """How many drivers of the usual size a host takes beside those that run; None: nobody counts."""
+    bounds = []
+    if room.drivers is not None:
+        bounds.append(room.drivers - _drivers(running))
+    if room.memory_mib is not None:
+        usual = need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
+        bounds.append((room.memory_mib - _memory(running, room)) // usual)
+    return max(0, min(bounds)) if bounds else None
+
+
 def _drivers(daggers: Iterable[Dagger]) -> int:
     return sum(len(dagger.running) for dagger in daggers)
 

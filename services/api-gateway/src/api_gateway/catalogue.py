@@ -8,6 +8,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from api_gateway import compatibility, references, removing, schemas, validation
 from api_gateway.catalogue_reads import CatalogReads
+from api_gateway.heard import Heard
 from api_gateway.masking import Masking
 from api_gateway.missing import meant
 from api_gateway.projection import Projection
@@ -38,9 +39,10 @@ class CatalogService(CatalogReads):
         projection: Projection,
         samples: Samples,
         masking: Masking,
+        heard: Heard,
         reference_places: Sequence[str],
     ) -> None:
-        super().__init__(fleet, reader, projection, samples, masking)
+        super().__init__(fleet, reader, projection, samples, masking, heard)
         self._places = reference_places
         self._writer = writer
 

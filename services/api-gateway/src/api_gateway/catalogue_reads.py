@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway import describing, paging, prototext, registered, schemas, sqlfunctions, validation
+from api_gateway.heard import Heard
 from api_gateway.masking import Masking
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -28,20 +30,46 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
     """What daggers are made of, as it is registered."""
 
     def __init__(
-        self, fleet: Fleet, reader: Reader, projection: Projection, samples: Samples, masking: Masking
+        self,
+        fleet: Fleet,
+        reader: Reader,
+        projection: Projection,
+        samples: Samples,
+        masking: Masking,
+        heard: Heard,
     ) -> None:
         self._fleet = fleet
         self._reader = reader
         self._projection = projection
         self._samples = samples
         self._masking = masking
+        self._heard = heard
 
     async def ListClusters(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.ListClustersRequest, context: Context
     ) -> gateway_pb2.ListClustersResponse:
         """All clusters, by name."""
         listed, more, sequence = await self._page(request, context, self._projection.clusters)
-        return gateway_pb2.ListClustersResponse(clusters=listed, next_page_token=more, sequence=sequence)
+        return gateway_pb2.ListClustersResponse(
+            clusters=listed, next_page_token=more, sequence=sequence, uses=self._uses(listed)
+        )
+
+    def _uses(self, clusters: Sequence[spec_pb2.Cluster]) -> Iterator[gateway_pb2.ClusterUse]:
+        """What runs on each of these."""
+        living = [dagger for name in self._fleet.daggers if (dagger := self._fleet.living(name)) is not None]
+        daggers = Counter(dagger.spec.cluster for dagger in living)
+        drivers: Counter[str] = Counter()
+        for dagger in living:
+            drivers[dagger.spec.cluster] += len(dagger.running)
+        room = self._heard.room()
+        for cluster in clusters:
+            name = cluster.name
+            yield gateway_pb2.ClusterUse(
+                cluster=name,
+                daggers=daggers[name],
+                drivers=drivers[name],
+                room=room if cluster.spark_master else None,
+            )
 
     async def GetCluster(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.GetClusterRequest, context: Context

@@ -38,6 +38,7 @@ class Heard:
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._hearing = Hearing(gap=SHOWN.silence)
         self._quotas: dict[str, tuple[datetime, Sequence[Told]]] = {}
+        self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
     async def run(self) -> None:
         """Hear for ever, once the fold knows the daggers there are."""
@@ -63,6 +64,18 @@ class Heard:
             dagger = self._fold.fleet.living(record.message.dagger)
             if dagger is not None and record.message.generation > dagger.create_sequence:
                 self._keep(dagger, watch.hear(self._begun(dagger, time), record.message, time))
+
+        elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
+            before = self._leader
+            if before is None or record.message.epoch >= before[1].epoch:  # else it was replaced
+                self._leader = time, record.message
+
+    def room(self) -> int | None:
+        """How many more drivers of the usual size have room; None where no leader has said it lately."""
+        if self._leader is None or self._now() - self._leader[0] >= SHOWN.silence:
+            return None
+        beat = self._leader[1]
+        return beat.room if beat.HasField("room") else None
 
     def watch_of(self, dagger: Dagger) -> Watch:
         """What was heard of the newest launch of a dagger; the same until something is."""

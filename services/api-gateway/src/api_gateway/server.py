@@ -316,7 +316,9 @@ async def _served(
         gate,
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
-    catalog = CatalogService(fold.fleet, writer, reader, projection, samples, masking, reference_places)
+    catalog = CatalogService(
+        fold.fleet, writer, reader, projection, samples, masking, heard, reference_places
+    )
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     access = AccessService(fold.fleet, writer, reader, heard, seconds)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)

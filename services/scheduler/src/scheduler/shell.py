@@ -22,7 +22,7 @@ from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, shadowing
+from fleet import Applied, Dagger, Fleet, quotas, shadowing
 from fleet.facts import FACTS, About
 from fleet.observation import Policy
 from fleet.quotas import Room
@@ -33,7 +33,7 @@ from scheduler.command import Command
 from scheduler.drivers import Drivers
 from scheduler.launch import Launcher
 from scheduler.observer import Observer
-from scheduler.occupancy import Occupancy
+from scheduler.occupancy import Occupancy, for_driver
 from scheduler.process_watcher import ProcessWatcher
 from scheduler.replays import Replays
 from scheduler.secretplaces import SecretRule
@@ -74,17 +74,23 @@ class Options:
     """Orphans and leftovers are looked for this often."""
 
 
-def office(fleet: Fleet) -> Office:
-    """What schedulers are elected to."""
+def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
+    """What schedulers are elected to. `room` is what the host has for drivers now."""
 
     def holder() -> Holder | None:
         leader = fleet.leader
         return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
 
+    def beat(epoch: int, me: str) -> telemetry_pb2.SchedulerBeat:
+        running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+        return telemetry_pb2.SchedulerBeat(
+            epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
+        )
+
     return Office(
         "scheduler",
         claim=lambda me, host: events_pb2.SchedulerStarted(scheduler_id=me, host=host),
-        beat=lambda epoch, me: telemetry_pb2.SchedulerBeat(epoch=epoch, scheduler_id=me),
+        beat=beat,
         holder=holder,
     )
 
@@ -123,8 +129,19 @@ class Scheduler:
         self._options = options
         self._fleet = Fleet()
         self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
+        room = Room(
+            drivers=options.max_drivers,
+            memory_mib=options.memory_mib,
+            driver_memory_mib=options.driver_memory_mib,
+        )
+
+        def taken() -> Occupancy:
+            if options.memory_mib is None:
+                return Occupancy()  # nobody counts it then
+            return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
+
         self._election = Election(
-            office(self._fleet),
+            office(self._fleet, lambda: for_driver(room, taken())),
             self._follower,
             beats,
             id=options.scheduler_id,
@@ -138,17 +155,6 @@ class Scheduler:
         self._sweeper = Sweeper(
             self._follower, self._fleet, self._election, drivers, state_dir, self.checkpoints, clock
         )
-        room = Room(
-            drivers=options.max_drivers,
-            memory_mib=options.memory_mib,
-            driver_memory_mib=options.driver_memory_mib,
-        )
-
-        def taken() -> Occupancy:
-            if options.memory_mib is None:
-                return Occupancy()  # nobody counts it then
-            return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
-
         self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare, taken=taken)
         self._launcher = Launcher(
             self._follower,

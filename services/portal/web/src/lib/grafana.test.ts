@@ -7,9 +7,7 @@ it("Grafana explores the query of the chart, of its minutes", () => {
   expect(url.origin + url.pathname).toBe("https://grafana.example/team/explore");
   expect(url.searchParams.get("schemaVersion")).toBe("1");
   const { daggers } = JSON.parse(url.searchParams.get("panes")!);
-  expect(daggers.queries).toEqual([
-    { refId: "A", datasource: { type: "influxdb", uid: "daggers" }, query },
-  ]);
+  expect(daggers.queries).toEqual([{ refId: "A", datasource: { type: "influxdb", uid: "daggers" }, query }]);
   expect(daggers.range).toEqual({ from: "now-60m", to: "now" });
 });
 

@@ -1,4 +1,5 @@
 import type { Dagger } from "../gen/daggers/v1/dagger_pb.ts";
+import type { ClusterUse } from "../gen/daggers/v1/catalog_service_pb.ts";
 import type { Cluster, Stream } from "../gen/daggers/v1/spec_pb.ts";
 import { pages } from "./read.svelte.ts";
 import { access, catalog, daggers } from "./rpc.ts";
@@ -22,6 +23,12 @@ export const clustersOf = (signal: AbortSignal): Promise<Cluster[]> =>
   pages(
     (pageToken) => catalog.listClusters({ pageToken }, { signal }),
     (page) => page.clusters,
+  );
+/** Every cluster, with what runs there. */
+export const clustersInUse = (signal: AbortSignal): Promise<[Cluster, ClusterUse | undefined][]> =>
+  pages(
+    (pageToken) => catalog.listClusters({ pageToken }, { signal }),
+    (page) => page.clusters.map((each, at) => [each, page.uses[at]]),
   );
 /** All daggers, of one team or of all. */
 export const daggersOf = (team: string, signal: AbortSignal): Promise<Dagger[]> =>
