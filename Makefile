@@ -91,8 +91,7 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elasticsearch start, once (Maven)
 	@$(BIN)/python -m tests.searchservers opensearch
 
-# Three on two cores: for half of its time a test waits, for a driver to start or a window to close.
-WORKERS ?= 3
+WORKERS ?= 2
 .PHONY: test
 test: lint setup opensearch ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/python $(WEB)/build.py test

@@ -50,6 +50,7 @@ ARGUMENTS = {
     "secret apply": ["secret.yaml"],
     "sink apply": ["sink.yaml"],
     "sink test": ["crm"],
+    "sink ddl": ["orders"],
     **{f"{kind} get": ["crm"] for kind in ("secret", "sink")},
     **{f"{kind} delete": ["crm", "--yes"] for kind in ("secret", "sink")},
     "team delete": ["pricing", "--yes"],

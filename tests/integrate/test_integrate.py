@@ -92,5 +92,5 @@ def test_an_installed_client_brings_nothing_of_the_services(python: Path) -> Non
 
     assert {each["name"] for each in json.loads(listed.stdout)} == {
         "chassis", "daggerclient", "daggers-proto", "daggerspec", "googleapis-common-protos", "grpcio",
-        "grpcio-status", "protobuf", "pyyaml", "typing-extensions",
+        "grpcio-status", "protobuf", "pyyaml", "typing-extensions", "tzdata",
     }  # fmt: skip

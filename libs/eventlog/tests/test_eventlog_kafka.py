@@ -15,7 +15,7 @@ from tests.proxy import Proxy, port_of
 
 from eventlog import Draft, LogDamaged, LogError, LogUnavailable, Record, RecordTooLarge, topics
 from eventlog.admin import ensure_topics
-from eventlog.kafka import KafkaLog
+from eventlog.kafka import SILENCE_S, KafkaLog
 from eventlog.reader import Message, Reader
 from eventlog.tail import KafkaTail
 from eventlog.testing import START, LogContract
@@ -176,6 +176,7 @@ async def test_a_topic_that_is_made_anew_is_damage_though_its_records_follow_on(
         if waiting and not swapped.is_set():
             swapped.set()
             await _swap(reader, log, admin, kafka)
+            await asyncio.sleep(2 * SILENCE_S)  # as long as people take at least
         messages = await read(reader)
         looked_again = [message.offset for message in messages] == [2]
         if looked_again and not swapped.is_set():

@@ -41,7 +41,9 @@ def looked(kafka: str, *topics: str, message: str = "") -> list[gateway_pb2.Disc
 def test_of_each_topic_it_is_said_what_it_holds_and_which_message_fits(kafka: str) -> None:
     address = {"bootstrap_servers": "k:9092", "properties": {"security.protocol": "SSL"}}
     influx = {"url": "http://i:8086", "org": "-", "bucket": "b"}
-    value = spec_pb2.Cluster(name="local", kafka=address, spark_master="local[2]", influx=influx)
+    value = spec_pb2.Cluster(
+        name="local", kafka=address, spark_master="local[2]", influx=influx, playground=True
+    )
     topic = written(kafka, [value.SerializeToString()] * 30, **{"retention.ms": "3600000"})
     other = written(kafka, [b"\xff\xff", None], **{"cleanup.policy": "compact"})
     empty = written(kafka, [])

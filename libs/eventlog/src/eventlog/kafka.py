@@ -25,6 +25,8 @@ from eventlog.record import Draft, Record, read_record
 from eventlog.topics import forever
 from kafkaclient import Connection
 
+SILENCE_S: Final = 0.05
+"""What comes behind such a silence may be another log's: to make a topic anew takes longer."""
 _ACK_S: Final = 15.0
 # Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.
 _LINGER_MS: Final = 5
@@ -33,8 +35,6 @@ _PRODUCERS: Final = 2
 _ONE_BATCH: Final = 1
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
-# Whoever makes a topic anew is silent for longer: what comes behind such a silence may be another log's.
-_SILENCE_S: Final = 0.2
 _LOGGER: Final = logging.getLogger("daggers.eventlog")
 
 
@@ -127,7 +127,7 @@ class KafkaLog:
                 asked = clock.time()
                 messages = await reader.read()
                 idle = not messages
-                if messages and anchor is not None and not doubted and clock.time() - asked > _SILENCE_S:
+                if messages and anchor is not None and not doubted and clock.time() - asked > SILENCE_S:
                     reader.seek(anchor.sequence)
                     doubted = True
                     continue

@@ -31,6 +31,7 @@ _FIELDS: Final = {
     "daggers.v1.SecretRef.name": "secret",
     "daggers.v1.Sink.registered": "sink",
     "daggers.v1.RegisteredSink.teams": "team",
+    "daggers.v1.GrpcSink.response": "message",
 }
 """The fields that name what they are not called after."""
 
