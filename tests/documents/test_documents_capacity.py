@@ -36,7 +36,7 @@ def test_a_limit_of_the_code_stands_in_the_page(number: int) -> None:
         r"^live, 41667 records/s, .*: ([\d.]+) cores",
         r"^idle dagger, .* ([\d.]+) cores",
         r"^daggers per machine: (\d+) idle ones by memory",
-        r"once measured to `Running`, ([\d.]+ s)",
+        r"^cold start, .* median ([\d.]+ s) of",
         r"^disk: .* ([\d,]+) rows written",
     ],
 )
