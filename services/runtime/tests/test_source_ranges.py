@@ -61,7 +61,8 @@ def send(kafka: str, partition: Partition, numbers: range) -> None:
 
 def send_in_transactions(kafka: str, partition: Partition, numbers: range) -> None:
     """Each number in a transaction of its own; odd ones are aborted. Each leaves a marker behind it."""
-    producer = Producer({"bootstrap.servers": kafka, "transactional.id": uuid4().hex})
+    settings = {"bootstrap.servers": kafka, "transactional.id": uuid4().hex}
+    producer = Producer(settings)
     producer.init_transactions()
     for number in numbers:
         producer.begin_transaction()
@@ -71,6 +72,8 @@ def send_in_transactions(kafka: str, partition: Partition, numbers: range) -> No
             producer.abort_transaction()
         else:
             producer.commit_transaction()
+    # Kafka answers before it has written the last marker; who takes the id over waits for that.
+    Producer(settings).init_transactions()
 
 
 class Watched(PythonConsumer):
