@@ -108,19 +108,18 @@ def waited(
                 if late:
                     raise
                 report(error.reason)
-                time.sleep(_POLL_S)
-                continue
-            if told.finished:
-                return told
-            last = f", {told.last_error.reason}" if told.last_error.reason else ""
-            report(f"{sum(told.outcomes.values())} of {told.records}{last}")
-            if late:
-                raise RefusedError(
-                    f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
-                    f" `daggers events {name}` tells of it",
-                    reason="NOT_REACHED",
-                    detail=views.replay_told(told),
-                )
+            else:
+                if told.finished:
+                    return told
+                last = f", {told.last_error.reason}" if told.last_error.reason else ""
+                report(f"{sum(told.outcomes.values())} of {told.records}{last}")
+                if late:
+                    raise RefusedError(
+                        f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
+                        f" `daggers events {name}` tells of it",
+                        reason="NOT_REACHED",
+                        detail=views.replay_told(told),
+                    )
             time.sleep(_POLL_S)
 
 
