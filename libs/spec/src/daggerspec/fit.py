@@ -14,20 +14,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from daggerspec.columns import Column
 from daggerspec.nearest import hint, nearest
-from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, map_entry
+from daggerspec.protobuf import DURATION, INTEGER_FIELDS, REAL_FIELDS, TIMESTAMP, WRAPPERS, map_entry
 from daggerspec.violation import Violation
 
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 _REALS: Final = frozenset({"float", "double"})
-_INTEGER_FIELDS: Final = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_INT64,
-        FieldDescriptor.CPPTYPE_UINT32,
-        FieldDescriptor.CPPTYPE_UINT64,
-    }
-)
-_REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
 _TIMES: Final = {"timestamp": TIMESTAMP, "interval day to second": DURATION}
 
 
@@ -103,9 +94,9 @@ def _scalar_fits(kind: Type, field: FieldDescriptor) -> bool:
     whole = kind.name in _INTEGERS or (kind.name == "decimal" and kind.scale == 0)
     if field.enum_type is not None:
         return kind.name == "string" or whole
-    if field.cpp_type in _INTEGER_FIELDS:
+    if field.cpp_type in INTEGER_FIELDS:
         return whole
-    if field.cpp_type in _REAL_FIELDS:
+    if field.cpp_type in REAL_FIELDS:
         return whole or kind.name in _REALS or kind.name == "decimal"
     return kind.name == {
         FieldDescriptor.TYPE_BOOL: "boolean",

@@ -20,6 +20,17 @@ WRAPPERS: Final = frozenset(
 """Messages that hold one scalar, which may be missing."""
 JSON_LIKE: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Any"))
 """Messages that are read as the JSON text of their value."""
+INTEGER_FIELDS: Final = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT32,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+"""Of `cpp_type`: whole numbers."""
+REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
+"""Of `cpp_type`: numbers with a fraction."""
 RECURSION_LIMIT: Final = 2
 """A message that contains itself is followed this often below its first occurrence; there its columns end."""
 _END_OF_TIME_S: Final = 253_402_300_800

@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from daggerspec.nearest import hint, nearest
+from daggerspec.protobuf import INTEGER_FIELDS, REAL_FIELDS
 from daggerspec.violation import Violation
 
 MAX_CHARACTERS: Final = 1_000
@@ -25,15 +26,6 @@ _COMPARISON: Final = re.compile(
     re.ASCII,
 )
 _BOOLEANS: Final = {"true": True, "false": False}
-_INTEGERS: Final = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_INT64,
-        FieldDescriptor.CPPTYPE_UINT32,
-        FieldDescriptor.CPPTYPE_UINT64,
-    }
-)
-_REALS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +126,9 @@ def _misfit(field: FieldDescriptor, constant: Constant) -> str:
         return "" if fits else f"one of {', '.join(names)}"
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         return "" if isinstance(constant, Word) and constant.name in _BOOLEANS else "true or false"
-    if field.cpp_type in _INTEGERS:
+    if field.cpp_type in INTEGER_FIELDS:
         return "" if is_whole else "a whole number"
-    if field.cpp_type in _REALS:
+    if field.cpp_type in REAL_FIELDS:
         return "" if is_whole or isinstance(constant, float) else "a number"
     is_text = field.type == FieldDescriptor.TYPE_STRING
     return (
