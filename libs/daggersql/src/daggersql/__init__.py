@@ -20,6 +20,7 @@ from daggersql.plan import (
     Table,
     Value,
     Window,
+    sized,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "Value",
     "Window",
     "check",
+    "sized",
 ]

@@ -81,6 +81,11 @@ class Window:
     slide: timedelta
 
 
+def sized(window: Window | None) -> Window | None:
+    """The window where it has a size of its own, TUMBLE or HOP; else None."""
+    return None if window is None or window.kind == "SESSION" else window
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field of a record, by its dotted Protobuf path."""

@@ -16,7 +16,7 @@ from api_gateway.hosts import Asking, Hosts
 from api_gateway.routes import Route
 from chassis.errors import ApiError
 from chassis.interceptors import Context
-from daggersql import Plan, Window
+from daggersql import Plan, sized
 from fleet import Dagger
 
 PATIENCE_S: Final = 20.0
@@ -80,7 +80,7 @@ def lost_windows(plan: Plan, reads: gateway_pb2.PlannedReads) -> gateway_pb2.Pla
     """The windows that are open and that a launch drops, as it cannot make them whole; None for none, and
     where windows have no size of their own.
     """
-    window = _sized(plan)
+    window = sized(plan.window)
     if window is None or not (reads.HasField("closed") and reads.HasField("whole_from")):
         return None
     closed, whole_from = (_instant(limit) - _EPOCH for limit in (reads.closed, reads.whole_from))
@@ -100,11 +100,7 @@ def _lacks(plan: Plan, reads: gateway_pb2.PlannedReads) -> bool:
     if not reads.HasField("since"):
         return reads.missing > 0
     whole = not reads.HasField("whole_from") or _instant(reads.whole_from) <= _instant(reads.since)
-    return _sized(plan) is None and not whole
-
-
-def _sized(plan: Plan) -> Window | None:
-    return None if plan.window is None or plan.window.kind == "SESSION" else plan.window
+    return sized(plan.window) is None and not whole
 
 
 def _instant(time: Timestamp) -> datetime:

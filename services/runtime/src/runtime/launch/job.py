@@ -117,7 +117,7 @@ def assemble(
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
     """When batches are due. Sessions and joins end at any instant: nothing can be waited for."""
     rule = spec.batches
-    ends = plan.window is not None and plan.window.kind in ("TUMBLE", "HOP") and not state.updates(spec.spec)
+    ends = daggersql.sized(plan.window) is not None and not state.updates(spec.spec)
     longest_wait = milliseconds(rule.longest_wait)
     return BatchRule(
         trigger=milliseconds(spec.spec.trigger),

@@ -30,6 +30,5 @@ def past(
         return Predecessor(stand.begun, None, stand.complete_from)
     since = state.needed_since(plan, min(oldest(stand.path) or stand.watermark, stand.watermark))
     # Of one window of a fixed size it is known which were written; of others, that what is older was.
-    sized = plan.window is not None and plan.window.kind != "SESSION"
-    closed = stand.watermark if sized else stand.watermark - plan.horizon
+    closed = stand.watermark if daggersql.sized(plan.window) else stand.watermark - plan.horizon
     return Predecessor(stand.next, since, stand.complete_from, closed)

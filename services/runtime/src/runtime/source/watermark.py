@@ -60,10 +60,10 @@ def windows_of(plan: daggersql.Plan) -> Windows | None:
 
     Sessions, joins, and windows over windows end at any instant, a horizon after their last record.
     """
-    window = plan.window
-    if window is not None and window.kind != "SESSION":
-        return windows(window)
-    margin = _JOIN_MARGIN if window is None else timedelta()
+    sized = daggersql.sized(plan.window)
+    if sized is not None:
+        return windows(sized)
+    margin = _JOIN_MARGIN if plan.window is None else timedelta()
     return Windows((plan.horizon + margin) // _MILLISECOND, 0) if plan.horizon else None
 
 
