@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_studio import START, query
+from tests.portal.test_portal_studio import START, completing
 
 Opened = Callable[..., Visit]
 MOST_STOPS = 80
@@ -56,12 +56,8 @@ def test_the_studio_is_walked_in_the_order_in_which_it_is_read(visit: Opened) ->
 
 
 def test_escape_and_tab_leave_the_editor(visit: Opened) -> None:
-    one = visit()
-    page = one.open(START, "New dagger")
-    expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
-    query(page, "SELECT vehicle_")
-    page.keyboard.press("Control+Space")
-    expect(page.get_by_role("option", name="vehicle_type")).to_be_visible()
+    page = visit().open(START, "New dagger")
+    completing(page)
     page.keyboard.press("Escape")
     expect(page.get_by_role("listbox")).to_have_count(0)
     page.keyboard.press("Tab")

@@ -101,13 +101,17 @@ def test_findings_are_gone_to_and_mended_by_keys(visit: Opened) -> None:
     expect(page.locator(".cm-lintRange-error")).to_have_count(0)
 
 
-def test_columns_and_values_are_completed(visit: Opened) -> None:
-    one = visit()
-    page = one.open(START, "New dagger")
+def completing(page: Page) -> None:
+    """Type what a column of the stream completes, so that it is offered."""
     expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
     query(page, "SELECT vehicle_")
     page.keyboard.press("Control+Space")
     expect(page.get_by_role("option", name="vehicle_type")).to_be_visible()
+
+
+def test_columns_and_values_are_completed(visit: Opened) -> None:
+    page = visit().open(START, "New dagger")
+    completing(page)
     page.keyboard.press("Escape")
     query(page, "SELECT * FROM `data_stream` WHERE status = 'COM")
     page.keyboard.press("Control+Space")
