@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import StructType
 from services.runtime.tests.test_source_assignment import HERE, THERE, reader_plan
+from services.runtime.tests.test_source_native import topic_of
+from services.runtime.tests.test_source_ranges import send
 
 from daggerspec import rundir
 from runtime.source.datasource import data_source
+from runtime.source.offsets import Offsets
+from runtime.source.plan import BatchRule
+from runtime.source.planner.pace import Pace
 from runtime.source.planner.planner import Planner
 from runtime.source.status import ReaderRegistry
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges
+from runtime.source.watermark import Windows
 
 
 def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
@@ -68,3 +74,39 @@ def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp
     assert read == [ReadRanges(ranges, end.planned, 2), AdvanceWatermark(99)]
     assert idle == [AdvanceWatermark(99)]
     assert empty == [ReadRanges((OffsetRange(HERE, "id-a", 7, 7),), end.planned, 2)]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "rule",
+    [BatchRule(trigger=60_000), BatchRule(trigger=60_000, at_ends=True, longest_wait=90_000, records=10)],
+    ids=["forwarding", "many wait"],
+)
+def test_records_that_wait_for_the_trigger_are_looked_at_once_a_second(
+    tmp_path: Path, kafka: str, rule: BatchRule
+) -> None:
+    partition = topic_of(kafka)
+    send(kafka, partition, range(20))
+    windows = Windows(60_000, 60_000) if rule.at_ends else None
+    plan = replace(
+        reader_plan(tmp_path),
+        kafka={"bootstrap.servers": kafka},
+        topics=(partition.topic,),
+        start=Offsets({}, {partition: 0}, reader="1/s.0"),
+        batches=rule,
+        windows=windows,
+    )
+    now, waits = 0, 0
+
+    def wait(seconds: float) -> None:
+        nonlocal now, waits
+        now, waits = now + int(seconds * 1000), waits + 1
+
+    with closing(Planner(plan)) as planner:
+        pace = Pace(rule, windows, clock=lambda: now, wait=wait)
+        assert pace.reads(planner)  # a new reader does at once
+        while not pace.reads(planner):
+            pass
+
+    assert now == 60_000
+    assert waits <= 60

@@ -107,10 +107,13 @@ class Planner:
         records = sum(max(1, ends[p] - start) for p, start in unread.items())
         plan = self._plan
         few = plan.batches.at_ends and records < plan.batches.records  # many are read, whatever they are
-        if few and plan.windows is not None and now >= self._again:
-            self._learn_newest(unread)
-            self._again = look_again(plan.windows, watermark, plan.delay, self._newest, now)
-        return Seen(records, self._idle.is_silent(), newest=self._newest, again=self._again)
+        again = None
+        if few and plan.windows is not None:
+            if now >= self._again:
+                self._learn_newest(unread)
+                self._again = look_again(plan.windows, watermark, plan.delay, self._newest, now)
+            again = self._again
+        return Seen(records, self._idle.is_silent(), newest=self._newest, again=again)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for each reader of the query, by key."""
