@@ -13,6 +13,7 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.keys import flat
 
 SECRET = spec_pb2.SecretRef.DESCRIPTOR
+KAFKA = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(cluster="local"))
 PLACES = (
     "/etc/daggers/pricing pricing https://crm:443 influx:8086; env:PRICING_* pricing *; /srv/all * kafka:9092"
 )
@@ -109,6 +110,21 @@ def test_a_secret_says_where_it_is_and_where_it_may_go() -> None:
         ("secret.place.addresses", "UNEXPECTED"),
         ("secret.addresses", "REQUIRED"),
     ]
+
+
+@pytest.mark.parametrize("team", ["hr", "x", "a" * 63])
+def test_a_secret_and_a_sink_are_of_a_team_with_a_name_as_short_as_teams_have(team: str) -> None:
+    secret = spec_pb2.Secret(name="token", team=team, place={"env": "T"}, addresses=["a:1"])
+
+    assert (found(secret), registering(KAFKA, teams=[team])) == ([], [])
+
+
+@pytest.mark.parametrize("team", ["hr-", "1st", "a" * 64])
+def test_what_no_team_can_be_called_no_secret_and_no_sink_is_of(team: str) -> None:
+    secret = spec_pb2.Secret(name="token", team=team, place={"env": "T"}, addresses=["a:1"])
+
+    assert found(secret) == [("secret.team", "INVALID_NAME")]
+    assert registering(KAFKA, teams=[team]) == [("sink.teams[0]", "INVALID_NAME")]
 
 
 @pytest.mark.parametrize(

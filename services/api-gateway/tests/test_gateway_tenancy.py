@@ -77,6 +77,13 @@ async def test_a_team_is_registered_once_for_a_request_and_told_as_it_is(root: C
     assert (told.version, told.sequence) == (1, 0)
 
 
+async def test_a_team_may_be_called_by_two_letters(root: Caller) -> None:
+    made = await root.ask("RegisterTeam", team=team("hr"))
+    used = await root.ask("GetTeamUsage", team="hr", min_sequence=made.sequence)
+
+    assert (made.version, used.uses[0].name, used.uses[0].used) == (1, "daggers", 0)
+
+
 async def test_everything_that_is_wrong_with_a_team_is_told_at_once(root: Caller, refusal: Refused) -> None:
     wrong = access_pb2.Team(name="A", contact="a\nb", members=[access_pb2.Member(principal="ada")])
     error = await refusal(root.ask("RegisterTeam", team=wrong, expected_version=-1))

@@ -33,15 +33,23 @@ _MAX_DURATION: Final = timedelta(days=31)
 
 
 def name(path: str, value: str) -> Iterator[Violation]:
-    """Name of a dagger, cluster or stream."""
+    """Name of what is registered, but for teams: of a dagger, cluster or stream."""
     if not _NAME.fullmatch(value):
         yield _unlike_a_name(path, 3)
 
 
 def short_name(path: str, value: str) -> Iterator[Violation]:
-    """Name of what is known within its dagger alone, such as a sink: db is one."""
+    """Name of what people call in short, such as a sink within its dagger: db is one."""
     if not _SHORT_NAME.fullmatch(value):
         yield _unlike_a_name(path, 1)
+
+
+def team(path: str, value: str) -> Iterator[Violation]:
+    """Name of a team that is registered, or that something is registered for: hr is one.
+
+    A dagger may be of a team that nobody registered, called anything: there were daggers before teams.
+    """
+    yield from short_name(path, value)
 
 
 def _unlike_a_name(path: str, least: int) -> Violation:

@@ -101,7 +101,7 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
     if len(value.teams) > MAX_TEAMS:
         yield Violation(f"{path}.teams", f"must not be more than {MAX_TEAMS}", "TOO_MANY")
     for number, team in enumerate(value.teams):
-        yield from fields.name(f"{path}.teams[{number}]", team)
+        yield from fields.team(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
             yield Violation(f"{path}.teams[{number}]", f"{team} is named twice", "DUPLICATE")
     said = {field.name for field, _ in value.sink.ListFields()}

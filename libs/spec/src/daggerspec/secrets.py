@@ -31,7 +31,7 @@ def violations(path: str, value: spec_pb2.Secret) -> Iterator[Violation]:
     """What is wrong with a secret that is to be registered, by itself."""
     yield from fields.name(f"{path}.name", value.name)
     if value.team:
-        yield from fields.name(f"{path}.team", value.team)
+        yield from fields.team(f"{path}.team", value.team)
     if value.place.name:
         text = "must name an environment variable (env) or a file (file), and no other secret"
         yield Violation(f"{path}.place", text, "INVALID_REFERENCE")

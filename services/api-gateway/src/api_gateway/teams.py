@@ -51,7 +51,7 @@ class Teams:
         name = spec.team
         if self._unknown is not Unknown.MAKE or name in self._fleet.catalogue.teams:
             return
-        if list(fields.name("spec.team", name)):
+        if list(fields.team("spec.team", name)):
             return
         meta = events_pb2.RequestMeta(actor=actor(), expected_version=0)
         event = events_pb2.TeamRegistered(meta=meta, team=access_pb2.Team(name=name))

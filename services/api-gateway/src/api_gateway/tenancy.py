@@ -89,7 +89,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.GetTeamUsageResponse:
         """What a team uses of its quotas, and what its daggers cost."""
         team = request.team
-        refuse([*fields.name("team", team), *validation.sequence("min_sequence", request.min_sequence)])
+        refuse([*fields.team("team", team), *validation.sequence("min_sequence", request.min_sequence)])
         fleet = await self._reader.state(context, request.min_sequence)
         registered.entry(fleet, "team", team)
         uses = {**self._heard.uses(team), QUOTA: self._seconds.used(team, time.monotonic())}
@@ -321,7 +321,7 @@ def _public(account: access_pb2.ServiceAccount | None) -> access_pb2.ServiceAcco
 
 
 def _team(team: access_pb2.Team) -> Iterator[Violation]:
-    yield from fields.name("team.name", team.name)
+    yield from fields.team("team.name", team.name)
     yield from fields.text("team.contact", team.contact, limit=_TEXT)
     if len(team.members) > _MEMBERS:
         yield Violation("team.members", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
