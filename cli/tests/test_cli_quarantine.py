@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,17 +20,22 @@ from cli.__main__ import run
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
+from fleet.quotas import Full
 
 NAME = "orders_by_city"
 NOON = 1_700_000_000_000
+FULL = Full("MAX_MEMORY", "it needs 2,304 MiB")
 
 
 class Finishing(MemoryLog):
-    """A log that a scheduler leads: each replay finishes at once, MALFORMED records late."""
+    """A log that a scheduler leads: each replay finishes at once, MALFORMED records late. One that computes
+    again waits for room first, for two seconds.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._leads = False
+        self._waiting: list[asyncio.Task[None]] = []
 
     async def append(self, draft: Draft) -> None:
         if not self._leads:
@@ -36,11 +43,20 @@ class Finishing(MemoryLog):
             await self._say("leader", events_pb2.SchedulerStarted(scheduler_id="s", host="h"))
         await super().append(draft)
         asked = draft.message
-        if isinstance(asked, events_pb2.QuarantineReplayRequested):
-            outcome = "LATE" if "MALFORMED" in asked.selection.reasons else "REPLAYED"
-            finished = events_pb2.ReplayFinished(replay_id=asked.replay_id, outcomes={outcome: asked.records})
-            finished.meta.name = asked.name
-            await self._say(f"finished/{asked.replay_id}", finished)
+        if isinstance(asked, events_pb2.QuarantineReplayRequested) and asked.recompute:
+            waits = events_pb2.ReplayWaits(replay_id=asked.replay_id, error=FULL.error)
+            waits.meta.name = asked.name
+            await self._say(f"waits/{asked.replay_id}", waits)
+            self._waiting.append(asyncio.create_task(self._finish(asked, after_s=2)))
+        elif isinstance(asked, events_pb2.QuarantineReplayRequested):
+            await self._finish(asked)
+
+    async def _finish(self, asked: events_pb2.QuarantineReplayRequested, after_s: float = 0) -> None:
+        await asyncio.sleep(after_s)  # as long as there is no room
+        outcome = "LATE" if "MALFORMED" in asked.selection.reasons else "REPLAYED"
+        finished = events_pb2.ReplayFinished(replay_id=asked.replay_id, outcomes={outcome: asked.records})
+        finished.meta.name = asked.name
+        await self._say(f"finished/{asked.replay_id}", finished)
 
     async def _say(self, id_: str, message: Any) -> None:
         await super().append(Draft(id_, "/scheduler", NAME, START, message))
@@ -201,6 +217,25 @@ def test_a_replay_that_leaves_a_record_ends_with_1_and_says_how_many(filled: Any
     assert "1 late" in out + err
     assert "1 record of orders_by_city not replayed: `daggers quarantine list orders_by_city`" in err
     assert json.loads(out_of_json)["outcomes"] == {"LATE": 1}
+
+
+def test_a_replay_for_which_there_is_no_room_says_what_it_waits_for(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.progress.PLAIN_INTERVAL_S", 0)
+    words = ("quarantine", "replay", NAME, "--sink", "crm", "--recompute", "--yes", "--wait")
+    code_of_late, _, late = filled(*words, "--timeout", "1")
+    end = time.monotonic() + 30
+    while "has not finished: wait" in (said := filled(*words))[2]:
+        assert time.monotonic() < end
+        time.sleep(0.1)  # the one before; bounded by the deadline
+    code, _, err = said
+
+    assert (code_of_late, code) == (1, 0)
+    assert "not finished in 1 s (EXTERNAL MAX_MEMORY: it needs 2,304 MiB): it goes on" in " ".join(
+        late.split()
+    )
+    assert "2 records of orders_by_city 0 of 2: EXTERNAL MAX_MEMORY: it needs 2,304 MiB" in err
 
 
 def test_a_gateway_that_does_not_answer_for_a_moment_is_waited_for(filled: Any, topic: Faltering) -> None:

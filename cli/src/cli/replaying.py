@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
+from cli import error_text
 from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.gateway import Gateway
 from cli.json_views import quarantine as views
@@ -111,12 +112,12 @@ def waited(
             else:
                 if told.finished:
                     return told
-                last = f", {told.last_error.reason}" if told.last_error.reason else ""
-                report(f"{sum(told.outcomes.values())} of {told.records}{last}")
+                last = error_text.sentence(told.last_error) if told.HasField("last_error") else ""
+                report(f"{sum(told.outcomes.values())} of {told.records}{last and f': {last}'}")
                 if late:
                     raise RefusedError(
-                        f"the replay of {name} has not finished in {timeout:.0f} s: it goes on,"
-                        f" `daggers events {name}` tells of it",
+                        f"the replay of {name} has not finished in {timeout:.0f} s{last and f' ({last})'}:"
+                        f" it goes on, `daggers events {name}` tells of it",
                         reason="NOT_REACHED",
                         detail=views.replay_told(told),
                     )

@@ -83,7 +83,11 @@ def test_a_fact_in_words_is_what_happened_its_launch_and_the_rest(fact: Message,
 def test_a_replay_says_how_it_goes_on_and_what_became_of_its_records() -> None:
     meta = events_pb2.FactMeta(epoch=3, name="x")
     lost = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="LOST")
+    full = events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_EXTERNAL, reason="MAX_MEMORY", detail="it needs"
+    )
     said = [
+        words(events_pb2.ReplayWaits(meta=meta, replay_id="r", error=full), 41),
         words(events_pb2.ReplayStarted(meta=meta, replay_id="r", process={"host": "h", "pid": 7}), 41),
         words(events_pb2.ReplayStarted(meta=meta, replay_id="r", adopted=True), 41),
         words(events_pb2.ReplayExited(meta=meta, replay_id="r", code=-9), 41),
@@ -92,6 +96,7 @@ def test_a_replay_says_how_it_goes_on_and_what_became_of_its_records() -> None:
     ]
 
     assert said == [
+        "replay r waits: EXTERNAL MAX_MEMORY: it needs",
         "replay r launched: on h, pid 7",
         "replay r adopted: on ?, pid ?",
         "replay r ended unfinished with code -9",

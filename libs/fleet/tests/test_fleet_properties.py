@@ -48,7 +48,12 @@ SHADOWS = (
     events_pb2.CutoverDecided,
     events_pb2.CutoverHanded,
 )
-REPLAYS = events_pb2.ReplayStarted, events_pb2.ReplayExited, events_pb2.ReplayFinished
+REPLAYS = (
+    events_pb2.ReplayStarted,
+    events_pb2.ReplayWaits,
+    events_pb2.ReplayExited,
+    events_pb2.ReplayFinished,
+)
 OBJECTS = {
     "cluster": "local",
     "message": "shop.{}",

@@ -106,6 +106,18 @@ def test_memory_is_counted_and_not_drivers_so_a_huge_one_waits() -> None:
     assert full(folded_more, "other", memory_mib=4_608) is None
 
 
+def test_what_is_no_driver_is_not_told_to_lower_a_heap_that_it_has_not() -> None:
+    fleet, _ = folded(CLAIM, asked("one"), asked("two"), *running("one"))
+    room = quotas.Room(memory_mib=4_607)
+    driver = full(fleet, "two", memory_mib=4_607)
+    other = quotas.host_full([fleet.daggers["one"]], 2_304, room)
+
+    assert driver is not None
+    assert other is not None
+    assert driver.detail.replace("lower its driver_memory, ", "") == other.detail
+    assert (other.error.reason, other.error.retryable) == ("MAX_MEMORY", True)
+
+
 @pytest.mark.parametrize(
     ("bounds", "waits"),
     [

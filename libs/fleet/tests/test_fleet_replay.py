@@ -17,6 +17,7 @@ ALLOWED = events_pb2.AllowRefusalsRequested(name="d", until={"seconds": 2_000_00
 REQUESTED = events_pb2.QuarantineReplayRequested(name="d", replay_id="one", up_to={0: 7}, records=2)
 STARTED = events_pb2.ReplayStarted(meta=META, replay_id="one", process={"host": "h", "pid": 7})
 EXITED = events_pb2.ReplayExited(meta=META, replay_id="one", code=1, error={"reason": "LOST"})
+WAITS = events_pb2.ReplayWaits(meta=META, replay_id="one", error={"reason": "MAX_MEMORY"})
 FINISHED = events_pb2.ReplayFinished(meta=META, replay_id="one", outcomes={"REPLAYED": 2})
 LEADER = events_pb2.SchedulerStarted(scheduler_id="s", host="h")
 
@@ -44,6 +45,16 @@ def test_a_replay_is_requested_started_gone_and_finished() -> None:
     assert (finished.process, finished.finished) == (None, FINISHED)
 
 
+def test_what_a_replay_waits_for_counts_as_no_attempt_and_is_over_once_it_is_launched() -> None:
+    waiting, again = replay(REQUESTED, WAITS), replay(REQUESTED, STARTED, EXITED, WAITS)
+    launched = replay(REQUESTED, WAITS, STARTED)
+    finished = replay(REQUESTED, WAITS, FINISHED)
+
+    assert (waiting.waits, waiting.exits, waiting.last_error) == (WAITS.error, 0, None)
+    assert (again.waits, again.exits, again.last_error) == (WAITS.error, 1, EXITED.error)
+    assert (launched.waits, launched.process, finished.waits) == (None, STARTED.process, None)
+
+
 def test_another_is_refused_until_it_has_finished() -> None:
     other = events_pb2.QuarantineReplayRequested(name="d", replay_id="two")
     running, finished = folded(REQUESTED), folded(REQUESTED, FINISHED)
@@ -63,7 +74,7 @@ def test_facts_of_another_replay_or_after_its_end_change_nothing() -> None:
     other = events_pb2.ReplayFinished(meta=META, replay_id="two")
 
     assert replay(REQUESTED, other).finished is None
-    assert replay(REQUESTED, FINISHED, STARTED, EXITED) == replay(REQUESTED, FINISHED)
+    assert replay(REQUESTED, FINISHED, STARTED, EXITED, WAITS) == replay(REQUESTED, FINISHED)
 
 
 def test_a_replay_or_a_discard_asks_for_no_launch() -> None:

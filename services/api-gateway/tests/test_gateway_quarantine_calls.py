@@ -54,6 +54,14 @@ async def appended(client: Any, sequence: int) -> Any:
     raise AssertionError(sequence)
 
 
+async def happened(client: Any, fact: Any) -> int:
+    """Have a scheduler say so, and the gateway know it; the sequence."""
+    await client.log.append(Draft(type(fact).__name__, "/scheduler/s", NAME, START, fact))
+    sequence: int = await client.log.end()
+    await client.gateway.follower.reached(sequence)
+    return sequence
+
+
 async def ids(client: Any, **fields: Any) -> list[str]:
     return [record.id for record in (await ask(client, "ListQuarantined", **fields)).records]
 
@@ -323,6 +331,22 @@ async def test_a_replay_is_asked_for_with_what_was_read_and_told_of(ready: Any) 
         (pb.QUARANTINE_STATE_REPLAYED, 0),
     ]
     assert await ids(ready) == [second]
+
+
+async def test_a_replay_that_has_not_begun_says_what_it_waits_for_until_it_has(ready: Any) -> None:
+    await ready.create()
+    put(ready, 1, stage="decode", sink="")
+    await ask(ready, "ReplayQuarantined", request_id="again-1")
+    epoch = await happened(ready, events_pb2.SchedulerStarted(scheduler_id="s", host="h"))
+    meta = events_pb2.FactMeta(epoch=epoch, name=NAME)
+    needs = {"reason": "MAX_MEMORY", "detail": "it needs 2,304 MiB"}
+    await happened(ready, events_pb2.ReplayWaits(meta=meta, replay_id="again-1", error=needs))
+    waiting = await ask(ready, "GetReplay")
+    await happened(ready, events_pb2.ReplayStarted(meta=meta, replay_id="again-1", process={"pid": 7}))
+    begun = await ask(ready, "GetReplay")
+
+    assert (waiting.finished, waiting.last_error) == (False, events_pb2.DaggerError(**needs))
+    assert (begun.finished, begun.HasField("last_error")) == (False, False)
 
 
 async def test_the_same_request_for_a_replay_is_applied_once_and_another_waits(

@@ -10,6 +10,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from eventlog.testing import given
 from fleet import Dagger, Fleet
+from fleet.quotas import Full
 from scheduler.replay import ATTEMPTS, End, Seen, Start, is_wanted, next_step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,6 +24,8 @@ WRONG = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_USER, reason="BAD_
 EXITED = events_pb2.ReplayExited(meta=META, replay_id="one", code=-9, error=LOST)
 FINISHED = events_pb2.ReplayFinished(meta=META, replay_id="one")
 DELETED = events_pb2.DeleteRequested(name="d")
+NO_ROOM = Full("MAX_MEMORY", "it needs much")
+WAITS = events_pb2.ReplayWaits(replay_id="one", error=NO_ROOM.error)
 
 
 def dagger(*messages: Any) -> Dagger:
@@ -44,7 +47,32 @@ def left(code: int, error: events_pb2.DaggerError | None = None) -> events_pb2.E
 def test_what_is_asked_is_started_where_there_is_room() -> None:
     assert step(dagger()) is None
     assert step(dagger(ASKED)) == Start()
-    assert step(dagger(ASKED), has_room=False) is None
+    assert step(dagger(ASKED, INTENDED), full=NO_ROOM) == WAITS
+
+
+def test_what_has_no_room_says_so_once_and_is_started_when_there_is() -> None:
+    said = step(dagger(ASKED), full=NO_ROOM)
+    said.meta.CopyFrom(META)
+    waiting = dagger(ASKED, said)
+
+    assert (said.error.reason, said.error.detail, said.error.retryable) == (
+        "MAX_MEMORY",
+        "it needs much",
+        True,
+    )
+    assert step(waiting, full=NO_ROOM) is None
+    assert step(waiting, full=Full("MAX_DRIVERS", "one runs")).error.reason == "MAX_DRIVERS"
+    assert step(waiting) == Start()
+
+
+def test_an_attempt_that_died_waits_for_room_as_the_first_did() -> None:
+    gone = dagger(ASKED, INTENDED, STARTED, EXITED)
+    assert gone.replay is not None
+    exited = gone.replay.exit_time
+    assert exited is not None
+
+    assert step(gone, now=exited, full=NO_ROOM) is None
+    assert step(gone, now=exited + timedelta(minutes=2), full=NO_ROOM) == WAITS
 
 
 def test_an_intent_that_nobody_answered_is_intended_anew_unless_its_process_lives() -> None:

@@ -25,6 +25,10 @@ def finished(dagger: Dagger) -> bool:
     return dagger.replay is not None and dagger.replay.finished is not None
 
 
+def waits(dagger: Dagger) -> bool:
+    return dagger.replay is not None and dagger.replay.waits is not None
+
+
 def replay(dagger: Dagger) -> Replay:
     assert dagger.replay is not None
     return dagger.replay
@@ -106,12 +110,17 @@ async def test_an_attempt_that_computes_waits_until_a_driver_more_would_fit(worl
         await world.ask()
         await world.until(lambda dagger: bool(dagger.driver and dagger.driver.pid))
         await world.append(asked("finish", computes=True))
+        waiting = replay(await world.until(waits))
         await world.append(events_pb2.StopRequested(meta=META, name="d"))
-        after = await world.until(finished)
+        after = replay(await world.until(finished))
     story = world.story()
 
-    assert replay(after).finished is not None
-    assert story.index("ReplayStarted") > story.index("Stopped")
+    assert (after.finished is not None, after.waits, after.exits) == (True, None, 0)
+    assert story.index("ReplayWaits") < story.index("Stopped") < story.index("ReplayStarted")
+    [said] = world.facts(events_pb2.ReplayWaits)
+    assert (said.error, said.error.reason) == (waiting.waits, quotas.MAX_MEMORY)
+    assert f"it needs {need:,} MiB" in said.error.detail
+    assert "driver_memory" not in said.error.detail
 
 
 async def test_an_attempt_without_spark_waits_for_no_room(world: World) -> None:

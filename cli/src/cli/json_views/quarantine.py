@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any
 
-from daggers.v1 import gateway_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 
 from daggerclient.times import iso
 
@@ -116,11 +116,15 @@ def replay_asked(what: gateway_pb2.ReplayQuarantinedResponse) -> dict[str, Any]:
 
 def replay_told(what: gateway_pb2.GetReplayResponse) -> dict[str, Any]:
     """How far a replay is."""
-    error = {"reason": what.error.reason, "detail": what.error.detail} if what.HasField("error") else None
     return {
         "replay_id": what.replay_id,
         "records": what.records,
         "outcomes": dict(sorted(what.outcomes.items())),
         "finished": what.finished,
-        "given_up": error,
+        "last_error": _error(what.last_error) if what.HasField("last_error") else None,
+        "given_up": _error(what.error) if what.HasField("error") else None,
     }
+
+
+def _error(what: events_pb2.DaggerError) -> dict[str, Any]:
+    return {"reason": what.reason, "detail": what.detail}

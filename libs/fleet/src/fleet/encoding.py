@@ -100,7 +100,7 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
 
 
 def _read_replay(state: state_pb2.ReplayState) -> Replay:
-    optional = "process", "last_error", "finished"
+    optional = "process", "last_error", "waits", "finished"
     return Replay(
         sequence=state.sequence,
         request=state.request,

@@ -91,7 +91,15 @@ def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: da
 def replay_started(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
     """The process of its replay runs."""
     replay = _unfinished(dagger, fact.replay_id)
-    return replay if isinstance(replay, Ignored) else {"replay": replace(replay, process=fact.process)}
+    if isinstance(replay, Ignored):
+        return replay
+    return {"replay": replace(replay, process=fact.process, waits=None)}
+
+
+def replay_waits(dagger: Dagger, fact: events_pb2.ReplayWaits, _: datetime) -> Changes:
+    """The process of its replay is not launched now."""
+    replay = _unfinished(dagger, fact.replay_id)
+    return replay if isinstance(replay, Ignored) else {"replay": replace(replay, waits=fact.error)}
 
 
 def replay_exited(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime) -> Changes:
@@ -109,7 +117,7 @@ def replay_finished(dagger: Dagger, fact: events_pb2.ReplayFinished, _: datetime
     replay = _unfinished(dagger, fact.replay_id)
     if isinstance(replay, Ignored):
         return replay
-    return {"replay": replace(replay, process=None, finished=fact)}
+    return {"replay": replace(replay, process=None, waits=None, finished=fact)}
 
 
 def _unfinished(dagger: Dagger, replay_id: str) -> Replay | Ignored:

@@ -19,6 +19,7 @@ Failure: TypeAlias = (
     | events_pb2.Exited
     | events_pb2.Failed
     | events_pb2.ReplayExited
+    | events_pb2.ReplayWaits
     | events_pb2.ReplayFinished
     | events_pb2.ShadowEnded
 )

@@ -207,6 +207,13 @@ FACTS: Final[Mapping[type[Message], Row]] = {
         ),
         detail=fact_text.why,
     ),
+    events_pb2.ReplayWaits: Row(
+        phases=_ANY_PHASE,
+        about=About.NONE,
+        changes=fact_changes.replay_waits,
+        what=lambda fact: f"replay {fact.replay_id} waits",
+        detail=fact_text.why,
+    ),
     events_pb2.ReplayFinished: Row(
         phases=_ANY_PHASE,
         about=About.NONE,

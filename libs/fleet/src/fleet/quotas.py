@@ -51,13 +51,20 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Why no further driver may be launched now."""
+    """Why nothing further may be launched now: no driver, no replay."""
 
     reason: str
     detail: str
     """One sentence."""
     domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL
     """Who can change that."""
+
+    @property
+    def error(self) -> events_pb2.DaggerError:
+        """The same, as what waits for room says it."""
+        return events_pb2.DaggerError(
+            domain=self.domain, reason=self.reason, detail=self.detail, retryable=True
+        )
 
 
 def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB) -> int:
@@ -110,7 +117,7 @@ def full(
     """
     running = [daggers[name] for name in occupied]
     need = need_mib(dagger.spec, room.driver_memory_mib)
-    if (why := host_full(running, need, room)) is not None:
+    if (why := host_full(running, need, room, lower="lower its driver_memory, ")) is not None:
         return why
     team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
     for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):
@@ -124,8 +131,10 @@ def full(
     return None
 
 
-def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
-    """Why a host has no room for another driver that needs so many MiB, beside those that run."""
+def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = "") -> Full | None:
+    """Why a host has no room for what needs so many MiB, beside the drivers that run. `lower` says by what it
+    can need less.
+    """
     used, drivers = _memory(running, room), _drivers(running)
     if room.drivers is not None and drivers >= room.drivers:
         return Full(
@@ -137,7 +146,7 @@ def host_full(running: Sequence[Dagger], need: int, room: Room) -> Full | None:
         return Full(
             MAX_MEMORY,
             f"it needs {need:,} MiB, and {drivers} drivers that run need {used:,} of the"
-            f" {room.memory_mib:,} that this host has for them: lower its driver_memory, stop another dagger,"
+            f" {room.memory_mib:,} that this host has for them: {lower}stop another dagger,"
             " or raise DAGGERS_SCHEDULER_MEMORY_MIB",
         )
     return None

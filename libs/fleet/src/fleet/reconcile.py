@@ -145,7 +145,7 @@ def _without_driver(dagger: Dagger, now: datetime, observation: Observation, pol
         return Launch()
     if dagger.last_error is not None and dagger.last_error.reason == full.reason:
         return None  # said once; launched when there is room
-    return events_pb2.LaunchFailed(error=_error(full.reason, full.detail, full.domain))
+    return events_pb2.LaunchFailed(error=full.error)
 
 
 def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
@@ -249,9 +249,6 @@ def _settled(dagger: Dagger, now: datetime, policy: Policy) -> bool:
     return fed and now - dagger.phase_time >= policy.settle
 
 
-def _error(
-    reason: str,
-    detail: str,
-    domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL,
-) -> events_pb2.DaggerError:
+def _error(reason: str, detail: str) -> events_pb2.DaggerError:
+    domain = events_pb2.ERROR_DOMAIN_EXTERNAL
     return events_pb2.DaggerError(domain=domain, reason=reason, detail=detail, retryable=True)

@@ -31,6 +31,8 @@ class Replay:
     """When its process was last gone; None where it never was."""
     last_error: events_pb2.DaggerError | None = None
     """Why, where anything was said."""
+    waits: events_pb2.DaggerError | None = None
+    """What it waits for before its process is launched; None: nothing that anybody said."""
     finished: events_pb2.ReplayFinished | None = None
     """How it has finished; None before."""
 

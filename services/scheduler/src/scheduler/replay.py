@@ -17,6 +17,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from daggerspec import exits
 from fleet import Dagger
 from fleet.backoff import delay
+from fleet.quotas import Full
 from fleet.replay import Replay
 
 ATTEMPTS: Final = 5
@@ -49,11 +50,17 @@ class Seen:
     """How the one ended that the log knows of; None where it is on another host."""
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """What that one has counted, once it has finished."""
-    has_room: bool = True
+    full: Full | None = None
+    """Why this host has no room for an attempt now; None: it has."""
 
 
 Action: TypeAlias = (
-    Start | End | events_pb2.ReplayStarted | events_pb2.ReplayExited | events_pb2.ReplayFinished
+    Start
+    | End
+    | events_pb2.ReplayStarted
+    | events_pb2.ReplayWaits
+    | events_pb2.ReplayExited
+    | events_pb2.ReplayFinished
 )
 
 
@@ -80,7 +87,11 @@ def next_step(dagger: Dagger, seen: Seen, *, host: str, now: datetime) -> Action
         wait = delay(dagger.name, max(replay.exits, 1), base=_FIRST_DELAY, cap=_LONGEST_DELAY)
         if now < replay.exit_time + wait:
             return None
-    return Start() if seen.has_room else None
+    if seen.full is None:
+        return Start()
+    if replay.waits is not None and replay.waits.reason == seen.full.reason:
+        return None  # said once; started when there is room
+    return events_pb2.ReplayWaits(replay_id=replay.id, error=seen.full.error)
 
 
 def is_wanted(dagger: Dagger | None, replay_id: str, host: str) -> bool:

@@ -15,7 +15,7 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet, quotas
 from fleet.observation import Presence
-from fleet.quotas import Room
+from fleet.quotas import Full, Room
 from scheduler.command import Command, beside
 from scheduler.drivers import Attempt, Drivers
 from scheduler.launch import Launcher, Write
@@ -127,20 +127,20 @@ class Replays:
         process = replay.process
         if process is None or process.host != self._drivers.host or not process.pid:
             running = [attempt.computes for some in alive.values() for attempt in some]
-            return Seen(has_room=self._has_room(dagger, Occupancy.of(running)))
+            return Seen(full=self._full(dagger, Occupancy.of(running)))
         if self._drivers.presence(process) is Presence.ALIVE:
             return Seen(alive=(process,))  # it has just been started, and says itself later who it is
         left = self._drivers.exit(process)
         return Seen(left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {})
 
-    def _has_room(self, dagger: Dagger, running: Occupancy) -> bool:
-        """Whether one more fits. The first one does, unless it has Spark: a host keeps that much free."""
+    def _full(self, dagger: Dagger, running: Occupancy) -> Full | None:
+        """Why one more does not fit. The first one does, unless it has Spark: a host keeps that much free."""
         computes = dagger.replay is not None and dagger.replay.request.computes
         if not (running.replays or computes):
-            return True
+            return None
         occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
         need = usual_mib(self._room) if computes else REPLAY_MIB
-        return quotas.host_full(occupied, need, for_replay(self._room, running)) is None
+        return quotas.host_full(occupied, need, for_replay(self._room, running))
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """The attempts that live, the newest of each dagger last."""

@@ -340,8 +340,8 @@ def _told(id_: str, known: Replay | None, outcomes: Mapping[str, int]) -> gatewa
         answer.outcomes.update(known.finished.outcomes)
         if known.finished.HasField("error"):
             answer.error.CopyFrom(known.finished.error)
-    elif known.last_error is not None:
-        answer.last_error.CopyFrom(known.last_error)
+    elif (error := known.waits or known.last_error) is not None:
+        answer.last_error.CopyFrom(error)
     return answer
 
 
