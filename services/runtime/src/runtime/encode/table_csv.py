@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from datetime import date
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,10 @@ NUMBER: Final = "daggers_row"
 _FORM: Final = csv.WriteOptions(include_header=False, quoting_style="needed")
 _TEXT: Final = pa.string()
 _NUL: Final = "\0"
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_DAYS: Final = range(date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH + 1)
+"""Since the epoch, of the years 1 to 9999."""
+_MICROSECONDS: Final = range(_DAYS.start * 86_400_000_000, _DAYS.stop * 86_400_000_000)
 
 
 def text(rows: pa.Table) -> memoryview:
@@ -41,6 +46,10 @@ def columns(layout: Layout, batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 def _plain(values: pa.Array) -> pa.Array:
     kept = values.type
+    if types.is_timestamp(kept) and _are_far(values, _MICROSECONDS):
+        return pa.array(json_text.shortest_times(values), _TEXT)
+    if types.is_date(kept) and _are_far(values.cast(pa.int32()), _DAYS):
+        return pa.array(json_text.dates(values), _TEXT)
     if types.is_binary(kept) or types.is_large_binary(kept):
         return pa.array(
             [None if value is None else f"\\x{value.hex()}" for value in values.to_pylist()], _TEXT
@@ -51,6 +60,14 @@ def _plain(values: pa.Array) -> pa.Array:
         texts = [text.strip('"') for text in json_text.texts(values)]
         return pa.array([None if text == json_text.NULL else text for text in texts], _TEXT)
     return values
+
+
+def _are_far(times: pa.Array, known: range) -> bool:
+    """Whether some are not of the years 1 to 9999. Behind the year 32,767 Arrow writes another year, which a
+    database takes for the one that was meant.
+    """
+    counted = pc.min_max(times.cast(pa.int64())).values()
+    return any(time is not None and time not in known for time in (each.as_py() for each in counted))
 
 
 def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
