@@ -6,9 +6,12 @@ By moto, and by versitygw with `make test-long`, which is a server of its own.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,12 +19,13 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from daggers.v1 import spec_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests import test_sink_parquet as local
-from services.runtime.tests.test_sink_parquet import FIRST, Dead, batch, window
+from services.runtime.tests.test_sink_parquet import FIRST, NOON, Dead, batch, window
 from tests import s3 as servers
 
+from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.clients import files
@@ -186,6 +190,58 @@ def test_rows_are_read_back(table: Table) -> None:
 
     source = Source("d", table.resolved, FileDescriptorSet(), Path("/"))
     assert [row.fields["n"] for row in parquet.read(source, Selection(1))] == [2]
+
+
+def test_an_archive_in_a_bucket_says_how_large_it_is_and_of_which_hours(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "1")  # a list that is longer than one answer
+    begun = datetime.now(UTC) - timedelta(seconds=5)
+    table.write(*FIRST, batch=batch())
+    table.write([window(4, 60 * 24)], batch=batch(1))
+    table.stage([window(5, 60 * 48)], batch(2))  # not seen yet
+    asked = table.resolved.sink.parquet
+    prefix = "lake/counts/dt="
+    pages = table.client.get_paginator("list_objects_v2").paginate(
+        Bucket=asked.location.split("/")[2], Prefix=prefix
+    )
+    sizes = [file["Size"] for page in pages for file in page["Contents"]]
+
+    told = archived(table)
+    assert (told.path, told.files, told.bytes) == (f"{asked.location}/counts", 4, sum(sizes))
+    assert len(sizes) == 4
+    assert told.first_hour.ToDatetime(UTC) == NOON
+    assert told.last_hour.ToDatetime(UTC) == NOON + timedelta(days=1)
+    assert begun < told.last_write.ToDatetime(UTC) < datetime.now(UTC) + timedelta(seconds=5)
+    assert not told.more
+    few = archived(table, most=1)
+    assert (few.more, few.files, few.first_hour) == (True, 1, told.last_hour)
+
+
+def archived(table: Table, most: int = 100) -> gateway_pb2.DescribeArchiveResponse:
+    """What is said of the table's files."""
+    return parquet.archive(Source("d", table.resolved, FileDescriptorSet(), Path("/")), most)
+
+
+def test_an_archive_is_described_by_a_process_of_its_own_that_finds_its_secret(
+    table: Table, tmp_path: Path
+) -> None:
+    table.write(*FIRST, batch=batch())
+    job = spec_pb2.JobSpec(dagger="d", sinks=[table.resolved])
+    (tmp_path / SPEC).write_bytes(job.SerializeToString())
+    command = [sys.executable, "-m", "runtime.describearchive", "--run-dir", str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+
+    assert found[:1] == b"D"
+    assert gateway_pb2.DescribeArchiveResponse.FromString(found[5:]).files == 3
+
+
+def test_an_archive_in_a_bucket_that_is_not_there_is_told_as_such(table: Table) -> None:
+    table.resolved.sink.parquet.location = "s3://nobody-made-this"
+    with pytest.raises(JobError) as caught:
+        archived(table)
+
+    assert caught.value.error.reason == "SINK_MISSING"
 
 
 def test_a_bucket_that_is_not_there_is_waited_for(table: Table) -> None:
