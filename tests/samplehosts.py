@@ -18,6 +18,7 @@ from eventlog.memory import MemoryLog
 pb = gateway_pb2
 MISSING = pb.MissingTopic(topic="bookings-2", suggestion="bookings-1")
 RECORD = pb.SampledRecord(topic="bookings-1", partition=0, offset=7, size=3, json='{"city": "x"}')
+RATE = 2.5
 FIT = pb.MessageFit(message="shop.v1.Booking", score=1, example='{"city": "x"}')
 
 
@@ -47,7 +48,9 @@ class Host(host_pb2_grpc.HostServiceServicer):
             await waits
         missing = [MISSING] if MISSING.topic in request.stream.topics else []
         kafka = self._ids.get(request.stream.cluster, "")
-        yield pb.SampleStreamResponse(missing_topics=missing, partitions=1, kafka_id=kafka)
+        yield pb.SampleStreamResponse(
+            missing_topics=missing, partitions=1, kafka_id=kafka, records_per_second=RATE
+        )
         if self._slow:
             await asyncio.Event().wait()
         if request.last_records:

@@ -38,6 +38,16 @@ def test_a_stream_is_described_in_a_table_and_whole_in_json(shell: Any) -> None:
     }
 
 
+def test_where_no_host_looks_at_the_topics_a_stream_is_described_and_that_is_said(shell: Any) -> None:
+    shell.fill()
+    code, out, err = shell("stream", "describe", "orders", "--topics", "-o", "json")
+    document = json.loads(out)
+
+    assert (code, document["partitions"], document["records_per_second"]) == (0, None, None)
+    assert document["topics_unchecked"].startswith("no scheduler has said where it serves")
+    assert document["topics_unchecked"] in err
+
+
 def test_a_stream_is_described_in_lines_that_fit(shell: Any) -> None:
     names = [f"STATE_OF_MANY_{n}" for n in range(40)]
     values = " ".join(f"{name} = {n};" for n, name in enumerate(names))

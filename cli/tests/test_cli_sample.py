@@ -38,6 +38,7 @@ class Host(host_pb2_grpc.HostServiceServicer):
     ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
         missing = [MISSING] if MISSING.topic in request.stream.topics else []
         yield gateway_pb2.SampleStreamResponse(missing_topics=missing, partitions=2)
+        yield gateway_pb2.SampleStreamResponse(partitions=2, records_per_second=1234.56)
         records = RECORDS[: request.last_records]
         yield gateway_pb2.SampleStreamResponse(records=records, partitions_read=2, partitions=2, cut="cut")
 
@@ -108,6 +109,7 @@ def test_the_newest_records_are_shown_decoded_and_nothing_moves_the_cursor(shell
         ["orders/0@7", "-", "-", "(it does not decode as shop.v1.Order; 1,234 bytes)"],
     ]
     assert "warning: cut" in err
+    assert "2 partitions, 1,234.6 records a second in the last minute\n" in err
 
 
 def test_the_document_has_values_with_their_digits_and_why_others_are_not_there(shell: Any) -> None:
@@ -121,6 +123,17 @@ def test_the_document_has_values_with_their_digits_and_why_others_are_not_there(
         (None, "it does not decode as shop.v1.Order"),
     ]
     assert (document["stream"], document["missing_topics"], document["cut"]) == ("orders", {}, "cut")
+    assert (document["partitions"], document["records_per_second"]) == (2, 1234.56)
+
+
+def test_a_stream_is_described_with_what_its_topics_are_now_where_that_is_asked(shell: Any) -> None:
+    shell.fill()
+    plain, told = (shell("stream", "describe", "orders", *more)[1] for more in ((), ("--topics",)))
+    document = json.loads(shell("stream", "describe", "orders", "--topics", "-o", "json")[1])
+    said = "now: 2 partitions, 1,234.6 records a second in the last minute"
+
+    assert (said in plain, told.splitlines()[2]) == (False, said)
+    assert (document["partitions"], document["records_per_second"]) == (2, 1234.56)
 
 
 def test_topics_are_shown_with_what_they_hold_and_the_messages_that_fit(shell: Any) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from daggers.v1 import findings_pb2, output_pb2, preview_pb2
+from daggers.v1 import catalog_service_pb2, findings_pb2, output_pb2, preview_pb2
 from playwright.sync_api import Page, Route, expect
-from tests.portal.answers import answer
+from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit
 from tests.portal.test_portal_pages import RULES, STUDIOS
 
 Opened = Callable[..., Visit]
 START = STUDIOS[0][0]
+DESCRIBE = re.compile("CatalogService/DescribeStream")
 PREVIEW = re.compile("DaggerService/PreviewDagger")
 
 
@@ -68,6 +69,36 @@ def test_a_dagger_is_made_from_a_message(visit: Opened) -> None:
     expect(page.get_by_role("heading", level=1, name="made_in_a_page")).to_be_visible()
     page.goto(f"{one.site}/new")
     expect(page.get_by_placeholder("Name", exact=True)).to_have_value("")
+
+
+def test_what_the_topics_of_a_stream_hold_stands_where_it_is_chosen(visit: Opened) -> None:
+    one = visit()
+    told = catalog_service_pb2.DescribeStreamResponse(partitions=8, records_per_second=1234.56)
+    asked: list[str] = []
+
+    def busy(route: Route) -> None:
+        request = catalog_service_pb2.DescribeStreamRequest.FromString(route.request.post_data_buffer or b"")
+        if not request.topics:
+            route.continue_()
+            return
+        asked.append(request.name)
+        answer_once(route, told)
+
+    one.page.route(DESCRIBE, busy)
+    page = one.open("/new", "New dagger")
+    page.get_by_label("Protobuf message").select_option("examples.v1.Booking")
+    offered = page.get_by_role("checkbox", name="bookings")
+    expect(offered).to_have_accessible_name(
+        re.compile(r"local · booking-log 8 partitions · 1,234\.6 records/s$")
+    )
+    expect(offered).not_to_be_checked()
+    page.get_by_placeholder("Name", exact=True).fill("asks_nobody_again")
+    expect(page.get_by_text("Checking …")).to_have_count(0)
+    assert asked == ["bookings"]
+    page.unroute(DESCRIBE)
+    page.goto(f"{one.site}{START}")
+
+    expect(offered).to_have_accessible_name(re.compile("is not known: no scheduler has said where it serves"))
 
 
 def test_a_name_is_judged_as_it_is_typed(visit: Opened) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import gateway_pb2
-from tests.samplehosts import FIT, MISSING, RECORD, Host, serving
+from tests.samplehosts import FIT, MISSING, RATE, RECORD, Host, serving
 
 from api_gateway import sampling
 from api_gateway.hosts import HostAccess
@@ -162,6 +162,38 @@ async def test_the_newest_records_come_from_a_host(harness: Any, samples: Any) -
     assert [each.last_records for each in host.asked[-2:]] == [10, 50]
     assert (list(more[0].missing_topics), host.asked[-1].stream.topics[0]) == ([MISSING], "bookings-1")
     assert [violation.field for violation in wrong.violations] == ["last_records"]
+
+
+async def described(client: Any, **fields: Any) -> pb.DescribeStreamResponse:
+    answer = await client.catalog.DescribeStream(
+        pb.DescribeStreamRequest(name="bookings", **fields), timeout=20
+    )
+    assert len(answer.columns) > 0
+    return answer
+
+
+async def test_a_stream_is_described_with_what_its_topics_are_now_where_that_is_asked(
+    harness: Any, samples: Any
+) -> None:
+    host = Host()
+    async with serving(("a", host)) as log, harness.running(log) as client:
+        await samples.fill(client)
+        asked = len(host.asked)
+        plain = await described(client)
+        assert len(host.asked) == asked
+        told = await described(client, topics=True)
+    async with harness.running(database_url=f"{harness.database_url}.2") as client:
+        await samples.fill(client)
+        alone = await described(client, topics=True)
+
+    assert (told.partitions, told.records_per_second, told.topics_unchecked) == (1, RATE, "")
+    for answer in (plain, alone):
+        assert not answer.HasField("partitions")
+        assert not answer.HasField("records_per_second")
+    assert (plain.topics_unchecked, alone.topics_unchecked.split(":")[0]) == (
+        "",
+        "no scheduler has said where it serves",
+    )
 
 
 async def test_a_host_out_of_reach_is_passed_over_and_what_a_host_says_of_its_kafka_is_told(

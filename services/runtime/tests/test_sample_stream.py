@@ -180,12 +180,26 @@ def test_the_newest_of_all_partitions_and_topics_are_read_and_the_missing_topic_
 
 
 @pytest.mark.integration
+def test_how_much_has_come_in_the_last_minute_is_told_before_the_records(kafka: str) -> None:
+    first, second = written(kafka, 3, 100), written(kafka, 1, 102)
+    stream = resolved(kafka, first, second)
+    told, later = (
+        next(step for step in sample(*stream, 5, now) if step.HasField("records_per_second"))
+        for now in (lambda: 1_700_000_100, lambda: 1_700_000_500)
+    )
+
+    assert (told.records_per_second, told.partitions, len(told.records)) == (pytest.approx(122 / 60), 4, 0)
+    assert later.records_per_second == 0
+
+
+@pytest.mark.integration
 def test_without_records_only_the_missing_topics_are_told(kafka: str) -> None:
     empty = written(kafka, 1, 0)
     asked = list(sample(*resolved(kafka, empty, "sample-nowhere"), 0))
     none = list(sample(*resolved(kafka, empty), 10))
 
     assert [[topic.topic for topic in step.missing_topics] for step in asked] == [["sample-nowhere"]]
+    assert not asked[0].HasField("records_per_second")
     assert (hosts(none), none[-1].cut) == ([], "")
 
 

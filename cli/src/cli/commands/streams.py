@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from textwrap import shorten
 from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
+from cli import stream_text
 from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.error_text import UNCHECKED
@@ -17,7 +17,6 @@ from cli.json_views.streams import description as description_view
 from cli.json_views.streams import discovery as discovery_view
 from cli.json_views.streams import sample as sample_view
 from cli.json_views.streams import stream as stream_view
-from cli.output import Printer
 from cli.session import Session, command
 from cli.visible import printable
 from cli.vitals import ago
@@ -27,8 +26,6 @@ from daggerspec.nearest import hint
 
 streams = group("Topics that carry one message.")
 SAMPLE_S = 60.0
-ABOUT = 80
-"""Characters of what is told about a column of a stream."""
 
 
 def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
@@ -120,18 +117,27 @@ def delete_stream(
     delete(session, "DeleteStream", request, what="stream", name=name, yes=yes, dry_run=dry_run)
 
 
-@command(streams, "describe", example="daggers stream describe bookings")
+@command(streams, "describe", example="daggers stream describe bookings --topics")
 def describe_stream(
-    session: Session, name: Annotated[str, typer.Argument(help="Name of a registered stream.")]
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
+    topics: Annotated[
+        bool,
+        typer.Option(
+            "--topics", help="Also how many partitions and records a second: a host of drivers looks."
+        ),
+    ] = False,
 ) -> None:
     """What a query can read of a stream: its columns and the fields in them, with types and examples.
 
     -o wide has their Protobuf types, numbers of values, and comments in whole.
     """
     with session.connect() as gateway:
-        request = gateway_pb2.DescribeStreamRequest(name=name)
+        request = gateway_pb2.DescribeStreamRequest(name=name, topics=topics)
         answer = gateway.call(gateway.catalog.DescribeStream, request)
-    session.out.show(description_view(answer), lambda out: _describe(out, answer))
+    if answer.topics_unchecked:
+        session.out.note(UNCHECKED.format(answer.topics_unchecked))
+    session.out.show(description_view(answer), lambda out: stream_text.describe(out, answer))
 
 
 @command(streams, "sample", example="daggers stream sample bookings --last-records 3")
@@ -163,6 +169,8 @@ def sample_stream(
             told.MergeFrom(step)
             report(f"{told.partitions_read} of {told.partitions} partitions")
     _warn(session, told)
+    if not session.out.json:
+        session.out.note(stream_text.traffic(told))
     now = datetime.now(UTC)
     session.out.show(
         sample_view(name, told),
@@ -241,42 +249,6 @@ def _sampled(told: gateway_pb2.SampleStreamResponse, now: datetime) -> Iterator[
             printable(record.key.decode(errors="backslashreplace")) or "-",
             printable(record.json or f"({record.problem}; {record.size:,} bytes)"),
         )
-
-
-def _describe(out: Printer, answer: gateway_pb2.DescribeStreamResponse) -> None:
-    stream = answer.stream
-    out.line(f"{stream.name}: {stream.message} in {' '.join(stream.topics)} of {stream.cluster}")
-    out.line(f"event time: {stream.time_field}, the column rowtime")
-    columns: tuple[str, ...] = ("COLUMN", "TYPE", "EXAMPLE", "ABOUT")
-    rows: list[tuple[str, ...]] = [
-        (column.path, column.type, column.example, _about(column)) for column in answer.columns
-    ]
-    if out.wide:
-        columns = ("COLUMN", "TYPE", "PROTOBUF", "EXAMPLE", "VALUES", "COMMENT")
-        rows = [
-            (
-                column.path,
-                column.type,
-                column.protobuf_type,
-                column.example,
-                _values(column),
-                printable(column.comment),
-            )
-            for column in answer.columns
-        ]
-    out.table(columns, rows, empty="no columns")
-    if answer.truncated:
-        out.note("there are more fields, deeper in these")
-
-
-def _about(column: gateway_pb2.StreamColumn) -> str:
-    """Which values it has, and what its schema says of it, in what fits beside the other columns."""
-    values = ", ".join(value.name for value in column.enum_values)
-    return shorten(printable("; ".join(filter(None, (values, column.comment)))), ABOUT, placeholder=" …")
-
-
-def _values(column: gateway_pb2.StreamColumn) -> str:
-    return " ".join(f"{value.name}={value.number}" for value in column.enum_values)
 
 
 def _stream_flags(stream: spec_pb2.Stream) -> dict[str, str]:

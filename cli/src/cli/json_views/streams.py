@@ -39,6 +39,9 @@ def description(what: gateway_pb2.DescribeStreamResponse) -> dict[str, Any]:
         ],
         "truncated": what.truncated,
         "sequence": what.sequence,
+        "partitions": what.partitions if what.HasField("partitions") else None,
+        "records_per_second": _rate(what),
+        "topics_unchecked": what.topics_unchecked or None,
     }
 
 
@@ -77,10 +80,16 @@ def sample(name: str, what: gateway_pb2.SampleStreamResponse) -> dict[str, Any]:
     """The newest records of a stream: `value` is null where there is a `problem`, keys are in base64."""
     return {
         "stream": name,
+        "partitions": what.partitions,
+        "records_per_second": _rate(what),
         "records": [_sampled(record) for record in what.records],
         "missing_topics": {topic.topic: topic.suggestion or None for topic in what.missing_topics},
         "cut": what.cut or None,
     }
+
+
+def _rate(what: gateway_pb2.DescribeStreamResponse | gateway_pb2.SampleStreamResponse) -> float | None:
+    return what.records_per_second if what.HasField("records_per_second") else None
 
 
 def _sampled(what: gateway_pb2.SampledRecord) -> dict[str, Any]:

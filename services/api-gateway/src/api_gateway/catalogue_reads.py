@@ -118,6 +118,8 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         entry, sequence = await registered.one(self._reader, request, context, "stream", request.name)
         answer = describing.stream(entry.value, self._fleet)
         answer.sequence = sequence
+        if request.topics:
+            await self._samples.describe(answer, context)
         return answer
 
     async def SampleStream(  # noqa: N802 - gRPC's name

@@ -54,6 +54,10 @@ class Topics:
     """What their Kafka says that it is; empty when it says nothing."""
     looked: Mapping[str, Looked] = field(default_factory=dict)
     """What the newest records are of those that have any."""
+    partitions: int | None = None
+    """How many those that are there have; none when that is not known."""
+    records_per_second: float | None = None
+    """Of the last minute, over all of them; none when that is not known."""
 
 
 class Samples:
@@ -143,6 +147,15 @@ class Samples:
             answer.findings.extend(warnings(stream, topics, path))
             answer.topics_unchecked = answer.topics_unchecked or topics.unchecked
 
+    async def describe(self, answer: gateway_pb2.DescribeStreamResponse, context: Context) -> None:
+        """Say what the topics of the stream are now that is described, or why nobody knows."""
+        known = await self.topics(answer.stream, context, fresh=False)
+        answer.topics_unchecked = known.unchecked
+        if known.partitions is not None:
+            answer.partitions = known.partitions
+        if known.records_per_second is not None:
+            answer.records_per_second = known.records_per_second
+
     async def _asked(self, stream: spec_pb2.Stream, context: Context) -> Topics:
         remaining = context.time_remaining()
         patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
@@ -158,8 +171,14 @@ class Samples:
             why = f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
         except ApiError as error:
             why = error.message
-        missing = {topic.topic: topic.suggestion for topic in told.missing_topics}
-        return Topics(missing, "" if looked else why, told.kafka_id, _looked(told.records))
+        return Topics(
+            missing={topic.topic: topic.suggestion for topic in told.missing_topics},
+            unchecked="" if looked else why,
+            kafka_id=told.kafka_id,
+            looked=_looked(told.records),
+            partitions=told.partitions if looked else None,
+            records_per_second=told.records_per_second if told.HasField("records_per_second") else None,
+        )
 
 
 def _looked(records: Iterable[gateway_pb2.SampledRecord]) -> dict[str, Looked]:

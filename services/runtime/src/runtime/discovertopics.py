@@ -32,14 +32,13 @@ from runtime import framed
 from runtime.clients import kafka
 from runtime.decode import fit
 from runtime.decode.decoder import find_message, message_pool
-from runtime.samplestream import READING, Newest, content, missing, newest_of
+from runtime.samplestream import READING, Newest, content, missing, newest_of, rate
 
 STEP: Final = b"S"
 PATIENCE_S: Final = 40.0
 MAX_TOPICS: Final = 500
 _SAMPLED: Final = 10
 _METADATA_S: Final = 5.0
-_RATE_S: Final = 60
 _Kinds: TypeAlias = Sequence[type[message.Message]]
 _Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
 
@@ -114,8 +113,7 @@ def _looked_into(
     """What is known of a topic, and the values of its newest records, the newest first."""
     begun = time.monotonic()
     held = {(name, partition): bounds(consumer, TopicPartition(name, partition)) for partition in partitions}
-    since = [TopicPartition(name, partition, int((now - _RATE_S) * 1000)) for partition in partitions]
-    recent = consumer.offsets_for_times(since, timeout=_METADATA_S)
+    recent = rate(consumer, held, now)
     newest = Newest(_SAMPLED)
     for _ in newest_of(consumer, held, newest, begun):
         pass
@@ -124,12 +122,7 @@ def _looked_into(
         topic=name,
         partitions=len(partitions),
         offsets=sum(high - low for low, high in held.values()),
-        records_per_second=sum(
-            held[name, partition.partition][1] - partition.offset
-            for partition in recent
-            if partition.offset >= 0
-        )
-        / _RATE_S,
+        records_per_second=recent,
         sampled=len(values),
     )
     return told, values

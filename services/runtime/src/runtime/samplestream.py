@@ -3,7 +3,7 @@
 Its standard input is a JobSpec, of which the first stream and the descriptors are looked at; with N = 0 it
 says only which topics are not there. What it finds goes to its standard output, in frames.
 
-    S  SampleStreamResponse   how far it is; then the records, the newest first
+    S  SampleStreamResponse   how far it is, and the rate; then the records, the newest first
     E  DaggerError            why there are no more
 
 It takes no more than `ROOM` bytes of records and `PATIENCE_S` seconds, and says so where that cuts it short.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from heapq import heappop, heappush
@@ -42,6 +42,7 @@ STEP_BYTES: Final = 1024 * 1024
 MAX_JSON: Final = 256 * 1024
 MAX_KEY: Final = 1024
 _METADATA_S: Final = 5.0
+_RATE_S: Final = 60
 _SAID_S: Final = 0.2
 _FURTHER: Final = 8
 # Little is read ahead, and an end that holds no record is told soon.
@@ -65,8 +66,14 @@ def _answer(out: BinaryIO, count: int) -> None:
         framed.frame(out, STEP, step.SerializeToString())
 
 
-def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, count: int) -> Iterator[_Step]:
-    """How far the reading is, and then the newest `count` records; the first step tells the missing topics.
+def sample(
+    stream: spec_pb2.ResolvedStream,
+    descriptors: FileDescriptorSet,
+    count: int,
+    now: Callable[[], float] = time.time,
+) -> Iterator[_Step]:
+    """How far the reading is, and then the newest `count` records; the first step tells the missing topics,
+    the second the rate.
 
     Raises: JobError.
     """
@@ -90,6 +97,7 @@ def sample(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet, coun
         newest = Newest(count)
         since = time.monotonic()
         held = {partition: bounds(consumer, TopicPartition(*partition)) for partition in partitions}
+        yield _Step(partitions=len(partitions), records_per_second=rate(consumer, held, now()))
         for read in newest_of(consumer, held, newest, since):
             yield _Step(partitions_read=read, partitions=len(partitions))
     kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
@@ -105,6 +113,15 @@ def missing(topics: Sequence[str], there: Iterable[str]) -> list[gateway_pb2.Mis
         for topic in topics
         if topic not in known
     ]
+
+
+def rate(consumer: Consumer, held: Mapping[Partition, tuple[int, int]], now: float) -> float:
+    """Records a second of the minute before `now`, in seconds since 1970; `held` as for `newest_of`."""
+    since = [TopicPartition(*row, int((now - _RATE_S) * 1000)) for row in held]
+    firsts = consumer.offsets_for_times(since, timeout=_METADATA_S) if since else []
+    # Where nothing is as late there is no offset, and a negative number in its place.
+    come = (held[first.topic, first.partition][1] - first.offset for first in firsts if first.offset >= 0)
+    return sum(come) / _RATE_S
 
 
 class Newest:
