@@ -207,20 +207,12 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
     """Opens windows of a portal. What their consoles say of its pages is an error of the test."""
     opened: list[Visit] = []
 
-    def begun(
-        width: int = 1440,
-        height: int = 900,
-        scheme: str = "light",
-        *,
-        axe: bool = False,
-        beside: Visit | None = None,
-    ) -> Visit:
+    def begun(*, axe: bool = False, beside: Visit | None = None) -> Visit:
         context = (
             beside.page.context
             if beside
             else chromium.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme=scheme,  # type: ignore[arg-type]
+                viewport={"width": 1440, "height": 900},
                 reduced_motion="reduce",
                 locale="en-GB",  # else that of a process without one, which is no language
                 bypass_csp=axe,  # axe is put into the page, which its policy forbids
@@ -241,5 +233,5 @@ def visiting(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture
 def visit(chromium: Browser, site: str) -> Iterator[Callable[..., Visit]]:
-    """Opens a window: its size and its scheme; or a tab beside another one."""
+    """Opens a window, or a tab beside another one; `axe`: one that axe may be put into."""
     yield from visiting(chromium, site)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from daggers.v1 import catalog_service_pb2, findings_pb2, output_pb2, preview_pb2
 from playwright.sync_api import Page, Route, expect
 from tests.portal.answers import answer, answer_once
+from tests.portal.axe import violations
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_pages import RULES, STUDIOS
+from tests.portal.test_portal_pages import STUDIOS
 
 Opened = Callable[..., Visit]
 START = STUDIOS[0][0]
@@ -27,27 +27,17 @@ def query(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1440, 900), (390, 844)], ids=["wide", "narrow"])
-def test_no_studio_has_a_violation(visit: Opened, packages: Path, size: tuple[int, int], scheme: str) -> None:
-    axe = (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
-    one = visit(*size, scheme, axe=True)
-    violations = []
+def test_no_studio_has_a_violation(visit: Opened, packages: Path) -> None:
+    one = visit(axe=True)
+    found = {}
     for path, heading in STUDIOS:
         page = one.open(path, heading)
-        page.evaluate("localStorage.clear()")
-        page.reload()
         expect(page.get_by_role("button", name="Preview").first).to_be_visible()
         expect(page.get_by_text("rowtime", exact=True).first).to_be_visible()
         expect(page.get_by_text("Checking …")).to_have_count(0)
-        page.evaluate(axe)
-        judged = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
-        violations += [
-            (path, each["id"], [node["target"] for node in each["nodes"]]) for each in judged["violations"]
-        ]
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        found[path] = violations(page, packages)
 
-    assert violations == []
+    assert {path: wrong for path, wrong in found.items() if wrong} == {}
 
 
 def test_a_dagger_is_made_from_a_message(visit: Opened) -> None:
