@@ -29,6 +29,14 @@ WITHIN_MS: Final = 60_000
 _DAGGERS: Final = Path(sys.executable).with_name("daggers")
 _DAGGER: Final = "/daggers/completed_bookings"
 _STUDIO: Final = "/new?message=examples.v1.Booking&streams=bookings&cluster=local"
+_INSTALLED: Final = "/var/lib/daggers"
+"""What pictures call the directory of the stack: none is of this machine."""
+_NAME_PLACES: Final = """([here, shown]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode())
+    if (texts.currentNode.data.includes(here))
+      texts.currentNode.data = texts.currentNode.data.replaceAll(here, shown);
+}"""
 _QUERY: Final = """SELECT city_id AS tag_city_id, vehicle_type AS tag_vehicle_type,
        count(1) AS num_of_bookings, SUM(price.amount) AS amount,
        TUMBLE_END(rowtime, INTERVAL '30' SECOND) AS window_timestamp
@@ -63,45 +71,45 @@ def main() -> None:
     """Take all of them. Exits with 1 when one is too large."""
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument(
-        "--pages", help="address, with its key, of a demo's pages: daggers demo --keep ran"
+        "--state-dir", type=Path, help="of a demo that is up: daggers demo --keep --state-dir DIR ran"
     )
-    pages: str | None = arguments.parse_args().pages
+    given: Path | None = arguments.parse_args().state_dir
     with (
         tempfile.TemporaryDirectory(prefix="daggers-pictures-") as folder,
-        nullcontext(pages) if pages else _demo(Path(folder)) as key,
+        nullcontext(given) if given else _demo(Path(folder)) as state_dir,
         browser.chromium() as chromium,
     ):
-        sizes = {path.name: path.stat().st_size for path in _taken(chromium, key)}
+        sizes = {path.name: path.stat().st_size for path in _taken(chromium, state_dir)}
     large = [f"{name} has {size} bytes" for name, size in sizes.items() if size > MOST_BYTES]
     sys.exit("\n".join(large) or 0)
 
 
 @contextmanager
-def _demo(state_dir: Path) -> Iterator[str]:
-    """A demo that was run and is still up: the address of its pages, with their key."""
+def _demo(state_dir: Path) -> Iterator[Path]:
+    """The directory of a demo that was run and is still up."""
     place: list[str | Path] = ["--state-dir", state_dir]
     try:
         subprocess.run([_DAGGERS, "demo", "--keep", "--seconds", str(FED_S), *place], check=True)
-        status = subprocess.run(
-            [_DAGGERS, "local", "status", "-o", "json", *place], check=True, capture_output=True
-        )
-        yield json.loads(status.stdout)["portal"]["url"]
+        yield state_dir
     finally:
         subprocess.run([_DAGGERS, "local", "down", *place], check=True)
 
 
-def _taken(chromium: Browser, key: str) -> Iterator[Path]:
+def _taken(chromium: Browser, state_dir: Path) -> Iterator[Path]:
+    asked: list[str | Path] = [_DAGGERS, "local", "status", "-o", "json", "--state-dir", state_dir]
+    status = subprocess.run(asked, check=True, capture_output=True)
+    key = json.loads(status.stdout)["portal"]["url"]
     FOLDER.mkdir(exist_ok=True)
     for picture in PICTURES:
         for size in picture.sizes:
             for scheme in ("light", "dark"):
                 path = FOLDER / f"{picture.name}-{size.name}-{scheme}.png"
-                path.write_bytes(_png(chromium, key, picture, size, scheme))
+                path.write_bytes(_png(chromium, key, picture, size, scheme, str(state_dir)))
                 sys.stdout.write(f"{path.name} {path.stat().st_size}\n")
                 yield path
 
 
-def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str) -> bytes:
+def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str, here: str) -> bytes:
     context = chromium.new_context(
         viewport={"width": size.width, "height": size.height},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -118,6 +126,7 @@ def _png(chromium: Browser, key: str, picture: Picture, size: Size, scheme: str)
     expect(page.get_by_text("Reading", exact=False)).to_have_count(0)
     picture.prepare(page)
     page.wait_for_timeout(500)  # what is drawn in the next frames
+    page.evaluate(_NAME_PLACES, [here, _INSTALLED])
     shot = page.screenshot()
     context.close()
     made = io.BytesIO()
@@ -152,6 +161,7 @@ def _completion(page: Page) -> None:
 
 
 def _preview(page: Page) -> None:
+    page.get_by_text("records/s").first.wait_for()
     _write(page)
     page.get_by_role("tab", name="Preview").click()
     page.get_by_label("Range of the preview").select_option("1 h")
@@ -182,6 +192,8 @@ def _map(page: Page) -> None:
 
 
 PICTURES: Final = (
+    # First, while the last minute still has records.
+    Picture("studio", _STUDIO, _preview, sizes=(WIDE, NARROW)),
     Picture("list", "/", sizes=(WIDE, NARROW)),
     Picture("dagger", _DAGGER, _chart, sizes=(WIDE, NARROW)),
     Picture("dagger-map", f"{_DAGGER}/map", _map, sizes=(WIDE, NARROW)),
@@ -189,7 +201,6 @@ PICTURES: Final = (
     Picture("dagger-log", f"{_DAGGER}?tab=log"),
     Picture("dagger-revisions", f"{_DAGGER}?tab=revisions"),
     Picture("dagger-query", f"{_DAGGER}?tab=query"),
-    Picture("studio", _STUDIO, _preview, sizes=(WIDE, NARROW)),
     Picture("studio-finding", _STUDIO, _finding),
     Picture("studio-completion", _STUDIO, _completion),
     Picture("studio-plan", f"{_DAGGER}/edit", _plan),
