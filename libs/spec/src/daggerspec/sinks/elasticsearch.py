@@ -8,6 +8,10 @@ takes the place of a newer.
 
 `index` may have a time in it, `trips-${window_timestamp:%Y.%m.%d}`: such indices are made by the server,
 by its templates. One without is to be there when the dagger starts, unless `create_index` is said.
+
+An alias, or a data stream, may move or be rolled over while the dagger runs. A document takes its own place
+in the index that is written to: a row that is written again after that, after a crash or as an update, stays
+in the older index as well. Where each is to be there once, put the row's time into `index`.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ _CONFLICT: Final = 409
 _FIELD: Final = re.compile(r"field(?: \[|=\")([^\]\"]+)")
 _BLOCKED: Final = "cluster_block_exception"
 _NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_exception"})
+_NO_WRITE_INDEX: Final = "no write index is defined"
+"""In the words about an alias of several indices."""
 _FORBIDDEN: Final = frozenset({"security_exception", "forbidden"})
 _UNTOLD: Final = frozenset({403, 405})
 """What a server answers to who may write, and not ask."""
@@ -194,8 +196,8 @@ class Documents:
         for row, (status, error, reason) in zip(rows, results, strict=True):
             if 200 <= status < 300 or (status == _CONFLICT and self._action != "update"):
                 continue  # a conflict: what is there is as new, or newer
-            if error in _NO_INDEX:
-                detail = f"{name} has no open index for the rows ({error}): make it."
+            if error in _NO_INDEX or _NO_WRITE_INDEX in reason:
+                detail = f"{name} has no open index for the rows ({error}): make it, or say which it is."
                 raise external("SINK_MISSING", detail, retryable=True)
             if error in _FORBIDDEN:
                 detail = f"{name} does not let this job write ({error}): check the secret, and its rights."
