@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.maven import LackingError, fetched
 
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _DEADLINE_S = 180
 _OPTIONS = "-Xms256m -Xmx256m -XX:TieredStopAtLevel=1 -XX:-HeapDumpOnOutOfMemoryError"
 
@@ -104,20 +104,13 @@ def install(wanted: Distribution) -> str:
     """Put it where tests look for it. Answers what is missing on this machine; empty when it is there."""
     if wanted.home.is_dir():
         return ""
-    if shutil.which("mvn") is None:
-        return "mvn is missing (Debian: apt-get install maven)"
     wanted.home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wanted.home.parent) as made:
         folder = Path(made)
-        maven = ["mvn", "-q", "-B", "--strict-checksums", _COPY]
-        artifact = f"{wanted.group}:{wanted.name}:{wanted.version}:zip"
-        subprocess.run(
-            [*maven, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"],
-            check=True, cwd=folder, timeout=900,
-        )  # fmt: skip
-        (archive,) = folder.glob("*.zip")
-        if hashlib.sha256(archive.read_bytes()).hexdigest() != wanted.digest:
-            return f"{archive.name} is not the one that is pinned"
+        try:
+            archive = fetched(f"{wanted.group}:{wanted.name}:{wanted.version}:zip", wanted.digest, folder)
+        except LackingError as why:
+            return str(why)
         with zipfile.ZipFile(archive) as packed:
             packed.extractall(folder)
         unpacked = folder / wanted.home.name
