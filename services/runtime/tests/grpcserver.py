@@ -140,15 +140,20 @@ def serving(port: int = 0, certificate: Path | None = None, threads: int = 64) -
         server.stop(0.1).wait(10)
 
 
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """A sink behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    moved.sink.grpc.target = f"127.0.0.1:{port}"
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, monkeypatch: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """A sink where nobody listens, given up soon."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    silent.sink.grpc.target = "127.0.0.1:1"
     with monkeypatch.context() as soon:
         soon.setattr(sending, "PATIENCE_S", 0.2)
-        yield silent
+        yield at(sink, 1)
 
 
 def forget() -> None:

@@ -125,12 +125,17 @@ async def _end(runner: web.ServerRunner, server: web.Server) -> None:
         await asyncio.sleep(0)
 
 
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """A sink with a `url`, behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    getattr(moved.sink, moved.sink.WhichOneof("kind") or "").url = f"http://127.0.0.1:{port}"
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, monkeypatch: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """A sink with a `url` where nobody listens, given up soon."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    getattr(silent.sink, silent.sink.WhichOneof("kind") or "").url = "http://127.0.0.1:1"
     with monkeypatch.context() as soon:
         soon.setattr(sending, "PATIENCE_S", 0.2)
-        yield silent
+        yield at(sink, 1)

@@ -48,4 +48,5 @@ def sink(url: str, folder: Path, **said: Any) -> spec_pb2.ResolvedSink:
     return made
 
 
+at = httpserver.at
 silence = httpserver.silence

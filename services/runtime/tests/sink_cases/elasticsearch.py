@@ -55,4 +55,11 @@ def documents(made: spec_pb2.ResolvedSink, index: str = "") -> list[dict[str, An
     return [{"_id": hit["_id"], "_index": hit["_index"], **hit["_source"]} for hit in hits]
 
 
+def processes(made: spec_pb2.ResolvedSink) -> list[int]:
+    """The server's."""
+    nodes = ask(f"{made.sink.elasticsearch.url}/_nodes/process")["nodes"]
+    return [node["process"]["id"] for node in nodes.values()]
+
+
+at = httpserver.at
 silence = httpserver.silence

@@ -52,4 +52,5 @@ def sink(target: str, **said: Any) -> spec_pb2.ResolvedSink:
     return made
 
 
+at = grpcserver.at
 silence = grpcserver.silence

@@ -40,4 +40,5 @@ def sink(url: str, **said: object) -> spec_pb2.ResolvedSink:
     return made
 
 
+at = httpserver.at
 silence = httpserver.silence

@@ -21,10 +21,15 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     return sink, lambda: {(time, city): n for time, n, city in points(address, dagger)}
 
 
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """The sink behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    moved.sink.influx.address.url = f"http://127.0.0.1:{port}"
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, _: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """The sink where nobody listens."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    silent.sink.influx.address.url = "http://127.0.0.1:1"
-    yield silent
+    yield at(sink, 1)

@@ -28,14 +28,19 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
     return sink, read
 
 
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """The sink behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    moved.kafka.bootstrap_servers = f"127.0.0.1:{port}"
+    moved.kafka.properties["log_level"] = "0"
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, monkeypatch: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """The sink where nobody listens, given up soon."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    silent.kafka.bootstrap_servers = "127.0.0.1:1"
-    silent.kafka.properties["log_level"] = "0"
     with monkeypatch.context() as soon:
         soon.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 1_000)
         soon.setattr("runtime.sinks.kafka.PROBE_S", 0.5)
-        yield silent
+        yield at(sink, 1)

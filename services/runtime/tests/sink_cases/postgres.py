@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psutil
 import psycopg
 import pytest
 from daggers.v1 import spec_pb2
@@ -53,10 +54,26 @@ def sink(server: str, folder: Path) -> tuple[spec_pb2.ResolvedSink, str]:
     return spec_pb2.ResolvedSink(sink=made), f"{server}/postgres?options=-csearch_path%3D{name}"
 
 
+def processes(sink: spec_pb2.ResolvedSink) -> list[int]:
+    """The server's, the one that accepts connections first."""
+    address = sink.sink.postgres.address
+    password = Path(address.password.file).read_text().strip()
+    said = {"host": address.host, "port": address.port, "user": address.user, "dbname": address.database}
+    with psycopg.connect(**said, password=password) as connection:
+        first = psutil.Process(connection.info.backend_pid).parent()
+    assert first is not None
+    return [first.pid, *(child.pid for child in first.children(recursive=True))]
+
+
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """The sink behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    moved.sink.postgres.address.port = port
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, _: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """The sink where nobody listens."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    silent.sink.postgres.address.port = 1
-    yield silent
+    yield at(sink, 1)

@@ -50,13 +50,25 @@ def sink(address: str, password: str, folder: Path, **said: Any) -> spec_pb2.Res
     return made
 
 
+def processes(sink: spec_pb2.ResolvedSink) -> list[int]:
+    """The server's."""
+    own = sink.sink.redis
+    with server.client(own.address, Path(own.password.file).read_text().strip()) as looking:
+        return [int(looking.info("server")["process_id"])]
+
+
+def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
+    """The sink behind another port of this machine."""
+    moved = spec_pb2.ResolvedSink()
+    moved.CopyFrom(sink)
+    moved.sink.redis.address = f"127.0.0.1:{port}"
+    return moved
+
+
 @contextmanager
 def silence(sink: spec_pb2.ResolvedSink, _: pytest.MonkeyPatch) -> Iterator[spec_pb2.ResolvedSink]:
     """The sink where nobody listens."""
-    silent = spec_pb2.ResolvedSink()
-    silent.CopyFrom(sink)
-    silent.sink.redis.address = "127.0.0.1:1"
-    yield silent
+    yield at(sink, 1)
 
 
 def strings(address: str, password: str, own: spec_pb2.ResolvedSink) -> dict[str, dict[str, Any]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from daggers.v1 import spec_pb2
 from psycopg import errors
+from psycopg.abc import PQGen
 
 from chassis.egress.addresses import AddressRefused
 from daggerspec.sinks import postgres
@@ -19,10 +21,19 @@ from runtime.clients import egress
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
 
-_CONNECT_S: Final = 10
-_OPTIONS: Final = "-c statement_timeout=60s -c lock_timeout=20s -c TimeZone=UTC"
-# Classes of SQLSTATE that time mends: connections, resources, shutdowns, deadlocks, locks.
-_LATER: Final = ("08", "53", "57", "40", "55")
+CONNECT_S: Final = 10
+SILENCE_S: Final = 10.0
+"""After so long without a byte of an answer the server is asked whether it is there."""
+_STATEMENT_S: Final = 60
+# A session whose writer is gone, or stands still, gives its locks back: the next writer waits for them.
+_LEFT_S: Final = 60
+OPTIONS: Final = (
+    f"-c statement_timeout={_STATEMENT_S}s -c lock_timeout=20s -c TimeZone=UTC"
+    f" -c idle_in_transaction_session_timeout={_LEFT_S}s"
+    " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=4"
+)
+# Classes of SQLSTATE that time mends: connections, transactions that ended, resources, shutdowns, locks.
+_LATER: Final = ("08", "25", "53", "57", "40", "55")
 _ROWS: Final = ("22", "23")
 _DENIED: Final = ("28", "42501")
 _MISSING: Final = ("3D", "3F", "42P01")
@@ -34,7 +45,53 @@ _SAYS_MISSING: Final = re.compile(r"database .* does not exist")
 _SAYS_UNTRUSTED: Final = re.compile(r"certificate|SSL|TLS")
 _AT_COLUMN: Final = re.compile(r"COPY [^,]+, line \d+, column ([^:]+):")
 
-_open: dict[bytes, psycopg.Connection] = {}
+_Result = TypeVar("_Result")
+
+
+class Attentive(psycopg.Connection[tuple[Any, ...]]):
+    """Waits for a server as long as that is there, and not much longer than a statement may take.
+
+    A machine that stands still keeps its connections open, and no statement's timeout ends there.
+    """
+
+    told: dict[str, Any]
+    """What it was opened with."""
+
+    def wait(self, gen: PQGen[_Result], *args: Any, **kwargs: Any) -> _Result:
+        """As psycopg does. Raises: OperationalError where the server is silent."""
+        return super().wait(self._heard(gen), *args, **kwargs)
+
+    def _heard(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
+        """What psycopg waits for, until there is nobody to wait for; it comes by ten times a second."""
+        ready: Any = None
+        began = asked = time.monotonic()
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as end:
+                result: _Result = end.value
+                return result
+            ready, now = (yield wanted), time.monotonic()
+            if ready:
+                began = asked = now
+            elif now - asked >= SILENCE_S:
+                if now - began >= _STATEMENT_S + SILENCE_S or not self._is_answered():
+                    self.close()
+                    raise psycopg.OperationalError("the server is silent")
+                asked = time.monotonic()
+
+    def _is_answered(self) -> bool:
+        """Whether the server says anything to somebody new, if only that it is full."""
+        try:
+            psycopg.connect(**self.told).close()
+        except psycopg.errors.ConnectionTimeout:
+            return False
+        except psycopg.Error:
+            return True
+        return True
+
+
+_open: dict[bytes, Attentive] = {}
 
 
 class RefusedError(Exception):
@@ -65,28 +122,32 @@ def connected(sink: spec_pb2.ResolvedSink) -> Iterator[psycopg.Connection]:
         raise raised from None
 
 
-def _connect(sink: spec_pb2.ResolvedSink) -> psycopg.Connection:
+def _connect(sink: spec_pb2.ResolvedSink) -> Attentive:
     """A new connection. Raises: psycopg.Error; JobError for a secret that is not there, or an address."""
     address = sink.sink.postgres.address
     host, checked = _hosts(sink)
     ca = address.tls.ca_file
     trusted = "prefer" if postgres.is_here(address.host) and not ca else "verify-full"
-    return psycopg.connect(
-        host=host,
-        hostaddr=checked,
-        port=address.port,
-        dbname=address.database,
-        user=address.user,
-        password=resolve(address.password, place(address)) if address.password.WhichOneof("source") else "",
-        passfile=os.devnull,
-        sslmode=trusted,
-        sslrootcert=(ca or "system") if trusted == "verify-full" else None,
-        connect_timeout=_CONNECT_S,
-        tcp_user_timeout=1000 * _CONNECT_S,
-        application_name="daggers",
-        options=_OPTIONS,
-        autocommit=True,
-    )
+    is_known = address.password.WhichOneof("source") is not None
+    told: dict[str, Any] = {
+        "host": host,
+        "hostaddr": checked,
+        "port": address.port,
+        "dbname": address.database,
+        "user": address.user,
+        "password": resolve(address.password, place(address)) if is_known else "",
+        "passfile": os.devnull,
+        "sslmode": trusted,
+        "sslrootcert": (ca or "system") if trusted == "verify-full" else None,
+        "connect_timeout": CONNECT_S,
+        "tcp_user_timeout": 1000 * CONNECT_S,
+        "application_name": "daggers",
+        "options": OPTIONS,
+        "autocommit": True,
+    }
+    connection = Attentive.connect(**told)
+    connection.told = told
+    return connection
 
 
 def place(address: spec_pb2.PostgresAddress) -> str:
@@ -154,6 +215,8 @@ def meaning(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError
     if not state and _SAYS_UNTRUSTED.search(said):
         what = f"{server} is not the server that its certificates speak of"
         return external("SINK_TLS", f"{what}: name their issuer by `ca_file`.", retryable=True)
+    if state == errors.LockNotAvailable.sqlstate:
+        return TemporaryError("SINK_UNAVAILABLE", f"{server} makes rows wait: another session has a lock.")
     if not state or state.startswith(_LATER):
         return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
     what = f"{server} cannot take these columns ({type(error).__name__}): somebody changed the table."

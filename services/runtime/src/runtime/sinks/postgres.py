@@ -49,6 +49,10 @@ _UNIQUE: Final = """
     JOIN pg_attribute ON attnum = number WHERE attrelid = indrelid AND indrelid = to_regclass(%s)
       AND indisunique AND indisvalid AND indpred IS NULL GROUP BY indexrelid, indnullsnotdistinct"""
 
+_TYPES: Final = """
+    SELECT array_agg(format_type(atttypid, atttypmod) ORDER BY attnum)::text FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped"""
+
 
 def check(target: Target) -> None:
     """Make what is to be made; raise `JobError` for a table that cannot take the rows. Silence is none."""
@@ -66,6 +70,7 @@ def probe(target: Target) -> None:
     with postgres.connected(target.resolved) as connection:
         read_only = connection.execute("SHOW transaction_read_only").fetchone()
     if read_only == ("on",):
+        postgres.drop(target.resolved)  # by the name of its host another may take writes already
         where = postgres.place(target.resolved.sink.postgres.address)
         raise TemporaryError("SINK_READ_ONLY", f"PostgreSQL at {where} takes no writes now: it is read-only.")
 
@@ -175,6 +180,8 @@ class _Table:
         self.resolved = target.resolved
         self.sink = self.resolved.sink.postgres
         self.layout = target.layout
+        self._staged = ""
+        """The temporary table that rows go through."""
 
     @property
     def address(self) -> spec_pb2.PostgresAddress:
@@ -249,7 +256,12 @@ class _Table:
         raise self._wrong(f"has no unique index of {', '.join(self.key)}: {index}")
 
     def stage(self, connection: psycopg.Connection) -> None:
-        """Make the temporary table that rows go through, once for as long as the connection is."""
+        """See to the temporary table that rows go through. It stays as long as the connection, one for each
+        table, list of columns and their types: somebody may have made a column wider.
+        """
+        (types,) = connection.execute(_TYPES, (self.name, [*self.columns.values()])).fetchone() or ("",)
+        known_by = f"{self.name} {self._list} {types}".encode()
+        self._staged = f"daggers_{hashlib.blake2b(known_by, digest_size=8).hexdigest()}"
         rows = f"SELECT {self._list}, 0::bigint AS {NUMBER} FROM {self.name} WITH NO DATA"  # noqa: S608 - names
         connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {self._staged} ON COMMIT DELETE ROWS AS {rows}")
 
@@ -288,15 +300,10 @@ class _Table:
         _copy(connection, f"{self.name} ({self._list})", rows.select([*self.columns]))
 
     @cached_property
-    def _staged(self) -> str:
-        """The temporary table, one for each table and list of columns that a connection writes."""
-        return f"daggers_{hashlib.blake2b(f'{self.name} {self._list}'.encode(), digest_size=8).hexdigest()}"
-
-    @cached_property
     def _list(self) -> str:
         return ", ".join(map(quoted, self.columns.values()))
 
-    @cached_property
+    @property
     def _insert(self) -> str:
         key = ", ".join(map(quoted, self.key))
         others = [quoted(column) for column in self.columns.values() if column not in self.key]

@@ -1,0 +1,320 @@
+"""The sink `postgres` beside servers and writers that stand still, locks, and tables that are altered."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import psycopg
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests.sink_cases.postgres import processes, sink
+from services.runtime.tests.test_sink_contract import LAYOUT, Counts, batch, many, target
+from services.runtime.tests.test_sink_standstill import standing_still
+
+from daggerspec.sinks import postgres as kind
+from runtime import sinks
+from runtime.clients import postgres as clients
+from runtime.errors import JobError, TemporaryError
+from runtime.sinks import BatchRef, Part
+from runtime.sinks import postgres as postgres_sink
+
+pytestmark = pytest.mark.integration
+Sink = spec_pb2.PostgresSink
+PATIENCE_S: Final = 120
+MINUTE: Final = "2026-01-01T12:01:00Z"
+
+
+@dataclass
+class Table:
+    """One table, and what a task and its driver do with batches of one partition."""
+
+    resolved: spec_pb2.ResolvedSink
+    url: str = ""
+
+    def write(self, counts: Counts, batch_id: int = 0, generation: int = 1) -> int:
+        """Write a batch in two Arrow batches, and commit it; how many rows were refused."""
+        aimed = target("d", self.resolved)
+        rows, half = list(counts.items()), len(counts) // 2
+        own = BatchRef("c", batch_id, generation)
+        writer = sinks.open_writer(replace(aimed, part=Part(own, 0)))
+        refused = [
+            *writer.write(batch(dict(rows[:half])), batch_id).refused,
+            *writer.write(batch(dict(rows[half:])), batch_id).refused,
+        ]
+        end = writer.finish()
+        sinks.commit(aimed, own, [end.receipt] if end.receipt else [])
+        return len(refused) + len(end.refused)
+
+    def patiently(self, counts: Counts, batch_id: int = 0, generation: int = 1) -> list[str]:
+        """Write a batch as a driver does, again and again; why it had to wait."""
+        told, began = list[str](), time.monotonic()
+        while time.monotonic() - began < PATIENCE_S:
+            try:
+                assert self.write(counts, batch_id, generation) == 0
+            except TemporaryError as why:
+                told.append(why.error.detail)
+            else:
+                return told
+        raise AssertionError(told)
+
+    def sql(self, *statements: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def rows(self) -> Counter[tuple[str, int]]:
+        """City and count of each row, and how often it is there."""
+        with psycopg.connect(self.url) as connection:
+            return Counter(connection.execute("SELECT tag_city, n::bigint FROM counts").fetchall())
+
+
+def numbered(batch_id: int, rows: int = 40) -> Counts:
+    """Rows of a batch, no two of one city in any two of them."""
+    return {(MINUTE, f"{batch_id}/{row}"): row for row in range(rows)}
+
+
+def once(*written: Counts) -> dict[tuple[str, int], int]:
+    return {(city, n): 1 for counts in written for (_, city), n in counts.items()}
+
+
+@pytest.fixture(params=[Sink.MODE_UPSERT, Sink.MODE_APPEND], ids=["upsert", "append"])
+def table(request: pytest.FixtureRequest, postgres: str, tmp_path: Path) -> Iterator[Table]:
+    resolved, url = sink(postgres, tmp_path)
+    resolved.sink.postgres.mode = request.param
+    if request.param == Sink.MODE_APPEND:
+        del resolved.sink.postgres.key[:]
+    sinks.check(target("d", resolved))
+    yield Table(resolved, url)
+    clients.drop(resolved)
+
+
+class Exchanges:
+    """Counts what is said to the server by the sink, and does something before it says it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.number, self.at = 0, -1
+        self.act: Callable[[], object] = lambda: None
+        wait = clients.Attentive.wait
+
+        def counted(connection: Any, *said: Any, **more: Any) -> Any:
+            if self.number == self.at:
+                self.act()
+            self.number += 1
+            return wait(connection, *said, **more)
+
+        monkeypatch.setattr(clients.Attentive, "wait", counted)
+
+
+@pytest.mark.long
+def test_rows_are_there_once_wherever_the_server_stands_still(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "SILENCE_S", 0.5)
+    monkeypatch.setattr(clients, "CONNECT_S", 2)
+    exchanges, written = Exchanges(monkeypatch), [numbered(0)]
+    clients.drop(table.resolved)
+    assert table.write(written[0]) == 0
+    for at in range(exchanges.number):
+        written.append(numbered(at + 1))
+        with ExitStack() as frozen:
+            exchanges.number, exchanges.at = 0, at
+            exchanges.act = lambda frozen=frozen: frozen.enter_context(  # type: ignore[misc]
+                standing_still(processes(table.resolved))
+            )
+            with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+                table.write(written[-1], batch_id=at + 1)
+        exchanges.at = -1
+        table.patiently(written[-1], batch_id=at + 1)
+
+    assert len(written) > 8
+    assert table.rows() == once(*written)
+
+
+@pytest.mark.long
+def test_a_server_that_is_busy_with_a_statement_is_waited_for(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "SILENCE_S", 0.5)
+    table.sql(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN PERFORM pg_sleep(4); RETURN NULL; END'",
+        "CREATE TRIGGER slow AFTER INSERT ON counts FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    )
+
+    assert table.write(numbered(0)) == 0
+    assert table.rows() == once(numbered(0))
+
+
+def stopped_before_it_commits(resolved: bytes, counts: Counts) -> None:
+    """A worker of generation 1, in a process of its own, that stands still once it has written its rows."""
+    for name in ("put", "append"):
+        written = getattr(postgres_sink._Table, name)
+
+        def then(table: Any, *said: Any, written: Any = written) -> None:
+            written(table, *said)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+        setattr(postgres_sink._Table, name, then)
+    soon = clients.OPTIONS.replace("session_timeout=60s", "session_timeout=5s")
+    clients.OPTIONS = soon  # type: ignore[misc]  # this process is its own
+    Table(spec_pb2.ResolvedSink.FromString(resolved)).write(counts)
+
+
+@pytest.mark.long
+def test_a_writer_that_stands_still_gives_its_locks_back_and_writes_no_more(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "OPTIONS", clients.OPTIONS.replace("lock_timeout=20s", "lock_timeout=1s"))
+    clients.drop(table.resolved)
+    counts = numbered(0)
+    spawned = multiprocessing.get_context("spawn")
+    old = spawned.Process(target=stopped_before_it_commits, args=(table.resolved.SerializeToString(), counts))
+    old.start()
+    began = time.monotonic()
+    while psutil.Process(old.pid).status() != psutil.STATUS_STOPPED:
+        assert old.is_alive()
+        assert time.monotonic() - began < PATIENCE_S
+        time.sleep(0.1)  # polling a process; bounded by the deadline
+    told = table.patiently(counts, generation=2)
+    os.kill(old.pid or 0, signal.SIGCONT)
+    old.join(PATIENCE_S)
+
+    assert old.exitcode == 1
+    assert any("another session has a lock" in each for each in told)
+    assert table.rows() == once(counts)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "LOCK TABLE counts IN ACCESS EXCLUSIVE MODE",
+        "ALTER TABLE counts ADD COLUMN more text",
+        "CREATE INDEX ON counts (n)",
+    ],
+)
+def test_rows_wait_for_who_has_a_lock_say_so_and_go_on(
+    table: Table, held: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "OPTIONS", clients.OPTIONS.replace("lock_timeout=20s", "lock_timeout=200ms"))
+    clients.drop(table.resolved)
+    with psycopg.connect(table.url) as other:
+        other.execute(held)
+        with pytest.raises(TemporaryError, match=r"SINK_UNAVAILABLE.*another session has a lock"):
+            table.write(numbered(0))
+    assert table.patiently(numbered(0)) == []
+    assert table.patiently(numbered(1), batch_id=1) == []
+
+    assert table.rows() == once(numbered(0), numbered(1))
+
+
+@pytest.mark.long
+def test_a_table_that_is_locked_for_half_a_minute_is_waited_for(table: Table) -> None:
+    told = list[str]()
+    with psycopg.connect(table.url) as other:
+        other.execute("LOCK TABLE counts IN ACCESS EXCLUSIVE MODE")
+        writing = threading.Thread(target=lambda: told.extend(table.patiently(numbered(0))))
+        writing.start()
+        time.sleep(30)  # so long it is locked
+    writing.join(PATIENCE_S)
+
+    assert any("another session has a lock" in each for each in told)
+    assert table.rows() == once(numbered(0))
+
+
+def test_a_table_may_be_altered_beside_its_writer(table: Table) -> None:
+    done, written = threading.Event(), list[Counts]()
+
+    def writing() -> None:
+        while not done.is_set() or len(written) < 20:
+            written.append(numbered(len(written)))
+            table.patiently(written[-1], batch_id=len(written) - 1)
+
+    writer = threading.Thread(target=writing)
+    writer.start()
+    try:
+        for statement in (
+            "ALTER TABLE counts ADD COLUMN more text DEFAULT 'x'",
+            "ALTER TABLE counts ALTER COLUMN n TYPE numeric",
+            "CREATE INDEX ON counts (n)",
+            "ALTER TABLE counts DROP COLUMN more",
+            "ALTER TABLE counts ALTER COLUMN n TYPE bigint",
+        ):
+            table.sql(statement)
+            before = len(written)
+            while len(written) < before + 3 and writer.is_alive():
+                time.sleep(0.01)  # until it goes on; bounded by its patience
+    finally:
+        done.set()
+        writer.join(PATIENCE_S)
+
+    assert len(written) >= 15
+    assert table.rows() == once(*written)
+
+
+def test_a_column_that_was_widened_takes_what_it_can_at_once(table: Table) -> None:
+    table.sql("ALTER TABLE counts ALTER COLUMN n TYPE smallint, ALTER COLUMN tag_city TYPE varchar(8)")
+    assert table.write(numbered(0)) == 0
+    table.sql("ALTER TABLE counts ALTER COLUMN n TYPE bigint, ALTER COLUMN tag_city TYPE text")
+    wide: Counts = {(MINUTE, "a city of more than eight letters"): 2**40, (MINUTE, "b"): 1}
+
+    assert table.write(wide, batch_id=1) == 0
+    assert table.rows() == once(numbered(0), wide)
+
+
+@pytest.mark.parametrize("table", [Sink.MODE_UPSERT], indirect=True)
+def test_a_unique_index_that_is_dropped_is_told_and_rows_are_taken_again_with_a_new_one(
+    table: Table,
+) -> None:
+    own = table.resolved.sink.postgres
+    table.write(many(3))
+    for name in _indexes(table):
+        table.sql(f"DROP INDEX {name}")
+    with pytest.raises(JobError) as dropped:
+        table.write(many(3))
+    table.sql(kind.index_ddl(own, LAYOUT))
+    table.write(many(3))
+
+    assert (dropped.value.error.reason, dropped.value.error.retryable) == ("SINK_SCHEMA", True)
+    assert set(table.rows().values()) == {1}
+
+
+def _indexes(table: Table) -> list[str]:
+    with psycopg.connect(table.url) as connection:
+        found = connection.execute(
+            "SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 'counts'::regclass"
+        )
+        return [name for (name,) in found]
+
+
+def test_rows_wait_for_a_server_that_became_read_only(table: Table) -> None:
+    role = f"writer_{os.getpid()}_{table.resolved.sink.postgres.mode}"
+    password = Path(table.resolved.sink.postgres.address.password.file).read_text().strip()
+    table.sql(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{password}'")
+    table.resolved.sink.postgres.address.user = role
+    aimed = target("d", table.resolved)
+    table.write(numbered(0))
+    table.sql(
+        f"ALTER ROLE {role} SET default_transaction_read_only = on",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'",
+    )
+    with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):  # its connection was ended
+        table.write(numbered(1), batch_id=1)
+    for ask in (lambda: table.write(numbered(1), batch_id=1), lambda: sinks.probe(aimed)):
+        with pytest.raises(TemporaryError, match="SINK_READ_ONLY"):
+            ask()
+    table.sql(f"ALTER ROLE {role} RESET default_transaction_read_only")
+    sinks.probe(aimed)
+    table.write(numbered(1), batch_id=1)
+
+    assert table.rows() == once(numbered(0), numbered(1))

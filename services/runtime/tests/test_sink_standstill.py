@@ -1,0 +1,115 @@
+"""Sinks that are reached and say nothing: a machine that stands still keeps its connections open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests.test_sink_contract import (
+    COUNTS,
+    Bench,
+    batch,
+    having,
+    many,
+)
+
+from runtime import sinks
+from runtime.clients import sending
+from runtime.errors import TemporaryError
+from runtime.sinks import Target
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]
+ROWS: Final = 6_000
+OUTAGE_S: Final = 60
+SLACK_S: Final = 30
+"""For what goes on beside the tests."""
+
+
+@pytest.fixture(autouse=True)
+def _own_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "PATIENCE_S", 5.0)  # as it is where nothing is tested
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Of each kind that a test names."""
+    return Bench(request.param, request)
+
+
+@contextmanager
+def standing_still(pids: Sequence[int]) -> Iterator[None]:
+    """These processes do nothing, while the block runs; the kernel keeps their connections."""
+    try:
+        for pid in pids:
+            with suppress(ProcessLookupError):  # one that was about to end
+                os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def hurried(resolved: spec_pb2.ResolvedSink) -> spec_pb2.ResolvedSink:
+    """The same sink, whose requests take no longer than some seconds, where it lets that be said."""
+    own = getattr(resolved.sink, resolved.sink.WhichOneof("kind") or "")
+    for field in ("timeout", "deadline"):
+        if field in own.DESCRIPTOR.fields_by_name:
+            getattr(own, field).FromSeconds(5)
+    return resolved
+
+
+def waits(target: Target) -> bool:
+    """Whether who asks is told that it takes no rows now."""
+    try:
+        sinks.probe(target)
+    except TemporaryError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("bench", having("at"), indirect=True)
+def test_a_sink_that_accepts_connections_and_says_nothing_is_waited_for_and_loses_nothing(
+    bench: Bench,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as mute:
+        silent = bench.case.at(bench.resolved, mute.getsockname()[1])
+        away = bench.aimed(hurried(silent))
+        sinks.check(away)  # silence is no reason not to start
+        with pytest.raises(TemporaryError):
+            sinks.open_writer(away).write(batch(COUNTS), 0)
+        assert waits(away)
+    bench.write(COUNTS)
+
+    assert bench.read() == COUNTS
+
+
+@pytest.mark.parametrize("bench", having("processes"), indirect=True)
+def test_a_server_that_stands_still_for_a_minute_is_given_up_and_has_each_row_once(bench: Bench) -> None:
+    bench.target = bench.aimed(hurried(bench.resolved))
+    rows = list(many(ROWS).items())
+    first, second = batch(dict(rows[: ROWS // 2])), batch(dict(rows[ROWS // 2 :]))
+    writer = sinks.open_writer(bench.target)
+    assert writer.write(first, 0).refused in ([], ())
+    with standing_still(bench.case.processes(bench.resolved)):
+        began = time.monotonic()
+        with pytest.raises(TemporaryError):
+            writer.write(second, 0)
+        given_up = time.monotonic() - began
+        assert waits(bench.target)
+        time.sleep(max(OUTAGE_S - (time.monotonic() - began), 0))  # so long it stands still
+    back = time.monotonic()
+    while waits(bench.target):
+        assert time.monotonic() - back < SLACK_S
+        time.sleep(0.2)  # polling a server; bounded by the deadline
+    bench.write(many(ROWS))
+
+    assert given_up < OUTAGE_S
+    assert bench.read() == many(ROWS)
