@@ -1,4 +1,8 @@
-"""A broker that takes nothing but SASL over TLS, with a certificate of its own, and who we are to it."""
+"""A broker that takes nothing but SASL over TLS, with a certificate of its own, and who we are to it.
+
+Further users log in by SCRAM-SHA-256, as somebody says while it runs; each has to show its password again
+after a second.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,10 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
 inter.broker.listener.name=SASL_SSL
 sasl.mechanism.inter.broker.protocol=PLAIN
-sasl.enabled.mechanisms=PLAIN
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.scram-sha-256.connections.max.reauth.ms=1000
 listener.name.sasl_ssl.plain.sasl.jaas.config=\
 org.apache.kafka.common.security.plain.PlainLoginModule required \
 username="{user}" password="{password}" user_{user}="{password}";

@@ -65,6 +65,8 @@ def probe(target: Target) -> None:
     try:
         _producer(address.SerializeToString(deterministic=True), target.dagger).list_topics(topic, PROBE_S)
     except KafkaException as silence:
+        if address.secret_properties:
+            _producer.cache_clear()  # the next one reads its password as it is then
         detail = f"Kafka at {address.bootstrap_servers} does not answer: {silence.args[0].str()}."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
