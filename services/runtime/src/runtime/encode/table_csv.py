@@ -67,7 +67,7 @@ def _are_far(times: pa.Array, known: range) -> bool:
     database takes for the one that was meant.
     """
     counted = pc.min_max(times.cast(pa.int64())).values()
-    return any(time is not None and time not in known for time in (each.as_py() for each in counted))
+    return any(time is not None and time not in known for time in (stamp.as_py() for stamp in counted))
 
 
 def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
