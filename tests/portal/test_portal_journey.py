@@ -34,7 +34,9 @@ pytestmark = pytest.mark.integration
 
 TEAM = "journeys"
 LAUNCH_MS = 180_000
-"""A driver on a busy machine."""
+"""A driver on a busy machine. Each step has its own bound: how long all take together says how busy it is."""
+QUIET_S = 120
+"""What the journey takes at most where nothing else runs; `make bench-portal` judges the way to the chart."""
 BEFORE_S = 60
 QUERY = """\
 SELECT city_id AS tag_city, count(1) AS orders,
@@ -181,13 +183,12 @@ def journey(stack: Stack, cli: Cli, visit: Callable[..., Visit], tmp_path: Path)
         cli.try_("delete", name, "--wait")
 
 
-@pytest.mark.long
 def test_an_analyst_comes_from_a_login_to_a_dagger_and_stops_it(
     journey: Journey, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with capsys.disabled():
         told = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in journey.seconds.items())
-        sys.stdout.write(f"\n{told}\n")
+        sys.stdout.write(f"\n{told} (quietly within {QUIET_S} s)\n")
 
     steps = ["logged in", "previewed", "running", "on the chart", "edited", "stopped"]
     assert list(journey.seconds) == steps
