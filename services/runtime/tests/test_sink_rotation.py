@@ -30,7 +30,7 @@ from tests.integration.securedkafka import secured
 
 from kafkaclient import Connection
 from runtime import sinks
-from runtime.errors import TemporaryError
+from runtime.errors import JobError
 from runtime.launch import delivery, outages
 from runtime.sinks import BatchRef, Target, kafka
 
@@ -139,7 +139,7 @@ class User:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     with secured(tmp_path_factory.mktemp("secured")) as connection:
         yield connection
-        kafka._producer.cache_clear()  # what is kept would call for the broker for ever
+        kafka._client.cache_clear()  # what is kept would call for the broker for ever
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_password_of_kafka_that_is_replaced_is_read_again_and_no_row_is_lost(
     later.join(DEADLINE_S)
 
     assert (jobs[0], jobs[1] > 1, jobs[2]) == (1, True, 1)
-    assert [name for name, _ in told.sinks] == ["out"]
+    assert told.sinks == [("out", "SINK_DENIED")]
     assert user.read() == [0, 1, 2]
     assert [secret for secret in (old, new) if secret in told.all()] == []
 
@@ -202,6 +202,6 @@ def until(holds: Callable[[], bool]) -> None:
 def takes_rows(target: Target) -> bool:
     try:
         sinks.probe(target)
-    except TemporaryError:
+    except JobError:
         return False
     return True

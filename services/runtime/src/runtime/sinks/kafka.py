@@ -29,7 +29,7 @@ from runtime.clients import kafka, pace
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
-from runtime.errors import TemporaryError, external
+from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
@@ -60,13 +60,18 @@ def check(target: Target) -> None:
 
 
 def probe(target: Target) -> None:
-    """Raise TemporaryError while the broker does not say where the topic is."""
+    """Raise `JobError` while the broker does not say where the topic is."""
     address, topic = target.resolved.kafka, target.resolved.sink.kafka.topic
+    client = _client(address.SerializeToString(deterministic=True), target.dagger)
+    client.heard.clear()
     try:
-        _producer(address.SerializeToString(deterministic=True), target.dagger).list_topics(topic, PROBE_S)
+        client.producer.list_topics(topic, PROBE_S)
     except KafkaException as silence:
+        client.producer.poll(0)
         if address.secret_properties:
-            _producer.cache_clear()  # the next one reads its password as it is then
+            _client.cache_clear()  # the next one reads its password as it is then
+        if (refused := client.refused()) is not None:
+            raise _denied(f"Kafka at {address.bootstrap_servers}", topic, refused) from None
         detail = f"Kafka at {address.bootstrap_servers} does not answer: {silence.args[0].str()}."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
@@ -120,7 +125,9 @@ class KafkaWriter:
         Raises: TemporaryError while the broker takes none.
         """
         records, refusals = self._records(batch, batch_id)
-        producer = _producer(self._address.SerializeToString(deterministic=True), self._target.dagger)
+        client = _client(self._address.SerializeToString(deterministic=True), self._target.dagger)
+        producer = client.producer
+        client.heard.clear()
         failures: dict[int, KafkaError] = {}
         held = pace.of(self._target.resolved)
         most = held.most(batch.num_rows)
@@ -133,7 +140,7 @@ class KafkaWriter:
         # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
         for row, error in failures.items():
-            refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error)))
+            refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error, client)))
         if unheard:
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
         return Outcome(refused=refusals)
@@ -180,7 +187,7 @@ class KafkaWriter:
             )
         ]
 
-    def _meaning(self, error: KafkaError) -> str:
+    def _meaning(self, error: KafkaError, client: _Client) -> str:
         """The sentence for a refused row; raises for an error that is not about the row."""
         said = hidden(error.str())
         code = error.code()
@@ -192,16 +199,13 @@ class KafkaWriter:
                 f"{self._place} has no topic {self._topic!r} and does not create it ({said}); create it.",
                 retryable=True,
             )
-        if code in _DENIED:
-            _producer.cache_clear()  # the next one reads its password as it is then
-            raise external(
-                "SINK_DENIED",
-                f"{self._place} does not let this job write to {self._topic!r} ({said}); check its rights.",
-                retryable=True,
-            )
+        denied = error if code in _DENIED else client.refused()
+        if denied is not None:
+            _client.cache_clear()  # the next one reads its password as it is then
+            raise _denied(self._place, self._topic, denied)
         if error.fatal() or self._address.secret_properties:
             # This producer will never work again, or not with a password that was replaced meanwhile.
-            _producer.cache_clear()
+            _client.cache_clear()
         raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {said}.")
 
 
@@ -236,8 +240,26 @@ def _times(layout: rows.Layout, batch: pa.RecordBatch) -> list[str | None]:
     return json_text.shortest_times(batch.column(layout.time))
 
 
+def _denied(place: str, topic: str, error: KafkaError) -> JobError:
+    said = hidden(error.str())
+    text = f"{place} does not let this job write to {topic!r} ({said}); check its rights."
+    return external("SINK_DENIED", text, retryable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A producer, and what it has heard beside what became of records."""
+
+    producer: Producer
+    heard: list[KafkaError]
+
+    def refused(self) -> KafkaError | None:
+        """That its broker does not let it in. Records do not fail of that, but when their time is over."""
+        return next((error for error in reversed(self.heard) if error.code() in _DENIED), None)
+
+
 @lru_cache(maxsize=8)
-def _producer(address: bytes, dagger: str) -> Producer:
+def _client(address: bytes, dagger: str) -> _Client:
     """An idempotent producer, kept by the worker between batches with its connections: one for each dagger,
     which alone waits for its rows.
     """
@@ -251,7 +273,9 @@ def _producer(address: bytes, dagger: str) -> Producer:
     limits = dict.fromkeys(("delivery.timeout.ms", "message.timeout.ms"), DELIVERY_TIMEOUT_MS)
     required = {"enable.idempotence": True, "acks": "all", **limits}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
-    return kafka.client(Producer, defaults | properties | required)
+    heard: list[KafkaError] = []
+    hearing = {"error_cb": heard.append}
+    return _Client(kafka.client(Producer, {**defaults, **properties, **required, **hearing}), heard)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
