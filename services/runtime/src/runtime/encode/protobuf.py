@@ -17,7 +17,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from pyarrow import types
-from pyspark.sql.pandas.types import from_arrow_type
 
 from daggerspec import fit
 from daggerspec.protobuf import is_map
@@ -35,6 +34,8 @@ class Encoder:
     """
 
     def __init__(self, layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> None:
+        from pyspark.sql.pandas.types import from_arrow_type  # PySpark is 9 MiB: a replay may go without
+
         self._class = message_class(descriptors, message)
         self._layout = layout
         message_type = cast(Descriptor, self._class.DESCRIPTOR)

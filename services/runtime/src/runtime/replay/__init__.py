@@ -12,6 +12,8 @@ edited     rows with columns that a person has said otherwise; pure
 sinkrows   writes a chunk into its sink
 records    what is to be done with a record that never became a row; pure
 query      computes the query of such records, and of windows that are closed; the only one with Spark
+unread     tries such records, so many at once
+said       says what became of records, each once
 computing  the attempt in a Spark application
 replaying  the whole of it, in its order
 """

@@ -33,10 +33,12 @@ def between(
         for message in messages:
             deadline = time.monotonic() + PATIENCE_S
             if is_end(message):
-                return  # the last offsets hold no records
+                following = end  # the last offsets hold no records
+                break
             following = (message.offset() or 0) + 1
             if following <= end:
                 yield following - 1, message
+    consumer.unassign()  # else what stands behind is fetched, and waits in memory for nobody
 
 
 def some(

@@ -6,11 +6,11 @@ Outcomes follow what was done. Who crashes in between does it again, in the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -21,20 +21,16 @@ from chassis.logging import logger
 from runtime.launch import planned
 from runtime.launch.refused import stream
 from runtime.replay import verdicts
-from runtime.replay.chunks import MOST_BYTES, MOST_ROWS, Chunk, Chunks
+from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
 from runtime.replay.edited import BadEditError, edited
 from runtime.replay.history import History, Kept, Place, name_of
-from runtime.replay.originals import Originals, source
-from runtime.replay.records import Counts, Passes, Records, Tried
+from runtime.replay.said import Said
 from runtime.replay.sinkrows import PATIENCE_S, SinkRows
 from runtime.replay.topic import Outcomes, Topic
 from runtime.replay.verdicts import SINK, Resolved
 
 if TYPE_CHECKING:
     from runtime.launch.launch import Computed
-    from runtime.replay.query import Query
-
-_SAID_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +84,28 @@ def replay(
             created=attempt.created,
         )
         meant = history.meant
-        said = _Said(history, meant, outcomes, confirm)
+        said = Said(history, meant, outcomes, confirm)
         logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
         tried, untried = sorted_out(meant, asked, sinks)
         said.add(untried)
-        query = None
-        if computed is not None and any(kept.stage != SINK for kept in tried.values()):
-            from runtime.replay.query import Query  # with Spark, which no other replay has
+        unread, chunks = None, Chunks(most_rows)
+        if any(kept.stage != SINK for kept in tried.values()):
+            from runtime.replay.unread import Unread  # with what decodes, which few replays need
 
-            query = Query(
-                computed, plan, asked.replay_id,
-                force=asked.force, wait=wait, confirm=confirm, patience_s=patience_s,
-            )  # fmt: skip
-        records = Records(spec, plan, closed(plan), computes=query is not None, recomputes=asked.recompute)
-        unread, chunks = _Unread(records, Originals(spec), query, said, most_rows), Chunks(most_rows)
+            query = None
+            if computed is not None:
+                from runtime.replay.query import Query  # with Spark, which no other replay has
+
+                query = Query(
+                    computed, plan, asked.replay_id,
+                    force=asked.force, wait=wait, confirm=confirm, patience_s=patience_s,
+                )  # fmt: skip
+            unread = Unread(spec, plan, closed(plan), query, said, most_rows, recomputes=asked.recompute)
         for kept, record, edit in held(topic, tried, history):
             if record is None:
                 said.add({kept.id: verdicts.expired()})
-            elif kept.stage != SINK:
-                unread.add(Tried(kept, record, edit.value if edit else None))
+            elif unread is not None and kept.stage != SINK:
+                unread.add(kept, record, edit.value if edit else None)
             elif (why := verdicts.unusable(record)) is not None:
                 said.add({kept.id: why})
             else:
@@ -120,96 +119,13 @@ def replay(
                     _write(sinks, chunk, said)
         for chunk in chunks.rest():
             _write(sinks, chunk, said)
-        unread.end()
+        if unread is not None:
+            unread.end()
         said.all()
     return said.counts
 
 
-class _Said:
-    """Says what became of records, each once."""
-
-    def __init__(
-        self,
-        history: History,
-        meant: Sequence[Kept],
-        outcomes: Outcomes,
-        confirm: Callable[[], None],
-    ) -> None:
-        self._kept, self._before = history.kept, history.outcomes
-        self._outcomes, self._confirm = outcomes, confirm
-        self._waiting: dict[str, Resolved] = {}
-        self.counts = Counter(
-            name_of(self._before[record.id]) for record in meant if record.id in self._before
-        )
-
-    def has(self, kept: Iterable[Kept]) -> bool:
-        """Whether an attempt before has said what became of all of these."""
-        return all(record.id in self._before for record in kept)
-
-    def add(self, more: Mapping[str, Resolved]) -> None:
-        """Say this, at the latest with `all`."""
-        new = {id_: outcome for id_, outcome in more.items() if id_ not in self._before}
-        self._waiting |= new
-        self.counts.update(name_of(resolution.outcome) for resolution in new.values())
-        if len(self._waiting) >= _SAID_AT_ONCE:
-            self.all()
-
-    def all(self) -> None:
-        """Say all that is waiting. Raises: JobError."""
-        if self._waiting:
-            self._confirm()
-            self._outcomes.say(self._waiting, self._kept)
-            self._waiting = {}
-
-
-class _Unread:
-    """Records that never were rows, so many at once: the same ones in every attempt."""
-
-    def __init__(
-        self, records: Records, originals: Originals, query: Query | None, said: _Said, most: int
-    ) -> None:
-        self._records, self._originals, self._query, self._said = records, originals, query, said
-        self._most = most
-        self._held: list[Tried] = []
-        self._size = self._number = 0
-        self._counts: list[Counts] = []
-
-    def add(self, tried: Tried) -> None:
-        """One more. Raises: JobError."""
-        self._held.append(tried)
-        self._size += len(tried.record.value)
-        if len(self._held) >= self._most or self._size >= MOST_BYTES:
-            self._try()
-
-    def end(self) -> None:
-        """There are no more: try what is held, and compute windows again. Raises: JobError."""
-        self._try()
-        if self._query is not None:
-            self._said.add(self._query.count(self._counts))
-
-    def _try(self) -> None:
-        held, self._held, self._size = self._held, [], 0
-        number, self._number = self._number, self._number + 1
-        if self._said.has(tried.kept for tried in held):
-            return
-        originals = self._originals.of([tried.record for tried in held]) if self._query is not None else {}
-        passing: list[Passes] = []
-        outcomes: dict[str, Resolved] = {}
-        for tried in held:
-            match self._records.outcome(tried, originals.get(source(tried.record))):
-                case Passes() as passes:
-                    passing.append(passes)
-                case Counts() as counts:
-                    self._counts.append(counts)
-                case outcome:
-                    outcomes[tried.kept.id] = outcome
-        if passing and self._query is not None:
-            outcomes |= self._query.pass_on(number, passing)
-        self._said.add(outcomes)
-        self._said.all()
-
-
-def _write(sinks: SinkRows, chunk: Chunk, said: _Said) -> None:
+def _write(sinks: SinkRows, chunk: Chunk, said: Said) -> None:
     if said.has(chunk.kept):
         return
     outcomes = sinks.write(chunk)
