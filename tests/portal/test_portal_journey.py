@@ -30,7 +30,7 @@ from devstack import services, state
 
 __all__ = ["installed", "issuer"]  # fixtures
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]  # a stack may start within it
 
 TEAM = "journeys"
 LAUNCH_MS = 180_000
