@@ -196,6 +196,23 @@ async def test_a_stream_is_described_with_what_its_topics_are_now_where_that_is_
     )
 
 
+async def test_who_asks_what_topics_are_waits_longer_for_a_host_than_who_checks(
+    harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PATIENCE_S", 0.1)
+    async with serving(("a", Host(lambda: asyncio.sleep(1)))) as log, harness.running(log) as client:
+        await samples.fill(client)
+        request = registering(samples)
+        request.stream.topics[:] = ["bookings-1"]
+        registered = await client.catalog.RegisterStream(request, timeout=20)
+        monkeypatch.setattr(sampling, "FRESH_S", 0.0)
+        await client.catalog.RegisterStream(request, timeout=20)
+        told = await described(client, topics=True)
+
+    assert registered.topics_unchecked == "no host of drivers has answered in 0 s"
+    assert (told.partitions, told.records_per_second) == (1, RATE)
+
+
 async def test_a_host_out_of_reach_is_passed_over_and_what_a_host_says_of_its_kafka_is_told(
     harness: Any, samples: Any
 ) -> None:

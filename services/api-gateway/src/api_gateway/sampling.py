@@ -22,6 +22,8 @@ from fleet import Fleet
 
 PATIENCE_S: Final = 4.0
 """How long a call waits to hear whether topics are there."""
+DESCRIBE_S: Final = 15.0
+"""How long one waits that was asked what topics are."""
 _ANSWER_S: Final = 1.0
 """What is left of a call's time for its answer."""
 _UNKNOWN: Final = 0.2
@@ -106,7 +108,14 @@ class Samples:
             for fit in topic.fits:
                 fit.ClearField("example")
 
-    async def topics(self, stream: spec_pb2.Stream, context: Context, *, fresh: bool = True) -> Topics:
+    async def topics(
+        self,
+        stream: spec_pb2.Stream,
+        context: Context,
+        *,
+        fresh: bool = True,
+        patience_s: float | None = None,
+    ) -> Topics:
         """What is known of the topics of a stream. Not `fresh`: an answer of a moment ago will do."""
         cluster = self._fleet.clusters.get(stream.cluster)
         if cluster is None:
@@ -116,7 +125,7 @@ class Samples:
         until, known = self._known.get(key, (0.0, Topics({})))
         if not fresh and clock() < until:
             return known
-        answer = await self._asked(stream, context)
+        answer = await self._asked(stream, context, PATIENCE_S if patience_s is None else patience_s)
         self._known = {key: value for key, value in self._known.items() if value[0] > clock()}
         self._known[key] = clock() + FRESH_S, answer
         return answer
@@ -149,16 +158,16 @@ class Samples:
 
     async def describe(self, answer: gateway_pb2.DescribeStreamResponse, context: Context) -> None:
         """Say what the topics of the stream are now that is described, or why nobody knows."""
-        known = await self.topics(answer.stream, context, fresh=False)
+        known = await self.topics(answer.stream, context, fresh=False, patience_s=DESCRIBE_S)
         answer.topics_unchecked = known.unchecked
         if known.partitions is not None:
             answer.partitions = known.partitions
         if known.records_per_second is not None:
             answer.records_per_second = known.records_per_second
 
-    async def _asked(self, stream: spec_pb2.Stream, context: Context) -> Topics:
+    async def _asked(self, stream: spec_pb2.Stream, context: Context, most_s: float) -> Topics:
         remaining = context.time_remaining()
-        patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
+        patience_s = min(most_s, (remaining or most_s + _ANSWER_S) - _ANSWER_S)
         told = gateway_pb2.SampleStreamResponse()
         count = SAMPLED_RECORDS if stream.topics else 0
         why, looked = "", False
