@@ -9,7 +9,8 @@ from fleet import Fleet
 
 
 def test_every_event_of_the_schema_stands_in_the_history() -> None:
-    parts = {"RequestMeta", "FactMeta", "DriverHandle", "DaggerError", "QuarantineSelection", "QueryState"}
+    parts = {"RequestMeta", "FactMeta", "DriverHandle", "DaggerError", "QuarantineSelection"}
+    parts |= {"QueryState", "SinkOutage"}
     events = set(events_pb2.DESCRIPTOR.message_types_by_name) - parts
 
     assert {entry["type"].removeprefix("daggers.v1.") for entry in history()} >= events

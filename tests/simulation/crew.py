@@ -106,6 +106,8 @@ class Crew:
         """Now and then a process stands still, a host vanishes, or Kafka is away."""
         if not self.world.kafka.away and self.world.chance(0.01, "Kafka away"):
             self.world.kafka.leave(self.random.uniform(5, 90))
+        if not self.sinks.quarantine.away and self.world.chance(0.05, "sink away"):
+            self.sinks.quarantine.leave(self.random.uniform(1, 40))
         serving = [member for member in self.members.values() if member.service.serves]
         victim = self.random.choice(serving)
         if not victim.process.paused and self.world.chance(0.2, f"{victim.role} paused"):

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
-from tests.simulation.replays import Quarantine, SimulatedAttempt
+from tests.simulation.replays import DB, Quarantine, SimulatedAttempt
 from tests.simulation.windows import Windows, end_us, window_of
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
@@ -86,6 +86,13 @@ class Sinks:
         self._wrote[driver.name] = driver
         self.batches += 1
         driver.write_windows()
+        driver.takes = not self.quarantine.away
+        if driver.takes:
+            driver.skips = False
+        elif self._world.random.random() < 0.7:  # else its batch has no rows for the sink
+            driver.outages += not driver.skips
+            driver.skips = True
+            self.quarantine.skip(driver.name, driver.generation, driver.outages)
         if self._world.chance(0.2, "row refused"):
             self.quarantine.set_aside(driver.name, driver.generation)
 
@@ -126,6 +133,10 @@ class SimulatedDriver:
         """What it says of itself as a shadow; None of one that begins as the driver."""
         self._checkpoints = job.checkpoint_root
         self.alive, self.drained, self.code = True, False, None
+        self.takes = self.skips = False
+        """Whether its sink took the last batch; whether rows were set aside since it last did."""
+        self.outages = 0
+        """How often that began."""
         self._world, self._sinks = world, sinks
         self._lease = Lease(sinks.lease(self.name), self.generation, world.loop.time)
         self._taken = False
@@ -279,6 +290,9 @@ class SimulatedDriver:
         if self._taken:
             beat.state = telemetry_pb2.Heartbeat.STATE_RUNNING
             beat.last_progress.FromDatetime(progress + self._clock)
+        beat.taking.extend([DB] if self.takes else [])
+        if self.outages:
+            beat.outages[DB] = self.outages
         idle = (now - progress).total_seconds()
         if idle > 2 * BATCH_S:
             beat.running_batch_age_ms = int(idle * 1000)

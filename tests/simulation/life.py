@@ -146,6 +146,7 @@ class Life:
             found.append(f"{len(spares)} spares live, and one scheduler leads")
         fleet = self.world.control_witness.fleet
         found += [wrong for dagger in fleet.daggers.values() if (wrong := self._unfinished(dagger))]
+        found += [wrong for dagger in fleet.daggers.values() if (wrong := self._skipped(dagger))]
         return found + [wrong for dagger in fleet.daggers.values() if (wrong := self._unlike(dagger))]
 
     def _unlike(self, dagger: Dagger) -> str:
@@ -194,6 +195,33 @@ class Life:
         quarantine = self.crew.sinks.quarantine
         meant = quarantine.meant(replay.request, dagger.create_sequence, replay.sequence)
         return quarantine.wrong(replay.request, meant)
+
+    def _skipped(self, dagger: Dagger) -> str:
+        """That rows are still set aside which the sink of a dagger that runs did not take; else empty.
+
+        Not where nobody could know of their outage: its driver was gone before a leader heard of it. And not
+        where a replay was given up.
+        """
+        if dagger.desired != gateway_pb2.DESIRED_RUNNING:
+            return ""
+        if dagger.replay is not None and dagger.replay.finished and dagger.replay.finished.HasField("error"):
+            return ""
+        _, driver = self.crew.driver(dagger.name, dagger.generation)
+        quarantine = self.crew.sinks.quarantine
+        known = self.world.control_witness.skipped.get(dagger.name, (0, 0))
+        if driver is not None and driver.alive and driver.outages:
+            known = max(known, (dagger.generation, driver.outages))
+        left = [
+            id_
+            for id_, (name, *outage) in quarantine.skipped.items()
+            if name == dagger.name
+            and dagger.create_sequence < outage[0]
+            and tuple(outage) <= known
+            and id_ not in quarantine.rows.get(name, ())
+        ]
+        return (
+            f"{len(left)} rows of {dagger.name} that its sink did not take are not replayed" if left else ""
+        )
 
     def _replayed(self) -> None:
         """The log, read again, is the state that was reached; what was sent arrived. Raises: Violation."""

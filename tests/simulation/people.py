@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.simulation.crew import Crew, Member
+from tests.simulation.replays import DB
 from tests.simulation.witness import Violation
 
 from chassis.errors import ApiError
@@ -20,6 +21,7 @@ CALL_S = 5.0
 AWAY_S = 130.0
 """A host that nobody reached for so long is vouched for as dead: more than twice the patience of a lease."""
 META = events_pb2.RequestMeta(actor="simulation")
+SINK = spec_pb2.Sink(log={}, name=DB, on_outage={"then": spec_pb2.OnOutage.THEN_SKIP, "auto_replay": True})
 
 
 def asked(name: str, sql: str) -> events_pb2.DaggerRequested:
@@ -27,7 +29,7 @@ def asked(name: str, sql: str) -> events_pb2.DaggerRequested:
     query = events_pb2.QueryState(
         identity=sql.removesuffix(" 2"), no_cutover="sessions" if "3" in sql else ""
     )
-    spec = spec_pb2.DaggerSpec(cluster="local", sql=sql)
+    spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, sinks=[SINK])
     return events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query)
 
 

@@ -16,6 +16,7 @@ from tests.simulation.world import World
 
 from daggerspec import exits
 from daggerspec.rundir import DriverIdentity
+from daggerspec.setaside import AWAY
 from runtime.errors import FencedError, JobError
 from runtime.replay.history import History, Kept, name_of
 from runtime.state.lease import Lease
@@ -30,6 +31,8 @@ _FAILED: Final = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
 _LATE: Final = telemetry_pb2.QUARANTINE_OUTCOME_LATE
 CLOSED: Final = "MENDED_TOO_LATE"
 """The reason of a record whose windows are closed by the time that it can be read."""
+DB: Final = "db"
+"""The sink of all daggers. Its rows are to be replayed by themselves."""
 
 
 class Quarantine:
@@ -41,6 +44,10 @@ class Quarantine:
         """Dagger and message, by offset."""
         self.rows: dict[str, set[str]] = {}
         """The rows that were replayed into the sink, by dagger."""
+        self.away = False
+        """Whether the sink does not answer."""
+        self.skipped: dict[str, tuple[str, int, int]] = {}
+        """Of the rows that it did not take: dagger, launch, and number of the outage, by id."""
         self._wrote: dict[str, int] = {}
         """The newest attempt that wrote, by dagger."""
         self._set_aside: dict[str, list[Message]] = {}
@@ -52,13 +59,26 @@ class Quarantine:
             self.records.append((dagger, self._world.random.choice(before)))
             return
         record = telemetry_pb2.Quarantined(
-            dagger=dagger, generation=generation, stage="sink", sink="db", id=self._world.id()
+            dagger=dagger, generation=generation, stage="sink", sink=DB, id=self._world.id()
         )
         record.reason = self._world.random.choice(["CONSTRAINT", "TOO_LARGE", "MALFORMED", CLOSED])
         if record.reason in ("MALFORMED", CLOSED):  # it never was a row: its query has to be computed
             record.stage, record.sink = "decode", ""
         before.append(record)
         self.records.append((dagger, record))
+
+    def skip(self, dagger: str, generation: int, number: int) -> None:
+        """A driver sets a row aside in an outage of the sink, the one of this number in its launch."""
+        record = telemetry_pb2.Quarantined(
+            dagger=dagger, generation=generation, stage="sink", sink=DB, id=self._world.id(), reason=AWAY
+        )
+        self.skipped[record.id] = dagger, generation, number
+        self.records.append((dagger, record))
+
+    def leave(self, seconds: float) -> None:
+        """The sink does not answer for so long."""
+        self.away = True
+        self._world.later(seconds, setattr, self, "away", False)
 
     def history(self, asked: events_pb2.QuarantineReplayRequested, sequence: int, created: int) -> History:
         """What a process reads of a dagger."""
@@ -184,6 +204,8 @@ class SimulatedAttempt:
 
     def _work(self) -> None:
         """Write a chunk, or tell what became of the one that was written: never both in one step."""
+        if self._quarantine.away:
+            return
         if self._untold:
             for outcome in self._untold:
                 outcome.replay_id, outcome.sequence = self.asked.replay_id, self._sequence

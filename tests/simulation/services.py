@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -93,6 +93,12 @@ def scheduler(
     another by its identity.
     """
     source, alive = f"/scheduler/{process.name}", partial(getattr, process, "alive")
+
+    async def ends() -> Mapping[int, int]:
+        if world.kafka.away or world.chance(0.1, "quarantine away"):
+            raise LogUnavailable("the topic does not answer")
+        return {0: len(sinks.quarantine.records)}
+
     scheduler = Scheduler(
         world.control,
         world.beats,
@@ -100,6 +106,7 @@ def scheduler(
         command=lambda *_: ([], {}),
         platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
         state_dir=state,
+        set_aside_ends=ends,
         policy=POLICY,
         options=Options(
             scheduler_id=process.name,

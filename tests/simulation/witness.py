@@ -29,6 +29,9 @@ class ControlWitness:
         """Of every launch the fold accepted: its dagger and who intended it, by generation."""
         self.attempts: dict[int, tuple[str, str]] = {}
         """The same of every attempt of a replay, by number."""
+        self.skipped: dict[str, tuple[int, int]] = {}
+        """The newest outage whose replay is known to be outstanding, by dagger: launch and number."""
+        self._made_good: set[tuple[str, str, int, int]] = set()
         self._epoch = -1
         self._effective: dict[str, int] = {}
         self._versions: dict[tuple[str, str], int] = {}
@@ -50,6 +53,8 @@ class ControlWitness:
             raise Violation(f"{record.type} at {record.sequence} counts again, as it did at {first}")
         self._effective[record.id] = record.sequence
         self._registered(record, message)
+        if isinstance(message, events_pb2.QuarantineReplayRequested) and message.HasField("outage"):
+            self._outstanding(record, message)
         if not isinstance(getattr(message, "meta", None), events_pb2.FactMeta):
             return
         if message.meta.epoch != self._epoch:
@@ -71,7 +76,19 @@ class ControlWitness:
         if isinstance(message, events_pb2.ClusterRemoved):
             raise Violation(f"cluster {message.name} is removed at {record.sequence}, and a stream names it")
 
+    def _outstanding(self, record: Record, request: events_pb2.QuarantineReplayRequested) -> None:
+        """An outage is made good once, and is known before. Raises: Violation."""
+        of = request.outage
+        outage = request.name, of.sink, of.generation, of.number
+        if outage in self._made_good:
+            raise Violation(f"a second replay of one outage is asked for at {record.sequence}: {outage}")
+        if self.skipped.get(request.name) != (of.generation, of.number):
+            raise Violation(f"the replay at {record.sequence} makes no outage good: {outage}")
+        self._made_good.add(outage)
+
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
+        if isinstance(message, events_pb2.SinkSkipped):
+            self.skipped[record.subject] = message.outage.generation, message.outage.number
         if isinstance(message, events_pb2.ReplayStarted) and not message.process.pid:
             self.attempts[record.sequence] = record.subject, record.source
         about = FACTS[type(message)].about

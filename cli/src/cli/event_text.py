@@ -98,7 +98,11 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
     events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
     events_pb2.QuarantineReplayRequested: _asked(
-        lambda it: f"{it.records} quarantined records asked to be replayed: {it.replay_id or '?'}"
+        lambda it: (
+            f"what sink {it.outage.sink} did not take asked to be replayed: {it.replay_id or '?'}"
+            if it.HasField("outage")
+            else f"{it.records} quarantined records asked to be replayed: {it.replay_id or '?'}"
+        )
     ),
     events_pb2.QuarantineDiscardRequested: _asked(lambda it: f"{it.records} quarantined records discarded"),
     events_pb2.AllowRefusalsRequested: _asked(

@@ -392,7 +392,7 @@ def test_a_registered_secret_and_a_registered_sink_are_named() -> None:
 @pytest.mark.parametrize(
     ("said", "then", "after_s"),
     [("wait", "THEN_WAIT", 0), ("skip", "THEN_SKIP", 0), ("{skip: 5m}", "THEN_SKIP", 300),
-     ("{fail: 1h}", "THEN_FAIL", 3600)],
+     ("{fail: 1h}", "THEN_FAIL", 3600), ("{skip: 5m, auto_replay: true}", "THEN_SKIP", 300)],
 )  # fmt: skip
 def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside_its_kind(
     said: str, then: str, after_s: int
@@ -405,6 +405,7 @@ def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside
 
     assert sink.on_outage.then == spec_pb2.OnOutage.Then.Value(then)
     assert (sink.on_outage.after.seconds, sink.max_refused) == (after_s, 0.5)
+    assert sink.on_outage.auto_replay == ("auto_replay" in said)
     assert parse(to_yaml({"name": dagger.name, **to_document(dagger.spec)}), "d.yaml")[0].spec == dagger.spec
 
 
@@ -415,6 +416,8 @@ def test_what_becomes_of_rows_when_a_sink_is_away_or_refuses_most_is_said_beside
         ("on_outage: {wait: 5m}", "UNKNOWN_KEY", "sinks[2].on_outage.wait"),
         ("on_outage: {skip: 0s}", "BAD_DURATION", "sinks[2].on_outage.skip"),
         ("on_outage: {skip: 5m, fail: 6m}", "WRONG_TYPE", "sinks[2].on_outage"),
+        ("on_outage: {auto_replay: true}", "WRONG_TYPE", "sinks[2].on_outage"),
+        ("on_outage: {skip: 5m, auto_replay: 1}", "WRONG_TYPE", "sinks[2].on_outage.auto_replay"),
         ("max_refused: 0", "WRONG_TYPE", "sinks[2].max_refused"),
         ("max_refused: 1.1", "WRONG_TYPE", "sinks[2].max_refused"),
         ("max_refused: nan", "WRONG_TYPE", "sinks[2].max_refused"),

@@ -96,6 +96,8 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
     if kind in REQUESTS:
         replay = {"replay_id": f"replay-{wrong}"} if kind is events_pb2.QuarantineReplayRequested else {}
         message = kind(name=name, **replay)
+        if replay and wrong % 2:
+            message.outage.CopyFrom(_outage(dagger, wrong))
         if wrong == 0:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
@@ -121,6 +123,8 @@ def _fact(fleet: Fleet, message: Any, name: str, wrong: int) -> Message:
         message.driver.pid = wrong + 1
     if kind in REPLAYS:
         message.replay_id = _newest_replay(dagger) if wrong != 2 else "another"
+    if kind is events_pb2.SinkSkipped:
+        message.outage.CopyFrom(_outage(dagger, wrong))
     if kind is events_pb2.RelaunchScheduled:
         message.attempt = (dagger.attempt if dagger else 0) + 1
         message.not_before.seconds = 1
@@ -134,6 +138,11 @@ def _of_shadow(message: Any, dagger: Any, wrong: int) -> None:
         message.boundary.seconds = 60 * wrong
     if isinstance(message, events_pb2.CutoverHanded):
         message.written.seconds, message.closed.seconds = 360, 60 * wrong
+
+
+def _outage(dagger: Any, wrong: int) -> events_pb2.SinkOutage:
+    generation = dagger.generation if dagger else 0
+    return events_pb2.SinkOutage(sink=f"sink-{wrong % 2}", generation=generation, number=1 + wrong // 4)
 
 
 def _newest_replay(dagger: Any) -> str:
@@ -276,6 +285,8 @@ def test_nothing_impossible_is_believed(steps: list[Step]) -> None:
             assert not dagger.reasons or dagger.phase == DEGRADED
             assert dagger.phase != DELETED or dagger.desired == gateway_pb2.DESIRED_DELETED
             assert (name in fleet.occupied) == dagger.occupied
+            sinks = [outage.sink for outage in dagger.outages]
+            assert sinks == sorted(set(sinks))
         assert fleet.sequence == event.sequence
 
 

@@ -102,6 +102,37 @@ def test_a_sink_that_is_retried_is_told_until_the_batch_is_written() -> None:
     assert (troubled.beat.retrying, written.beat.retrying) == ([DOWN], [])
 
 
+def written(done: Progress, *, away: bool = False, rows: bool = True) -> Progress:
+    """After a batch that `crm` took, or whose rows for it, if there were any, were set aside."""
+    return progress.batch_written(
+        done,
+        rows={"influx": 1, "crm": 1},
+        refused={},
+        invalid={},
+        skipping={"crm": DOWN} if away else {},
+        set_aside=frozenset({"crm"} if away and rows else ()),
+    )
+
+
+def test_an_outage_counts_once_from_the_first_row_that_is_set_aside_to_the_next_batch_that_is_taken() -> None:
+    first = written(written(written(launched("influx", "crm")), away=True, rows=False), away=True)
+    longer = written(written(first, away=True), away=True, rows=False)
+    over, again = written(longer), written(written(longer), away=True)
+
+    assert [dict(done.beat.outages) for done in (first, longer, over, again)] == [
+        {"crm": 1}, {"crm": 1}, {"crm": 1}, {"crm": 2},
+    ]  # fmt: skip
+    assert [list(done.beat.taking) for done in (first, longer, over, again)] == [
+        ["influx"], ["influx"], ["influx", "crm"], ["influx"],
+    ]  # fmt: skip
+
+
+def test_no_sink_is_said_to_take_rows_before_the_first_batch_and_while_one_is_retried() -> None:
+    done = written(launched("influx", "crm"))
+
+    assert (launched("influx", "crm").beat.taking, progress.retrying(done, [DOWN]).beat.taking) == ([], [])
+
+
 def test_a_draining_job_that_commits_keeps_draining() -> None:
     done = progress.batch_committed(progress.draining(after(batch(0))), batch(1))
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import resource
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -84,7 +85,7 @@ def test_what_workers_say_is_put_together() -> None:
 
     assert (report.written, report.refused) == ({"log": 11, "crm": 11}, {"NO_FIELDS": 2})
     assert (report.printed, report.done) == ({"log": ["row 1"]}, {(0, "log"), (1, "log"), (0, "crm")})
-    assert (report.receipts, report.skipped) == ({"crm": [b"staged"]}, 7)
+    assert (report.receipts, report.skipped) == ({"crm": [b"staged"]}, Counter(crm=7))
     [(name, trouble)] = report.troubles.items()
     assert (name, trouble.error.reason, trouble.error.retryable) == ("crm", "SINK_THROTTLES", True)
     assert (trouble.error.detail, trouble.retry_after) == ("crm: wait.", 9.0)

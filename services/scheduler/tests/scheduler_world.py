@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.contracts.beats import MemoryBeats
 
 from daggerspec import rundir
 from election import identity
-from eventlog import Draft, Record
+from eventlog import Draft, LogUnavailable, Record
 from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
 from fleet.observation import Policy
@@ -42,6 +42,14 @@ class World:
         self.state_dir = state_dir
         self.records: list[Record] = []
         self.fleet = Fleet()
+        self.ends: list[Mapping[int, int] | LogUnavailable] = [{0: 0}]
+        """What is said of how far the quarantine goes; the last answer stays."""
+
+    async def set_aside_ends(self) -> Mapping[int, int]:
+        answer = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+        if isinstance(answer, LogUnavailable):
+            raise answer
+        return answer
 
     def drivers(self) -> Drivers:
         return Drivers(self.state_dir / "runs", host=HOST, python=sys.executable)
@@ -64,6 +72,7 @@ class World:
             command=command,
             platform=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:9092"),
             state_dir=self.state_dir,
+            set_aside_ends=self.set_aside_ends,
             policy=policy,
             options=Options(
                 scheduler_id=identity(),
@@ -94,11 +103,13 @@ class World:
     async def append(self, message: Message, subject: str = "d", id_: str | None = None) -> None:
         await self.control.append(Draft(id_ or uuid4().hex, "/test", subject, datetime.now(UTC), message))
 
-    async def ask(self, sql: str = "run", *, name: str = "d", memory_mib: int = 0) -> None:
+    async def ask(
+        self, sql: str = "run", *, name: str = "d", memory_mib: int = 0, sinks: Sequence[spec_pb2.Sink] = ()
+    ) -> None:
         """Register the cluster and ask for a dagger."""
         cluster = spec_pb2.Cluster(name="local", spark_master="local[1]")
         await self.append(events_pb2.ClusterRegistered(meta=META, cluster=cluster), "local")
-        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, driver_memory_mib=memory_mib)
+        spec = spec_pb2.DaggerSpec(cluster="local", sql=sql, driver_memory_mib=memory_mib, sinks=sinks)
         query = events_pb2.QueryState(identity=sql)
         await self.append(events_pb2.DaggerRequested(meta=META, name=name, spec=spec, query=query), name)
 

@@ -6,6 +6,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import META, World, until
 
 from daggerspec import rundir
+from eventlog import LogUnavailable
 from fleet import Dagger, quotas
 from fleet.replay import Replay
 
@@ -131,3 +132,32 @@ async def test_an_attempt_without_spark_waits_for_no_room(world: World) -> None:
         await world.until(finished)
 
     assert "Stopped" not in world.story()
+
+
+async def test_the_next_scheduler_asks_for_the_replay_of_an_outage_once_the_sink_takes_rows_again(
+    world: World,
+) -> None:
+    sink = spec_pb2.Sink(log={}, name="db", on_outage={"then": spec_pb2.OnOutage.THEN_SKIP})
+    sink.on_outage.auto_replay = True
+    world.ends = [LogUnavailable("Kafka is away"), {0: 4, 1: 7}]
+    async with world.serving():
+        await world.ask(sinks=[sink])
+        up = await world.running()
+        await world.heartbeat(up, outages={"db": 1})
+        before = await world.until(lambda dagger: bool(dagger.outages))
+    async with world.serving():
+        adopted = await world.until(lambda dagger: dagger.epoch > before.epoch)
+        for _ in range(2):
+            await world.heartbeat(adopted, outages={"db": 1}, taking=["db"])
+        after = await world.until(finished)
+        await world.append(events_pb2.StopRequested(meta=META, name="d"))
+        await world.until(lambda dagger: bool(dagger.phase == gateway_pb2.STOPPED))
+    [asked] = world.facts(events_pb2.QuarantineReplayRequested)
+
+    assert (asked.meta.actor, dict(asked.up_to), list(asked.selection.sinks)) == (
+        "platform",
+        {0: 4, 1: 7},
+        ["db"],
+    )
+    assert (replay(after).request, [outage.outstanding for outage in after.outages]) == (asked, [False])
+    assert world.story().count("SinkSkipped") == 1

@@ -27,7 +27,7 @@ from fleet.phases import (
     Phase,
     StopMode,
 )
-from fleet.replay import Replay
+from fleet.replay import Outage, Replay
 from fleet.shadow import Shadow
 
 # ---- State -------------------------------------------------------------------------------------------------
@@ -122,6 +122,8 @@ class Dagger:
     """What was found of the newest revision's query; None where nobody has said."""
     observed_query: events_pb2.QueryState | None = None
     """The same of what the newest launch runs."""
+    outages: tuple[Outage, ...] = ()
+    """The newest outage of each sink whose rows are to be replayed by themselves, by sink."""
 
     @property
     def unanswered(self) -> bool:
@@ -277,10 +279,13 @@ def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[s
     )
 
 
-def _replay(dagger: Dagger, _: events_pb2.QuarantineReplayRequested) -> dict[str, Any] | Refusal:
+def _replay(dagger: Dagger, request: events_pb2.QuarantineReplayRequested) -> dict[str, Any] | Refusal:
     if dagger.replay is not None and dagger.replay.finished is None:
         return replay.running(dagger.name, dagger.replay)
-    return {}
+    if not request.HasField("outage"):
+        return {}
+    outages = replay.settled(dagger.outages, request)
+    return replay.not_outstanding(dagger.name, request) if outages == dagger.outages else {"outages": outages}
 
 
 def _allow_refusals(_: Dagger, request: events_pb2.AllowRefusalsRequested) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from fleet.catalogue import Entry
 from fleet.dagger import Dagger, Revision
 from fleet.fleet import Fleet, Leader, Unreadable
 from fleet.hosts import Endpoint
-from fleet.replay import Replay
+from fleet.replay import Outage, Replay
 from fleet.shadow import Shadow
 
 Entries: TypeAlias = dict[str, bytes]
@@ -69,6 +69,10 @@ def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
         known["shadow"] = state_pb2.ShadowState(
             **{name: value for name in _SHADOW if (value := getattr(dagger.shadow, name)) is not None}
         )
+    known["outages"] = [
+        state_pb2.OutageState(**{name: getattr(outage, name) for name in _OUTAGE})
+        for outage in dagger.outages
+    ]
     known["revisions"] = [state_pb2.RevisionState(**revision._asdict()) for revision in dagger.revisions]
     return state_pb2.DaggerState(**known)
 
@@ -80,6 +84,8 @@ def _read_dagger(fleet: Fleet, data: bytes) -> None:
         value = getattr(state, field_.name)
         if field_.name == "references":
             value = tuple((one.table, one.version) for one in value)
+        elif field_.name == "outages":
+            value = tuple(Outage(**{name: getattr(one, name) for name in _OUTAGE}) for one in value)
         elif field_.name == "revisions":
             value = tuple(Revision(one.version, one.sequence) for one in value)
         elif field_.name == "replay":
@@ -124,6 +130,7 @@ def _read_shadow(state: state_pb2.ShadowState) -> Shadow:
 
 _FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
+_OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
 _REPEATED: Final = frozenset({"warnings", "reasons"})
 _OPTIONAL: Final = frozenset(

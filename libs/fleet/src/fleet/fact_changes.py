@@ -12,7 +12,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from daggerspec.exits import OUT_OF_MEMORY
 from fleet.dagger import Dagger
 from fleet.phases import STOPPING, Desired
-from fleet.replay import Replay
+from fleet.replay import Outage, Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,16 @@ def relaunch_scheduled(dagger: Dagger, fact: events_pb2.RelaunchScheduled, _: da
     }
     starved = dagger.last_error is not None and dagger.last_error.reason == OUT_OF_MEMORY
     return changes | ({"starved": dagger.phase_time} if starved else {})
+
+
+def skipped(dagger: Dagger, fact: events_pb2.SinkSkipped, _: datetime) -> Changes:
+    """A replay of a sink's newest outage is outstanding; one that was asked for already stays so."""
+    of = fact.outage
+    known = {outage.sink: outage for outage in dagger.outages}
+    if of.sink in known and not known[of.sink].is_before(of):
+        return Ignored("that outage is known")
+    known[of.sink] = Outage(sink=of.sink, generation=of.generation, number=of.number)
+    return {"outages": tuple(known[sink] for sink in sorted(known))}
 
 
 def replay_started(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:

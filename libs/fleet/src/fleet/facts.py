@@ -190,6 +190,12 @@ FACTS: Final[Mapping[type[Message], Row]] = {
             f"{table} {version}" for table, version in sorted(fact.versions.items())
         ),
     ),
+    events_pb2.SinkSkipped: Row(
+        phases=_ANY_PHASE,
+        changes=fact_changes.skipped,
+        what=lambda fact: f"rows of sink {fact.outage.sink or '?'} are set aside",
+        detail=lambda _: "it does not answer; they are replayed when it takes rows again",
+    ),
     events_pb2.ReplayStarted: Row(
         phases=_ANY_PHASE,
         about=About.NONE,

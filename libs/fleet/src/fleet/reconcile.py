@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.exits import OUT_OF_MEMORY
-from fleet import shadowing
+from fleet import autoreplay, shadowing
 from fleet.backoff import delay
 from fleet.dagger import Dagger
 from fleet.facts import Fact
@@ -51,13 +51,27 @@ class Kill:
     """Kill every process of the driver."""
 
 
-Action: TypeAlias = Fact | Launch | Drain | Kill | LaunchShadow | EndShadow
+Action: TypeAlias = (
+    Fact | Launch | Drain | Kill | LaunchShadow | EndShadow | events_pb2.QuarantineReplayRequested
+)
 
 
 def next_action(
     dagger: Dagger, *, now: datetime, epoch: int, observation: Observation, policy: Policy
 ) -> Action | None:
     """What the scheduler of `epoch` does next about the dagger; None: nothing, or wait."""
+    heartbeat = observation.heartbeat
+    return (
+        autoreplay.begun(dagger, heartbeat)
+        or _of_drivers(dagger, now, epoch, observation, policy)
+        or autoreplay.due(dagger, heartbeat, now=now)
+    )
+
+
+def _of_drivers(
+    dagger: Dagger, now: datetime, epoch: int, observation: Observation, policy: Policy
+) -> Action | None:
+    """What is next about its driver and its shadow."""
     if dagger.shadow is not None:
         step = shadowing.next_step(
             dagger, dagger.shadow, now=now, epoch=epoch, observation=observation, policy=policy

@@ -1,4 +1,4 @@
-"""A replay of what a dagger has set aside, from its request to its end. Pure.
+"""A replay of what a dagger has set aside, from its request to its end; and outages that wait for one. Pure.
 
 A dagger has one at a time, and knows of its newest. What becomes of each record stands in
 `daggers.quarantine`, not here.
@@ -6,7 +6,8 @@ A dagger has one at a time, and knows of its newest. What becomes of each record
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from daggers.v1 import events_pb2
@@ -40,6 +41,40 @@ class Replay:
     def id(self) -> str:
         """Its identity."""
         return self.request.replay_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """The newest outage of a sink in which rows were set aside that are to be replayed by themselves."""
+
+    sink: str
+    generation: int
+    """The launch that it began in."""
+    number: int
+    """Which one of the sink it was in that launch, from 1."""
+    outstanding: bool = True
+    """Whether a replay has still to be asked for."""
+
+    def is_before(self, other: events_pb2.SinkOutage) -> bool:
+        """Whether the other one began later, of the same sink."""
+        return (self.generation, self.number) < (other.generation, other.number)
+
+
+def settled(outages: Sequence[Outage], request: events_pb2.QuarantineReplayRequested) -> tuple[Outage, ...]:
+    """The outages once this replay was asked for; the same where it makes none good that waits for one."""
+    of = request.outage
+    meant = Outage(sink=of.sink, generation=of.generation, number=of.number)
+    return tuple(replace(outage, outstanding=False) if outage == meant else outage for outage in outages)
+
+
+def not_outstanding(name: str, request: events_pb2.QuarantineReplayRequested) -> Refusal:
+    """A replay for an outage that has had its own, or has been followed by another, is refused."""
+    return Refusal(
+        Code.FAILED_PRECONDITION,
+        "NOT_OUTSTANDING",
+        f"no replay of that outage of sink {request.outage.sink} of dagger {name} is outstanding",
+        {**about("dagger", name), "sink": request.outage.sink},
+    )
 
 
 def running(name: str, replay: Replay) -> Refusal:

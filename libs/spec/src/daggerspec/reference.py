@@ -48,6 +48,9 @@ say which it is. A fragile sink is best given a dagger of its own, or a rule, be
 * `on_outage: wait` is what happens when nothing is said. `skip`: when it has been away for 15 minutes its
   rows are set aside (SINK_UNAVAILABLE) and the others go on, until it is back; at most 1 GiB a day, then it
   waits. `fail`: the driver ends, and is launched again at growing intervals. `{skip: 5m}` says another time.
+  `{skip: 15m, auto_replay: true}`: once the sink has taken a batch again, what was set aside is replayed by
+  itself, as `daggers quarantine replay` does it. Its rows come behind newer ones then; where they could take
+  the place of one (`emit: early`, keys of your own) it is refused (NEWER_MAY_EXIST).
 * `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
   nothing more is set aside and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
   `daggers quarantine allow NAME --for 1h`. When nothing is said all are set aside,

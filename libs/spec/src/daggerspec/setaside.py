@@ -10,6 +10,8 @@ from typing import Final
 
 from daggers.v1 import telemetry_pb2
 
+AWAY: Final = "SINK_UNAVAILABLE"
+"""The reason of rows that were set aside because their sink did not answer."""
 ID_CHARS: Final = 32
 """Of a whole id: 128 bits, in hexadecimal."""
 

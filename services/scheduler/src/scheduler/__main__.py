@@ -32,7 +32,7 @@ from fleet.quotas import Room
 from scheduler import capacity, command, hostservice
 from scheduler.drivers import Drivers
 from scheduler.foreseer import Foreseer
-from scheduler.heartbeats import Heartbeats
+from scheduler.heartbeats import Heartbeats, set_aside_ends
 from scheduler.hostservice import HostService
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.occupancy import Occupancy
@@ -126,6 +126,7 @@ async def serve(
             platform=kafka.address(),
             state_dir=state_dir,
             checkpoint_root=told.checkpoint_root,
+            set_aside_ends=lambda: set_aside_ends(kafka),
             policy=policy(told),
             options=Options(
                 scheduler_id=scheduler_id,

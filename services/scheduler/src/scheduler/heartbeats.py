@@ -1,11 +1,12 @@
-"""The heartbeats topic: what drivers say about themselves, and the leading scheduler's own beat.
+"""The heartbeats topic: what drivers say about themselves, and the leading scheduler's own beat. And how far
+the topic goes of what they set aside.
 
 Any number of partitions, nothing committed, only what comes: one that was missed is followed by another.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -13,8 +14,19 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from eventlog import Draft, Record, read_record
-from eventlog.reader import client, unavailable
+from eventlog.reader import TEMPORARY, all_partitions, client, unavailable
+from eventlog.topics import QUARANTINE
 from kafkaclient import Connection
+
+
+async def set_aside_ends(connection: Connection) -> Mapping[int, int]:
+    """The offset behind the last record of each partition of the quarantine. Raises: LogUnavailable."""
+    try:
+        async with all_partitions(connection, QUARANTINE, begin="latest") as (consumer, partitions):
+            ends = await consumer.end_offsets(partitions)
+    except TEMPORARY as error:
+        raise unavailable(connection, error) from error
+    return {partition.partition: end for partition, end in ends.items()}
 
 
 class Heartbeats:

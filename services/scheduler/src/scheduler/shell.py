@@ -7,7 +7,7 @@ again, and so does a restart. One coroutine does all the deciding and acting, on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
 from election import Beats, Deposed, Election, Holder, Office, proven_dead
-from eventlog import Draft, Log
+from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet, quotas, shadowing
@@ -99,9 +99,10 @@ class Scheduler:
     """One scheduler: stands by, leads, stands by again.
 
     `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
-    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `clock` is this
-    instant, UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of
-    each fact that was appended. `previews`: how many processes preview on this host.
+    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `set_aside_ends`:
+    the offset behind all that is set aside, by partition; raises LogUnavailable. `clock` is this instant,
+    UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
+    that was appended. `previews`: how many processes preview on this host.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Scheduler:
         platform: spec_pb2.KafkaAddress,
         state_dir: Path,
         checkpoint_root: str = "",
+        set_aside_ends: Callable[[], Awaitable[Mapping[int, int]]],
         policy: Policy,
         options: Options,
         clock: Callable[[], datetime] = wall_clock,
@@ -125,6 +127,7 @@ class Scheduler:
         self._appended = appended
         self._beats = beats
         self._drivers = drivers
+        self._set_aside_ends = set_aside_ends
         self._policy = policy
         self._options = options
         self._fleet = Fleet()
@@ -328,6 +331,9 @@ class Scheduler:
                     await self._launcher.launch(name, self._write, self._election.still)
                 elif isinstance(action, LaunchShadow):
                     await self._launcher.launch_shadow(name, self._write, self._election.still)
+                elif isinstance(action, events_pb2.QuarantineReplayRequested):
+                    if not await self._ask(action):
+                        return
                 else:
                     await self._write(dagger, action)
             if fleet.daggers[name].sequence == dagger.sequence:
@@ -372,6 +378,19 @@ class Scheduler:
         logger().info(
             "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
         )
+
+    async def _ask(self, request: events_pb2.QuarantineReplayRequested) -> bool:
+        """Ask for a replay of all that is set aside by now; whether that was possible. Raises: Deposed."""
+        try:
+            request.up_to.update(await self._set_aside_ends())
+        except LogUnavailable as error:  # the next look tries it again
+            logger().warning("scheduler.not_asked", dagger=request.name, detail=str(error))
+            return False
+        self._election.still()
+        draft = Draft(request.replay_id, self._election.source, request.name, self._now(), request)
+        step = await self._follower.append(draft)
+        note(replay=request.replay_id, sequence=step.record.sequence, ignored=step.applied.refused)
+        return True
 
     async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
         """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""

@@ -19,6 +19,7 @@ _PLACE = "{env: NAME} or {file: PATH}"
 BESIDE = ("name", "registered", "when")
 """The keys of a sink beside its kind that are texts."""
 OUTAGE: Final = "on_outage"
+REPLAY: Final = "auto_replay"
 REFUSED: Final = "max_refused"
 LIMIT: Final = "limit"
 PER_SECOND: Final = ("rows_per_second", "requests_per_second")
@@ -102,10 +103,11 @@ def shown_limit(value: spec_pb2.RateLimit) -> dict[str, float]:
 
 
 def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:
-    """A word; or, for one that is about a time, {skip: 5m}."""
+    """A word; or, for one that is about a time, {skip: 5m}, which may have `auto_replay` beside it."""
     if isinstance(node, yaml.ScalarNode):
         return spec_pb2.OnOutage(then=_THEN[reader.choice(node, path, tuple(_THEN))])
-    values = reader.mapping(node, path, ("skip", "fail"))
+    values = reader.mapping(node, path, ("skip", "fail", REPLAY))
+    replays = values.pop(REPLAY, None)
     if len(values) != 1:
         what = f"{path} must be {' or '.join(_THEN)}, or one of {{skip: TIME}}, {{fail: TIME}}"
         reader.fail(node, path, "WRONG_TYPE", what)
@@ -113,12 +115,15 @@ def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:
     [(word, after)] = values.items()
     rule = spec_pb2.OnOutage(then=_THEN[word])
     rule.after.FromTimedelta(reader.duration(after, f"{path}.{word}", positive=True))
+    rule.auto_replay = replays is not None and reader.boolean(replays, f"{path}.{REPLAY}")
     return rule
 
 
-def _shown_outage(rule: spec_pb2.OnOutage) -> str | dict[str, str]:
+def _shown_outage(rule: spec_pb2.OnOutage) -> str | dict[str, str | bool]:
     word = next((word for word, then in _THEN.items() if then == rule.then), "wait")
-    return {word: duration(rule.after)} if rule.HasField("after") else word
+    if not rule.HasField("after"):
+        return word
+    return {word: duration(rule.after), **({REPLAY: True} if rule.auto_replay else {})}
 
 
 def _said(message: Message, keys: Sequence[Key]) -> dict[str, Any]:

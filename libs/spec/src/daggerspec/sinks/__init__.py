@@ -25,6 +25,7 @@ from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output, is_of_records
 from daggerspec.keys import Key, flat
 from daggerspec.secrets import wrong_use
+from daggerspec.state import updates
 from daggerspec.violation import Violation
 
 
@@ -306,6 +307,10 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
     kind = load(name)
     yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
     yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
+    if sink.on_outage.auto_replay and (rows := asked.output) is not None:  # noqa: SIM102
+        if may_be_older(resolved.sink, rows, updates=updates(asked.spec)):
+            what = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
+            yield Violation(f"{path}.on_outage.auto_replay", what, "NEWER_MAY_EXIST")
     if asked.spec.emit == spec_pb2.EMIT_EARLY and not kind.CAPABILITIES.upserts:
         upserting = " or ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.upserts)
         what = f"a {name} sink cannot take updates: emit final, or use a sink that can ({upserting})"
@@ -382,6 +387,15 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
     name = kind_of(sink)
     asks = getattr(load(name), "has_own_key", None) if name else None
     return asks is not None and bool(asks(getattr(sink, name or ""), rows))
+
+
+def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
+    """Whether a row that was set aside may be written where a newer one stands by now. `updates`: rows are
+    written again and again while their window is open.
+    """
+    name = kind_of(sink)
+    compares = name is not None and load(name).CAPABILITIES.compares_versions
+    return (updates and not compares) or has_own_key(sink, rows)
 
 
 def overwrites(sink: spec_pb2.Sink) -> bool:

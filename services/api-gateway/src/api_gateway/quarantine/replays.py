@@ -335,13 +335,15 @@ def _told(id_: str, known: Replay | None, outcomes: Mapping[str, int]) -> gatewa
     if known is None:
         answer.records = sum(answer.outcomes.values())
         return answer
-    answer.records, answer.finished = known.request.records, known.finished is not None
+    answer.finished = known.finished is not None
     if known.finished is not None:
         answer.outcomes.update(known.finished.outcomes)
         if known.finished.HasField("error"):
             answer.error.CopyFrom(known.finished.error)
     elif (error := known.waits or known.last_error) is not None:
         answer.last_error.CopyFrom(error)
+    # Of one that nobody asked for nobody has counted them.
+    answer.records = known.request.records or sum(answer.outcomes.values())
     return answer
 
 

@@ -135,7 +135,8 @@ class Batches:
                 rows=written,
                 refused=report.refused,
                 invalid=report.invalid,
-                skipping=[trouble.error for trouble in skipping.values()],
+                skipping={name: trouble.error for name, trouble in skipping.items()},
+                set_aside=frozenset(+report.skipped),
             )
         )
         self._print(report)

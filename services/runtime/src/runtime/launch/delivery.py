@@ -19,6 +19,7 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2
 from pyspark import TaskContext
 
+from daggerspec.setaside import AWAY
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
 from runtime.encode import rows
@@ -32,7 +33,6 @@ from runtime.state.store.local import LocalStore
 
 _PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.2
-_AWAY = "SINK_UNAVAILABLE"
 # Rows, and why they are refused.
 _Refused = tuple[pa.RecordBatch, Sequence[Refusal]]
 
@@ -127,7 +127,7 @@ class _Skipping:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Refuse all rows."""
         del batch_id
-        return Outcome(refused=[Refusal(row, _AWAY, self._why) for row in range(batch.num_rows)])
+        return Outcome(refused=[Refusal(row, AWAY, self._why) for row in range(batch.num_rows)])
 
     def finish(self) -> Outcome:
         """Nothing is kept."""

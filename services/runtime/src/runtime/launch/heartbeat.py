@@ -68,11 +68,11 @@ class HeartbeatSender:
         return self._progress
 
     def update(self, change: Callable[[Progress], Progress]) -> None:
-        """Apply a step of `progress.py`; a new state, or another set of troubles, is told at once."""
+        """Apply a step of `progress.py`; a new state, other troubles, or an outage, is told at once."""
         with self._lock:
             before, self._progress = self._progress.beat, change(self._progress)
             after = self._progress.beat
-        if (before.state, before.retrying) != (after.state, after.retrying):
+        if (before.state, before.retrying, before.outages) != (after.state, after.retrying, after.outages):
             self._changed.set()
 
     def _run(self) -> None:

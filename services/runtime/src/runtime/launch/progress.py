@@ -14,6 +14,7 @@ from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
 # So many records or rows that one batch quarantines, and more than it keeps, are a flood.
 FLOOD = 1_000
+_NONE: Mapping[str, events_pb2.DaggerError] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Progress:
     """That the source quarantined most of the last batch; empty when it did not."""
     flood_written: str = ""
     """That the sinks refused most of the last batch; empty when they did not."""
+    away: frozenset[str] = frozenset()
+    """Sinks that do not answer, and whose rows were set aside since they last did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,8 @@ def batch_began(progress: Progress, batch_id: int, time: datetime) -> Progress:
 
 
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
-    """These sinks do not take rows just now; none: they all do."""
-    beat = _next(progress, "retrying")
+    """Sinks do not take rows just now, for these reasons; none: they all do."""
+    beat = _next(progress, "retrying", "taking")
     beat.retrying.extend(why)
     return replace(progress, beat=beat)
 
@@ -111,21 +114,26 @@ def batch_written(
     rows: Mapping[str, int],
     refused: Mapping[str, int],
     invalid: Mapping[str, int],
-    skipping: Sequence[events_pb2.DaggerError] = (),
+    skipping: Mapping[str, events_pb2.DaggerError] = _NONE,
+    set_aside: frozenset[str] = frozenset(),
 ) -> Progress:
     """A batch is durable in every sink, or set aside, and not committed yet.
 
-    Rows by sink, refused rows by reason, invalid values by function; why sinks are skipped that are away.
+    Rows by sink, refused rows by reason, invalid values by function; why sinks are skipped that are away, and
+    of which of them there were rows.
     """
-    beat = _next(progress, "retrying", "rows_out")
-    beat.retrying.extend(skipping)
+    beat = _next(progress, "retrying", "rows_out", "taking")
+    beat.retrying.extend(skipping.values())
+    beat.taking.extend(sink for sink in progress.sinks if sink not in skipping)
+    away = progress.away.intersection(skipping)
+    _add(beat.outages, dict.fromkeys(set_aside - away, 1))
     _add(beat.sink_rows, rows)
     beat.rows_out.extend(beat.sink_rows[sink] for sink in progress.sinks)
     _add(beat.quarantined, refused)
     _add(beat.refused_rows, refused)
     _add(beat.bad_values, invalid)
     flood = _flood("rows that sinks refused", refused, max(rows.values(), default=0))
-    return replace(progress, beat=beat, flood_written=flood)
+    return replace(progress, beat=beat, flood_written=flood, away=away | set_aside)
 
 
 def batch_committed(progress: Progress, batch: Committed) -> Progress:

@@ -57,8 +57,8 @@ class Report:
     """(partition, sink) pairs that are finished."""
     receipts: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     """What the driver commits, by sink."""
-    skipped: int = 0
-    """Bytes that were quarantined because their sink was away."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Bytes that were quarantined because their sink was away, by sink."""
     invalid: Mapping[str, int] = field(default_factory=dict)
     """Values that functions could not use, by function."""
 
@@ -81,11 +81,10 @@ class Report:
 
 def read_report(lines: Iterable[Row]) -> Report:
     """Put the workers' report rows together."""
-    written, refused = Counter[str](), Counter[str]()
+    written, refused, skipped = Counter[str](), Counter[str](), Counter[str]()
     printed, receipts = dict[str, list[str]](), dict[str, list[bytes]]()
     troubles = dict[str, Trouble]()
     done = set()
-    skipped = 0
     for line in lines:
         sink = line["sink"]
         match line["kind"]:
@@ -94,7 +93,7 @@ def read_report(lines: Iterable[Row]) -> Report:
                 troubles[sink] = _worse(troubles.get(sink), trouble)
             case "written":
                 written[sink] += line["rows"]
-                skipped += line["bytes"]
+                skipped[sink] += line["bytes"]
                 done.add((line["partition"], sink))
             case "refused":
                 refused[line["reason"]] += line["rows"]

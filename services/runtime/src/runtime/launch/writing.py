@@ -69,7 +69,7 @@ class Writing:
             last_attempt = self._launch.stopping.is_set()
             total = total.then(self._attempt(rows, batch, total, held, skipping))
             away = {**held, **total.troubles}
-            self._heard(away, skipping, total.skipped)
+            self._heard(away, skipping, total.skipped.total())
             if not away:
                 break
             self._tell(away, skipping)

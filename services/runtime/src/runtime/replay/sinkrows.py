@@ -143,9 +143,7 @@ class SinkRows:
 
     def _may_be_older(self, sink: str) -> bool:
         """Whether another row than the one that was refused may stand in its place by now."""
-        if self._updates and not self._compares(sink):
-            return True
-        return rulebook.has_own_key(self._sink(sink), self.layout)
+        return rulebook.may_be_older(self._sink(sink), self.layout, updates=self._updates)
 
     def _compares(self, sink: str) -> bool:
         kind = rulebook.kind_of(self._sink(sink))
