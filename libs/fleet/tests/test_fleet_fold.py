@@ -1,6 +1,5 @@
 """The fold: what requests and facts do to daggers and the catalogue."""
 
-from dataclasses import replace
 from datetime import UTC
 
 import pytest
@@ -388,7 +387,7 @@ def test_a_record_that_cannot_be_read_is_kept_aside_and_names_the_dagger_it_is_a
 def test_a_dagger_whose_history_cannot_be_read_is_not_shown_as_running() -> None:
     fleet, _ = folded(*UP)
     before = to_proto(fleet.daggers["d"], fleet)
-    unheard = replace(record(STOP, sequence=fleet.sequence + 1), type="daggers.v1.Tomorrow", message=None)
+    unheard = record(STOP, sequence=fleet.sequence + 1)._replace(type="daggers.v1.Tomorrow", message=None)
 
     changed = fleet.apply(unheard).changed
     shown = to_proto(fleet.daggers["d"], fleet)

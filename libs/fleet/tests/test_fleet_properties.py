@@ -237,7 +237,7 @@ def test_any_record_twice_is_once_however_late_it_is_repeated(steps: list[Step],
     fleet = fold(records[:later])
     before = what_is_known(fleet)
 
-    again = fleet.apply(replace(records[first], sequence=later))
+    again = fleet.apply(records[first]._replace(sequence=later))
 
     assert not again.changed
     assert what_is_known(fleet) == before

@@ -1,6 +1,5 @@
 """From names to addresses, and how a dagger is shown."""
 
-from dataclasses import replace
 from datetime import UTC, timedelta
 
 import pytest
@@ -389,7 +388,7 @@ def test_a_job_knows_when_each_topic_came_into_its_stream() -> None:
     wider = stream("bookings", "acme.Booking")
     wider.stream.topics.append("more-bookings")
     (record,) = given(wider, since=of.sequence)
-    of.apply(replace(record, time=START + timedelta(days=1)))
+    of.apply(record._replace(time=START + timedelta(days=1)))
 
     assert {name: moment.ToDatetime(UTC) for name, moment in job(of).streams[0].joined.items()} == {
         **first,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -90,7 +90,7 @@ def test_an_id_is_remembered_for_the_horizon_and_then_is_new() -> None:
     repeats = []
     for record in records:
         if record.sequence >= 2:
-            record = replace(records[1], sequence=record.sequence)
+            record = records[1]._replace(sequence=record.sequence)
         repeats.append(fleet.apply(record).changed)
 
     accepted_anew = [sequence for sequence, changed_ in enumerate(repeats) if sequence > 1 and changed_]

@@ -301,7 +301,7 @@ def evolve(dagger: Dagger, fact: Any, *, sequence: int, time: datetime) -> Dagge
         changes["phase"], changes["phase_time"] = phase, time
         changes.setdefault("reasons", ())
         changes.setdefault("not_before", None)
-    return replace(dagger, sequence=sequence, **changes)
+    return dagger.but(sequence=sequence, **changes)
 
 
 def _why_not(dagger: Dagger, fact: Any, row: Row) -> str:
