@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
@@ -50,6 +50,7 @@ from api_gateway.tenancy import AccessService
 from api_gateway.vitals import Vitals
 from api_gateway.writer import Writer
 from chassis.endpoint import Endpoint
+from chassis.generic import Generic
 from chassis.interceptors import Check, Concern, interceptor
 from chassis.logging import logger
 from daggerspec.places import Place
@@ -296,6 +297,7 @@ async def _served(
             ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
+    services = cast(grpc.aio.Server, Generic(server))
     seconds = PreviewSeconds()
     previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
     readings = Readings(fold, hosts, heard, requests, masking)
@@ -315,18 +317,18 @@ async def _served(
         vitals,
         gate,
     )
-    gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, server)
+    gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, services)
     catalog = CatalogService(
         fold.fleet, writer, reader, projection, samples, masking, heard, reference_places
     )
-    gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
+    gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, services)
     access = AccessService(fold.fleet, writer, reader, heard, seconds)
-    gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, server)
+    gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, services)
     tests = SinkTests(hosts, fold.fleet, requests)
     sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
-    gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, server)
-    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, server)
-    gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), server)
+    gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)
+    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, services)
+    gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), services)
     healthy = health.Health(_SERVICES)
     server.add_generic_rpc_handlers((healthy.handler(),))
     reflection.enable((*_SERVICES, health.SERVICE), server)
