@@ -220,3 +220,41 @@ async def test_a_drain_wakes_whoever_waits_for_steps() -> None:
         await leaving
 
     assert follower.draining
+
+
+async def test_who_waits_goes_on_once_it_has_what_it_waits_for_and_not_before() -> None:
+    asked, ids = list[int](), Ids()
+    follower = Follower(await written(), ids)
+
+    def met() -> bool:
+        asked.append(len(ids.ids))
+        return len(ids.ids) == 2
+
+    async with running(follower):
+        waiting = asyncio.create_task(follower.until(met))
+        await follower.append(draft("a"))
+        early = waiting.done()
+        await follower.append(draft("b"))
+        await waiting
+
+    assert not early
+    assert asked[-1] == 2
+
+
+async def test_what_a_wait_raises_is_raised_there_and_the_fold_goes_on() -> None:
+    ids = Ids()
+    follower = Follower(await written(), ids)
+
+    def met() -> bool:
+        if ids.ids:
+            raise ValueError("no such route")
+        return False
+
+    async with running(follower):
+        waiting = asyncio.create_task(follower.until(met))
+        await follower.append(draft("a"))
+        with pytest.raises(ValueError, match="no such route"):
+            await waiting
+        await follower.append(draft("b"))
+
+    assert ids.ids == ["a", "b"]

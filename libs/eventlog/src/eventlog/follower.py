@@ -47,7 +47,8 @@ class Follower(Generic[A]):
         self._log, self._fold, self._on_step = log, fold, on_step
         self._seen, self._patience_s = seen, patience_s
         self._begun = False
-        self._changed = asyncio.Event()
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        """Who waits, and for what."""
         self._awaited: dict[str, list[asyncio.Future[Step[A]]]] = {}
         self._subscriptions: set[Subscription[A]] = set()
 
@@ -120,14 +121,20 @@ class Follower(Generic[A]):
     # ---- Waiting -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        """Let go on whoever has what it waits for."""
+        for waiting, met in self._waiting.items():
+            if not waiting.done() and _looks_again(met):
+                waiting.set_result(None)
 
     async def until(self, met: Callable[[], bool]) -> None:
-        """Wait until `met()`; asked again after each step, a failure, a drain and a `wake`."""
+        """Wait until `met()`; asked again after each step, a failure, a drain and a `wake`. Raises: as it."""
         while not met():
-            await self._changed.wait()
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting[waiting] = met
+            try:
+                await waiting
+            finally:
+                del self._waiting[waiting]
 
     async def reached(self, sequence: int) -> None:
         """Wait until the log is folded to `sequence`. Raises: what ended `run`, when it never will be."""
@@ -216,3 +223,11 @@ class Follower(Generic[A]):
         """Ask subscribers to leave."""
         self.draining = True
         self.wake()
+
+
+def _looks_again(met: Callable[[], bool]) -> bool:
+    """Whether who waits has something to see: what it waits for, or an error."""
+    try:
+        return met()
+    except Exception:  # noqa: BLE001 - it is asked again where it is waited for, and raises there
+        return True
