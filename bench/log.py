@@ -51,6 +51,7 @@ from api_gateway.quarantine.topic import Message as TopicMessage
 from api_gateway.server import serving
 from chassis import logging
 from chassis.endpoint import Endpoint
+from chassis.gc_tuning import look_seldom
 from eventlog import Draft, topics
 from eventlog.kafka import KafkaLog
 from eventlog.memory import MemoryLog
@@ -210,6 +211,7 @@ def _timed(on: Stack, database: Path) -> str:
 
 async def _start(kafka: str, database: str) -> None:
     """A gateway on the topic of the fold, until it serves."""
+    look_seldom()
     logging.configure("bench", level="ERROR")
     connection = Connection(kafka)
     async with (
@@ -298,6 +300,7 @@ def _set_aside(number: int) -> TopicMessage:
 
 
 async def _fold(on: Stack, count: int) -> None:
+    look_seldom()
     fleet, changed = Fleet(), 0
     async with KafkaLog(Connection(on.kafka), FOLD_TOPIC) as log, aclosing(log.replay()) as records:
         begin, begin_cpu = time.perf_counter(), time.process_time()

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from chassis import logging, settings, shutdown
+from chassis import gc_tuning, logging, settings, shutdown
 
 DRAINED: Final = 0
 BAD_SETTINGS: Final = 2
@@ -49,6 +49,7 @@ def run(
     is not there; their text is one sentence.
     """
     os.umask(0o077)
+    gc_tuning.look_seldom()
     prog = f"python -m {name.replace('-', '_')}"
     loaded = settings.load(kind, argv, prog=prog)
     logging.configure(name)

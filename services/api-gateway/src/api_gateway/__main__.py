@@ -26,7 +26,7 @@ from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
 from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint, rotated
-from chassis.gc_tuning import tune_gc
+from chassis.gc_tuning import ALIVE, tune_gc
 from chassis.metrics import Metrics
 from chassis.tokenfile import first_token
 from eventlog import Log, LogError, topics
@@ -34,9 +34,6 @@ from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
 from kafkaclient import Connection
-
-# Objects: more than what the calls under way hold.
-_ALIVE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
     ):
-        tune_gc(_ALIVE)
+        tune_gc(ALIVE)
         host = settings.bind.rpartition(":")[0]
         logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=reached.tls)
         stop = asyncio.create_task(asked.wait())
