@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from json import JSONEncoder
 from typing import Any, TextIO
 
 import structlog
@@ -49,6 +50,7 @@ def configure(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    encoded = JSONEncoder(ensure_ascii=False, default=str).encode  # `json.dumps` would make one for each line
     rendering: list[structlog.typing.Processor]  # without the frames' local variables: those may be secrets
     if as_driver:
 
@@ -61,7 +63,7 @@ def configure(
     else:
         rendering = [
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
-            structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
+            structlog.processors.JSONRenderer(lambda event, **_: encoded(event)),
         ]
     structlog.configure(
         processors=[*shared, *rendering],

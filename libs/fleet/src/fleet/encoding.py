@@ -14,6 +14,7 @@ from daggers.v1 import state_pb2
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from daggerspec.protobuf import timestamp
 from fleet.answers import Answer, Code, Refusal
 from fleet.catalogue import Entry
 from fleet.dagger import Dagger, Revision
@@ -49,15 +50,10 @@ def to_bytes(message: Message) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def _timestamp(time: datetime) -> Timestamp:
-    timestamp = Timestamp()
-    timestamp.FromDatetime(time)
-    return timestamp
-
-
 def dagger_state(dagger: Dagger) -> state_pb2.DaggerState:
     """Every field of it, by name."""
     known = {name: value for name in _FIELDS if (value := getattr(dagger, name)) is not None}
+    known |= {name: timestamp(known[name]) for name in _TIMES & known.keys()}
     known["references"] = [
         state_pb2.ReferenceVersion(table=table, version=version) for table, version in dagger.references
     ]
@@ -129,6 +125,11 @@ def _read_shadow(state: state_pb2.ShadowState) -> Shadow:
 
 
 _FIELDS: Final = tuple(field_.name for field_ in fields(Dagger))
+_TIMES: Final = frozenset(
+    field_.name
+    for field_ in state_pb2.DaggerState.DESCRIPTOR.fields
+    if field_.message_type is Timestamp.DESCRIPTOR
+)
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
@@ -147,7 +148,7 @@ def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -
     getattr(state, value).CopyFrom(entry.value)
     getattr(state, value).SetInParent()
     for topic, time in joined.items():
-        state.joined.add(topic=topic, time=_timestamp(time))
+        state.joined.add(topic=topic, time=timestamp(time))
     return state
 
 

@@ -6,10 +6,13 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2
 
+from daggerspec import sinks
+from daggerspec.protobuf import timestamp
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
 from fleet.phases import DEGRADED, RUNNING
-from fleet.resolve import sink
+from fleet.resolve import Registered
+from fleet.shadow import Shadow
 
 _UNREAD: Final = (
     "HISTORY_UNREADABLE: a record about it cannot be read by this version, so nothing is done to it and its"
@@ -29,7 +32,8 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
     One whose history cannot be read whole is shown as RUNNING by nobody: no scheduler looks after it.
     """
     unread = dagger.name in fleet.unreadable_daggers
-    shown = gateway_pb2.Dagger(
+    asked = sinks.Asked(dagger.name, dagger.spec, Registered(fleet))
+    return gateway_pb2.Dagger(
         name=dagger.name,
         spec=dagger.spec,
         version=dagger.version,
@@ -47,7 +51,7 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         last_error=dagger.last_error,
         driver=dagger.driver,
         attempt=dagger.attempt,
-        sinks=[sink(fleet, dagger.name, dagger.spec, sink_) for sink_ in dagger.spec.sinks],
+        sinks=[resolved for resolved, _ in sinks.all_resolved("", asked)],
         create_sequence=dagger.create_sequence,
         creator=dagger.creator,
         updater=dagger.updater,
@@ -55,21 +59,22 @@ def to_proto(dagger: Dagger, fleet: Fleet) -> gateway_pb2.Dagger:
         restarts=dagger.restarts,
         last_exit=dagger.last_exit,
         last_good_version=dagger.last_good_version,
+        phase_time=timestamp(dagger.phase_time),
+        create_time=timestamp(dagger.create_time),
+        update_time=timestamp(dagger.update_time),
+        shadow=None if dagger.shadow is None else _beside(dagger.shadow),
+        not_before=None if dagger.not_before is None else timestamp(dagger.not_before),
     )
-    shown.phase_time.FromDatetime(dagger.phase_time)
-    shown.create_time.FromDatetime(dagger.create_time)
-    shown.update_time.FromDatetime(dagger.update_time)
-    if (shadow := dagger.shadow) is not None:
-        beside = gateway_pb2.DriverShadow(
-            generation=shadow.generation, version=shadow.version, driver=shadow.driver
-        )
-        beside.time.FromDatetime(shadow.time)
-        if shadow.boundary is not None:
-            beside.boundary.FromDatetime(shadow.boundary)
-        shown.shadow.CopyFrom(beside)
-    if dagger.not_before is not None:
-        shown.not_before.FromDatetime(dagger.not_before)
-    return shown
+
+
+def _beside(shadow: Shadow) -> gateway_pb2.DriverShadow:
+    return gateway_pb2.DriverShadow(
+        generation=shadow.generation,
+        version=shadow.version,
+        driver=shadow.driver,
+        time=timestamp(shadow.time),
+        boundary=None if shadow.boundary is None else timestamp(shadow.boundary),
+    )
 
 
 def outdated(fleet: Fleet, stream: str) -> list[str]:

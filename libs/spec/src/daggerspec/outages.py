@@ -14,6 +14,7 @@ from daggerspec.violation import Violation
 AFTER: Final = timedelta(minutes=15)
 """How long a sink has to be away before its rows are set aside, or the driver ends."""
 _Then = spec_pb2.OnOutage
+_WAYS: Final = frozenset(_Then.Then.values())
 
 
 def fill(sink: spec_pb2.Sink) -> None:
@@ -28,7 +29,7 @@ def fill(sink: spec_pb2.Sink) -> None:
 def violations(path: str, sink: spec_pb2.Sink) -> Iterator[Violation]:
     """What is wrong with it."""
     rule, where = sink.on_outage, f"{path}.on_outage"
-    if rule.then not in _Then.Then.values():
+    if rule.then not in _WAYS:
         yield Violation(f"{where}.then", f"{rule.then} is no way to go on", "UNKNOWN_ENUM_VALUE")
     elif rule.HasField("after") and rule.then == _Then.THEN_WAIT:
         yield Violation(f"{where}.after", "goes with skip and fail only", "UNEXPECTED")

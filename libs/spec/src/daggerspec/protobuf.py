@@ -4,6 +4,8 @@ words."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -54,6 +56,14 @@ def children(message: Message) -> Iterator[Message]:
         if field.message_type is not None:
             held = value.values() if is_map(field) else value if field.is_repeated else (value,)
             yield from (message for message in held if isinstance(message, Message))
+
+
+@lru_cache(1024)  # a dagger says the same few instants again and again, and to make one takes 2 µs
+def timestamp(time: datetime) -> Timestamp:
+    """An instant as messages say it. To be copied, which taking it into a message is; never changed."""
+    made = Timestamp()
+    made.FromDatetime(time)
+    return made
 
 
 def is_instant(time: Timestamp) -> bool:

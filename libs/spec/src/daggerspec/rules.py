@@ -20,6 +20,7 @@ from daggerspec.violation import Violation, unregistered
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
 _CLOCK_SKEW: Final = timedelta(minutes=1)
+_STATES: Final = frozenset(spec_pb2.StateStore.values())
 
 
 def violations(path: str, asked: Asked, held: Sequence[sinks.Resolved]) -> Iterator[Violation]:
@@ -92,7 +93,7 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
     yield from _query(path, spec)
     if spec.emit not in (spec_pb2.EMIT_FINAL, spec_pb2.EMIT_EARLY):
         yield Violation(f"{path}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
-    if spec.state not in spec_pb2.StateStore.values():
+    if spec.state not in _STATES:
         yield Violation(f"{path}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
     if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
         yield Violation(
