@@ -227,6 +227,7 @@ def _map(page: Page, runs: int) -> Iterator[tuple[str, list[float]]]:
     rows = [_cell(end - 60 * at, cell, at + cell) for at in range(MAPPED_WINDOWS) for cell in ids]
     steps = [output_pb2.ReadRowsResponse(rows=rows[at : at + 5_000]) for at in range(0, len(rows), 5_000)]
     _answered(page, "ReadRows", steps)
+    page.route(re.compile("DaggerService/WatchRows"), lambda _: None)  # nothing is new
     page.goto(_url(page, f"/daggers/{NAME}/map"))
     page.get_by_role("heading", name=f"{CELLS:,} cells").wait_for()
     box = page.get_by_role("application").bounding_box()

@@ -2,7 +2,8 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { RowCondition } from "../../gen/daggers/v1/output_pb.ts";
 import { RowCondition_Comparison as Comparison } from "../../gen/daggers/v1/output_pb.ts";
 import { ms } from "../format.ts";
-import { left, pause, type Problem, problem } from "../problem.ts";
+import { follow } from "../live.ts";
+import { left, type Problem, problem } from "../problem.ts";
 import { streams } from "../rpc.ts";
 import { Windows } from "./windows.ts";
 
@@ -33,24 +34,21 @@ export class Reading {
 
   /** Read, and go on with what is new, until the signal. */
   async follow(signal: AbortSignal): Promise<void> {
-    for (let attempt = 0; !signal.aborted; attempt++) {
-      try {
-        await this.#read(0, signal);
-        attempt = 0;
-        for await (const step of streams.watchRows({ name: this.#name }, { signal })) {
+    await follow(
+      signal,
+      async (own, came) => {
+        await this.#read(0, own);
+        for await (const step of streams.watchRows({ name: this.#name }, { signal: own })) {
+          came();
           const newest = this.windows.times.at(-1) ?? 0;
           const times = step.rows.map((row) => ms(row.time) ?? 0);
           // What was there when the watch began is known, but for what came in between.
           const fresh = step.snapshot ? times.filter((time) => time > newest) : times;
-          if (fresh.length) this.#again(Math.min(...fresh), signal);
+          if (fresh.length) this.#again(Math.min(...fresh), own);
         }
-      } catch (error) {
-        if (signal.aborted || left(error)) break;
-        this.wrong = problem(error);
-        if (this.wrong.kind === "refused" || this.wrong.kind === "login") break;
-      }
-      await new Promise((wake) => setTimeout(wake, pause(attempt)));
-    }
+      },
+      (why) => (this.wrong = why),
+    );
     clearTimeout(this.#timer);
   }
 
