@@ -59,6 +59,7 @@ export class Painter {
   #traced: Traced | null = null;
   #ground: Ground | null = null;
   #frame = 0;
+  #changed = false;
   #width = 0;
   #height = 0;
   #ratio = 1;
@@ -90,11 +91,17 @@ export class Painter {
       this.#origin = box ? [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2] : [0, 0];
     }
     this.#due = this.#trace(shapes, classes, colours);
-    this.draw();
+    this.#next();
   }
 
   /** Show it with the next frame. */
   draw(): void {
+    this.#changed = true;
+    this.#next();
+  }
+
+  /** Go on with what is due in the next frame; what has not changed is not drawn. */
+  #next(): void {
     this.#frame ||= requestAnimationFrame(() => {
       this.#frame = 0;
       const end = performance.now() + BUDGET_MS;
@@ -103,9 +110,10 @@ export class Painter {
         if (!step.done) continue;
         this.#traced = step.value;
         this.#due = null;
+        this.#changed = true;
       }
-      if (this.#due) this.draw();
-      this.#draw();
+      if (this.#due) this.#next();
+      if (this.#changed) this.#draw();
     });
   }
 
@@ -157,6 +165,7 @@ export class Painter {
   #draw(): void {
     const { paint, view } = this;
     if (!paint || !this.#width) return;
+    this.#changed = false;
     const own = this.#context;
     own.setTransform(1, 0, 0, 1, 0, 0);
     own.fillStyle = paint.sea;
