@@ -100,41 +100,37 @@ def skipped(dagger: Dagger, fact: events_pb2.SinkSkipped, _: datetime) -> Change
 
 def replay_started(dagger: Dagger, fact: events_pb2.ReplayStarted, _: datetime) -> Changes:
     """The process of its replay runs."""
-    replay = _unfinished(dagger, fact.replay_id)
-    if isinstance(replay, Ignored):
-        return replay
-    return {"replay": replace(replay, process=fact.process, waits=None)}
+    return _of_replay(dagger, fact, lambda replay: replace(replay, process=fact.process, waits=None))
 
 
 def replay_waits(dagger: Dagger, fact: events_pb2.ReplayWaits, _: datetime) -> Changes:
     """The process of its replay is not launched now."""
-    replay = _unfinished(dagger, fact.replay_id)
-    return replay if isinstance(replay, Ignored) else {"replay": replace(replay, waits=fact.error)}
+    return _of_replay(dagger, fact, lambda replay: replace(replay, waits=fact.error))
 
 
 def replay_exited(dagger: Dagger, fact: events_pb2.ReplayExited, time: datetime) -> Changes:
     """The process of its replay is gone, and the replay has not finished."""
-    replay = _unfinished(dagger, fact.replay_id)
-    if isinstance(replay, Ignored):
-        return replay
     error = fact.error if fact.HasField("error") else None
-    gone = replace(replay, process=None, exits=replay.exits + 1, exit_time=time, last_error=error)
-    return {"replay": gone}
+    return _of_replay(
+        dagger,
+        fact,
+        lambda replay: replace(
+            replay, process=None, exits=replay.exits + 1, exit_time=time, last_error=error
+        ),
+    )
 
 
 def replay_finished(dagger: Dagger, fact: events_pb2.ReplayFinished, _: datetime) -> Changes:
     """No more is to come of its replay."""
-    replay = _unfinished(dagger, fact.replay_id)
-    if isinstance(replay, Ignored):
-        return replay
-    return {"replay": replace(replay, process=None, waits=None, finished=fact)}
+    return _of_replay(dagger, fact, lambda replay: replace(replay, process=None, waits=None, finished=fact))
 
 
-def _unfinished(dagger: Dagger, replay_id: str) -> Replay | Ignored:
+def _of_replay(dagger: Dagger, fact: Any, change: Callable[[Replay], Replay]) -> Changes:
+    """Its replay as the fact leaves it, where that is the newest and goes on."""
     replay = dagger.replay
-    if replay is None or replay.id != replay_id:
+    if replay is None or replay.id != fact.replay_id:
         return Ignored("it speaks of a replay that is not the newest")
-    return replay if replay.finished is None else Ignored("the replay has finished")
+    return {"replay": change(replay)} if replay.finished is None else Ignored("the replay has finished")
 
 
 def at_rest(asked: Desired) -> Callable[[Dagger, Any, datetime], Changes]:

@@ -389,13 +389,17 @@ def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:
     return asks is not None and bool(asks(getattr(sink, name or ""), rows))
 
 
+def compares_versions(sink: spec_pb2.Sink) -> bool:
+    """Whether the sink itself leaves a row where a newer one stands."""
+    name = kind_of(sink)
+    return name is not None and load(name).CAPABILITIES.compares_versions
+
+
 def may_be_older(sink: spec_pb2.Sink, rows: Output, *, updates: bool) -> bool:
     """Whether a row that was set aside may be written where a newer one stands by now. `updates`: rows are
     written again and again while their window is open.
     """
-    name = kind_of(sink)
-    compares = name is not None and load(name).CAPABILITIES.compares_versions
-    return (updates and not compares) or has_own_key(sink, rows)
+    return (updates and not compares_versions(sink)) or has_own_key(sink, rows)
 
 
 def overwrites(sink: spec_pb2.Sink) -> bool:

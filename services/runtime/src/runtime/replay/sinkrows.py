@@ -66,7 +66,9 @@ class SinkRows:
 
     def version(self, sink: str, generation: int, batch_id: int) -> Version | None:
         """By what a row is told from newer ones, where the sink can."""
-        return (generation, batch_id) if self._updates and self._compares(sink) else None
+        return (
+            (generation, batch_id) if self._updates and rulebook.compares_versions(self._sink(sink)) else None
+        )
 
     def write(self, chunk: Chunk) -> Mapping[str, Resolved]:
         """Write its rows, as long as it takes; what became of each, by id. Raises: FencedError, JobError."""
@@ -144,10 +146,6 @@ class SinkRows:
     def _may_be_older(self, sink: str) -> bool:
         """Whether another row than the one that was refused may stand in its place by now."""
         return rulebook.may_be_older(self._sink(sink), self.layout, updates=self._updates)
-
-    def _compares(self, sink: str) -> bool:
-        kind = rulebook.kind_of(self._sink(sink))
-        return kind is not None and rulebook.load(kind).CAPABILITIES.compares_versions
 
     def _sink(self, name: str) -> spec_pb2.Sink:
         return spec_pb2.ResolvedSink.FromString(self.named[name]).sink
