@@ -338,6 +338,14 @@ async def test_a_watch_too_many_is_refused_with_the_limit_and_reads_go_on(tmp_pa
     assert len(read[0].rows) == 1
 
 
+async def test_a_watch_ends_with_whatever_its_reader_ends_with(tmp_path: Path) -> None:
+    launched(tmp_path, LOG)
+    async with host(tmp_path, RowReader(str(tmp_path / "no-python"), {})) as stub:
+        error = await refused(stub.WatchHostRows(watching(), timeout=DEADLINE_S))
+
+    assert error.code is grpc.StatusCode.INTERNAL
+
+
 async def test_another_host_is_meant_and_refused(tmp_path: Path) -> None:
     written(tmp_path, "confidential\n")
     asked = asking(name="orders")

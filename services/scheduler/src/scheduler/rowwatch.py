@@ -77,7 +77,7 @@ class Shared:
             self._task.cancel()
         return not self._members
 
-    def end(self, error: ApiError) -> None:
+    def end(self, error: Exception) -> None:
         """Everybody is told why there is no more."""
         for mailbox in self._members:
             mailbox.fail(error)
@@ -87,7 +87,7 @@ class Shared:
             async for kind, message in rows.watched(run_dir, sink, self._asked):
                 for mailbox in self._members:
                     mailbox.take(kind, message)
-        except ApiError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is: who watches would wait for ever
             self.end(error)
 
 
@@ -105,16 +105,16 @@ class Mailbox:
 
     def __init__(self, asked: asyncio.Event) -> None:
         self._asked = asked
-        self._waiting: asyncio.Queue[bytes | ApiError] = asyncio.Queue()
+        self._waiting: asyncio.Queue[bytes | Exception] = asyncio.Queue()
         self._state = _State.JOINED
         asked.set()
 
     async def next(self) -> bytes:
-        """The next message. Raises: ApiError."""
+        """The next message. Raises: ApiError; whatever else the reader has ended with."""
         message = await self._waiting.get()
-        if isinstance(message, ApiError):
-            raise replace(message)
-        return message
+        if isinstance(message, bytes):
+            return message
+        raise replace(message) if isinstance(message, ApiError) else message
 
     def take(self, kind: bytes, message: bytes) -> None:
         """A message of the reader, which may be for others."""
@@ -133,6 +133,6 @@ class Mailbox:
                 self._state = _State.JOINED
                 self._asked.set()
 
-    def fail(self, error: ApiError) -> None:
+    def fail(self, error: Exception) -> None:
         """There is no more, and why."""
         self._waiting.put_nowait(error)
