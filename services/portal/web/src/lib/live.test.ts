@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { follow, type Seen } from "./live.ts";
+import { follow, heard, type Seen } from "./live.ts";
 import type { Problem } from "./problem.ts";
 
 class Page extends EventTarget implements Seen {
@@ -83,6 +83,31 @@ describe("what a page follows", () => {
       ["away", 1],
       ["away", 2],
     ]);
+  });
+  it("is asked again where it was cancelled, and not by us", async () => {
+    const { begun, failed } = followed(() => Promise.reject(new ConnectError("no", Code.Canceled)));
+    await vi.advanceTimersByTimeAsync(999);
+    expect([begun.length, failed.length]).toEqual([1, 1]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(begun.length).toBe(2);
+  });
+  it("has failed when it was silent for too long, however much came before", async () => {
+    const came: number[] = [];
+    let told: unknown;
+    const steps = async function* (signal: AbortSignal) {
+      for (const each of [1, 2]) {
+        await new Promise((wake) => setTimeout(wake, 9_000));
+        yield each;
+      }
+      await open(signal);
+    };
+    void (async () => {
+      for await (const step of heard(steps, abort.signal, 10_000)) came.push(step);
+    })().catch((error: unknown) => (told = error));
+    await vi.advanceTimersByTimeAsync(27_999);
+    expect([came, told]).toEqual([[1, 2], undefined]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(ConnectError.from(told).code).toBe(Code.Unavailable);
   });
   it("is not asked again where somebody may not", async () => {
     const { begun, over } = followed(() => Promise.reject(new ConnectError("no", Code.PermissionDenied)));

@@ -1,7 +1,11 @@
-import { left, pause, type Problem, problem } from "./problem.ts";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { pause, type Problem, problem } from "./problem.ts";
 
 /** How long a page that nobody sees keeps its stream. Browsers open six connections to a host: see ADR 147. */
 export const HIDDEN_MS = 30_000;
+
+/** How long rows may be silent. A watch says something each second; a host gives up a look of 90 s. */
+export const SILENT_MS = 100_000;
 
 /** Whether somebody sees the page: its document, or what stands for it in a test. */
 export interface Seen extends EventTarget {
@@ -60,7 +64,6 @@ export async function follow(
       await read(own, () => (attempt = 0));
     } catch (error) {
       if (!own.aborted) {
-        if (left(error)) return;
         const why = problem(error);
         failed(why, attempt);
         if (why.kind === "refused" || why.kind === "login") return;
@@ -69,5 +72,36 @@ export async function follow(
       end();
     }
     if (!own.aborted) await new Promise((wake) => setTimeout(wake, pause(attempt++)));
+  }
+}
+
+/**
+ * The steps of a stream that has always something to say: one that is silent for so long has failed, for who
+ * passes it on may have lost it.
+ *
+ * open: begins the stream, with a signal of its own.
+ */
+export async function* heard<Step>(
+  open: (signal: AbortSignal) => AsyncIterable<Step>,
+  signal: AbortSignal,
+  silentMs = SILENT_MS,
+): AsyncGenerator<Step> {
+  const own = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const wait = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => own.abort(), silentMs);
+  };
+  wait();
+  try {
+    for await (const step of open(AbortSignal.any([signal, own.signal]))) {
+      yield step;
+      wait();
+    }
+  } catch (error) {
+    if (signal.aborted || !own.signal.aborted) throw error;
+    throw new ConnectError(`Nothing has come for ${silentMs / 1000} s.`, Code.Unavailable);
+  } finally {
+    clearTimeout(timer);
   }
 }

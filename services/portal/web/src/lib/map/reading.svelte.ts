@@ -2,7 +2,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { RowCondition } from "../../gen/daggers/v1/output_pb.ts";
 import { RowCondition_Comparison as Comparison } from "../../gen/daggers/v1/output_pb.ts";
 import { ms } from "../format.ts";
-import { follow } from "../live.ts";
+import { follow, heard } from "../live.ts";
 import { left, type Problem, problem } from "../problem.ts";
 import { streams } from "../rpc.ts";
 import { Windows } from "./windows.ts";
@@ -38,7 +38,8 @@ export class Reading {
       signal,
       async (own, came) => {
         await this.#read(0, own);
-        for await (const step of streams.watchRows({ name: this.#name }, { signal: own })) {
+        const watched = heard((signal) => streams.watchRows({ name: this.#name }, { signal }), own);
+        for await (const step of watched) {
           came();
           const newest = this.windows.times.at(-1) ?? 0;
           const times = step.rows.map((row) => ms(row.time) ?? 0);
@@ -89,7 +90,7 @@ async function windows(
   const found = new Windows();
   let rows = 0;
   const request = { name, limit: MOST, since: timestampFromMs(since), where };
-  for await (const step of streams.readRows(request, { signal })) {
+  for await (const step of heard((signal) => streams.readRows(request, { signal }), signal)) {
     found.add(step.rows);
     coming((rows += step.rows.length));
   }
