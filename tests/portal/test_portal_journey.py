@@ -113,6 +113,19 @@ class Journey:
         self.seconds[step] = time.monotonic() - self.begun
 
 
+@contextmanager
+def witnessed(page: Page, cli: Cli, name: str) -> Iterator[None]:
+    """A failure inside says what the page shows, and what the platform knows of the dagger."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(f"The page: {page.locator('body').inner_text()[-2000:]}")
+        for words in (["get", name], ["rows", name, "--limit", "3"], ["logs", name]):
+            done = cli.try_(*words)
+            error.add_note(f"{' '.join(words)}: {(done.out + done.err)[-2000:]}")
+        raise
+
+
 def travel(one: Visit, stream: str, name: str) -> Journey:
     """The whole journey; each step waits for what somebody sees."""
     page, journey = one.page, Journey()
@@ -178,7 +191,10 @@ def journey(stack: Stack, cli: Cli, visit: Callable[..., Visit], tmp_path: Path)
     bookings, name = Bookings(stack.kafka, cli), f"by-ada-{uuid4().hex[:8]}"
     try:
         with fed(bookings):
-            yield travel(visit(), bookings.name, name)
+            one = visit()
+            with witnessed(one.page, cli, name):
+                made = travel(one, bookings.name, name)
+            yield made
     finally:
         cli.try_("delete", name, "--wait")
 
