@@ -75,6 +75,7 @@ def test_a_preview_shows_the_rows_that_the_dagger_then_writes(stack: Stack, cli:
     assert "starting" not in phases  # the process of the first is there
 
 
+@pytest.mark.long
 def test_what_comes_is_previewed_while_it_comes(stack: Stack, cli: Cli, tmp_path: Path) -> None:
     bookings = Bookings(stack.kafka, cli)
     _, file = bookings.dagger(tmp_path)

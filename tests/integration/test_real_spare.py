@@ -59,6 +59,7 @@ def log(run_dir: Path | str) -> str:
     return (Path(run_dir) / rundir.LOG).read_text(errors="replace")
 
 
+@pytest.mark.long
 async def test_a_spare_that_has_warmed_up_runs_the_launch_that_it_is_given(
     drivers: Drivers, tmp_path: Path
 ) -> None:

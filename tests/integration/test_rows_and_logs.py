@@ -116,6 +116,7 @@ def test_rows_of_every_sink_and_the_log_come_from_their_host(
         assert secret not in file.read_text(errors="replace"), file
 
 
+@pytest.mark.long
 def test_no_reader_stays_and_none_has_a_secret_in_its_arguments(
     stack: Stack, elsewhere: str, tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def test_no_reader_stays_and_none_has_a_secret_in_its_arguments(
     assert gone == []
 
 
+@pytest.mark.long
 def test_a_host_whose_scheduler_is_dead_is_unreachable_until_it_is_back(
     stack: Stack, elsewhere: str, tmp_path: Path
 ) -> None:

@@ -34,15 +34,6 @@ def test_windows_are_recounted_by_hand() -> None:
 
 
 @pytest.mark.integration
-def test_a_plan_says_what_an_edit_then_does(stack: Stack, tmp_path: Path) -> None:
-    said: list[str] = []
-    truth = Truth(stack.kafka, Cli(stack.state_dir), tmp_path, seed=1, say=said.append)
-    truth.live(["lost", "nothing"])
-
-    assert truth.lies == 0, said
-
-
-@pytest.mark.integration
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_plans_of_edits_of_all_classes_tell_no_lie(stack: Stack, tmp_path: Path) -> None:

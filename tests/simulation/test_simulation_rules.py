@@ -18,6 +18,7 @@ def survived(seed: int, faulty_s: float) -> bool:
 
 
 @pytest.mark.parametrize("rule", REMOVED)
+@pytest.mark.long
 def test_a_rule_that_is_removed_is_missed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     removed = REMOVED[rule]
     removed.remove(monkeypatch)

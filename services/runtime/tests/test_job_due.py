@@ -15,6 +15,7 @@ pytestmark = pytest.mark.integration
 TEN_MINUTES = 600
 
 
+@pytest.mark.long
 def test_records_wait_in_kafka_until_they_close_a_window_and_a_drain_does_not_wait_for_them(
     tmp_path: Path, kafka: str
 ) -> None:

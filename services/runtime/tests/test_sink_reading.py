@@ -212,6 +212,7 @@ def test_a_look_that_may_leave_out_new_rows_says_so() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_rows_of_a_topic_are_searched_as_far_back_as_they_are_wanted(kafka: str, tmp_path: Path) -> None:
     """What was written last is newest, whatever its window, and however often it was written."""
     topic = f"searched-{uuid.uuid4().hex}"
