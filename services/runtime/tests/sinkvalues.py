@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -233,8 +234,9 @@ def _key(text: str, kind: pa.DataType) -> Any:
     return text if types.is_string(kind) else json.loads(text)
 
 
-def _micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - EPOCH) // _US
+def since_epoch(text: str, unit: str) -> int:
+    """A time or a date in ISO text, in so many units."""
+    return int(np.datetime64(text.removesuffix("Z"), unit).astype(np.int64))  # years beyond 9999, too
 
 
 def _float(number: Decimal | int) -> Any:
@@ -242,8 +244,8 @@ def _float(number: Decimal | int) -> Any:
 
 
 _READ: dict[pa.DataType, Callable[[Any], Any]] = {
-    TIME: _micros,
-    pa.date32(): lambda text: date.fromisoformat(text).toordinal() - 719_163,
+    TIME: partial(since_epoch, unit="us"),
+    pa.date32(): partial(since_epoch, unit="D"),
     pa.binary(): base64.b64decode,
     pa.float32(): _float,
     pa.float64(): _float,

@@ -96,6 +96,7 @@ EVERY: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
     "bytes": ("binary", pa.binary(), [b"", b"\x00\xff", b"abc"]),
     "list": ("array<string>", pa.list_(pa.string()), [[], ["a", None, 'b"']]),
     "inside": ("struct<a:bigint>", pa.struct([("a", pa.int64())]), [{"a": 2**60}, {"a": None}]),
+    "unsigned": ("decimal(20,0)", pa.decimal128(20, 0), [Decimal(2**64 - 1)]),
     "money": ("decimal(38,18)", pa.decimal128(38, 18), [Decimal("1.5")]),
     "nan": ("double", pa.float64(), [float("nan"), float("inf")]),
 }
@@ -103,6 +104,7 @@ WRITTEN = {
     "time": ["2026-01-01T12:00:00Z", "0001-01-01T00:00:00Z"],
     "day": ["2024-02-29", "9999-12-31"],
     "bytes": ["", "AP8=", "YWJj"],
+    "unsigned": [2**64 - 1],
     "money": [1.5],
     "nan": [None, None],
 }

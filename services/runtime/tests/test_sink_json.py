@@ -60,6 +60,13 @@ def test_a_time_before_the_epoch_is_rounded_down() -> None:
     )
 
 
+def test_the_earliest_and_the_latest_time_are_written() -> None:
+    array = pa.array([-(2**63), 2**63 - 1], pa.int64()).cast(UTC_TIME)
+
+    assert shortest_times(array) == ["-290308-12-21T19:59:05.224192Z", "294247-01-10T04:00:54.775807Z"]
+    assert millisecond_times(array) == ["-290308-12-21T19:59:05.224Z", "294247-01-10T04:00:54.775Z"]
+
+
 def test_a_type_without_a_json_form_is_refused_before_any_row() -> None:
     with pytest.raises(JobError, match="UNSUPPORTED_TYPE"):
         texts(pa.array([], pa.month_day_nano_interval()))

@@ -39,19 +39,19 @@ def sink(url: str, **said: Any) -> spec_pb2.ResolvedSink:
     return made
 
 
-def ask(url: str, method: str = "GET", body: Any = None) -> Any:
-    """What the server answers."""
+def ask(url: str, method: str = "GET", body: Any = None, **reading: Any) -> Any:
+    """What the server answers, read as JSON is with these words."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
+        return json.loads(answer.read() or b"null", **reading)
 
 
-def documents(made: spec_pb2.ResolvedSink, index: str = "") -> list[dict[str, Any]]:
-    """The documents of an index, each with its `_id`."""
+def documents(made: spec_pb2.ResolvedSink, index: str = "", **reading: Any) -> list[dict[str, Any]]:
+    """The documents of an index, each with its `_id`, read as JSON is with these words."""
     where = f"{made.sink.elasticsearch.url}/{index or made.sink.elasticsearch.index}"
     ask(f"{where}/_refresh", "POST")
-    hits = ask(f"{where}/_search?size=10000")["hits"]["hits"]
+    hits = ask(f"{where}/_search?size=10000", **reading)["hits"]["hits"]
     return [{"_id": hit["_id"], "_index": hit["_index"], **hit["_source"]} for hit in hits]
 
 

@@ -22,6 +22,9 @@ from pyarrow import types
 from runtime.errors import user
 
 NULL = "null"
+_NO_TIME = "NaT"
+"""What numpy takes the earliest time for."""
+_FIRST = {"us": "-290308-12-21T19:59:05.224192", "ms": "-290308-12-21T19:59:05.224"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ def _times(array: pa.Array, unit: str) -> list[str | None]:
     """ISO text with `Z`, at the unit's precision; years beyond 9999 are written too."""
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     stamps = micros.fill_null(0).to_numpy().astype("datetime64[us]").astype(f"datetime64[{unit}]")
-    return [None if text is None else f"{text}Z" for text in _written(stamps, array)]
+    texts = _written(stamps, array)
+    return [None if text is None else f"{_FIRST[unit] if text == _NO_TIME else text}Z" for text in texts]
 
 
 def _written(stamps: np.ndarray, array: pa.Array) -> list[str | None]:
