@@ -82,6 +82,20 @@ def test_an_idle_source_has_no_lag() -> None:
     assert done.beat.lag == {"bookings/0": 0}
 
 
+def test_what_waits_behind_a_batch_is_told_while_it_runs_and_not_of_another() -> None:
+    running = progress.batch_began(after(batch(0)), 1, NOON)
+
+    seen = progress.behind(running, 1, {"bookings/0": 3})
+
+    assert [dict(progress.batch_committed(seen, batch(number)).beat.lag) for number in (1, 2)] == [
+        {"bookings/0": 3},  # newer than what was known when the batch was planned
+        {"bookings/0": 0},
+    ]
+    assert dict(seen.beat.lag) == {"bookings/0": 3}
+    assert progress.behind(running, 0, {"bookings/0": 3}) == running
+    assert progress.behind(after(batch(0)), 0, {"bookings/0": 3}) == after(batch(0))
+
+
 def test_rows_and_refusals_of_the_sinks_add_up_with_the_sources() -> None:
     done = after(batch(0))
     for _ in range(2):

@@ -156,6 +156,9 @@ class Topic:
     def tell(self) -> None:
         self.told.append(self.now)
 
+    def unread(self) -> dict[str, int]:
+        return {self.key: self.written(self.now) - self.read}
+
     all: list[Topic] = field(default_factory=list)
 
 

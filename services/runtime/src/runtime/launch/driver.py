@@ -24,7 +24,7 @@ from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
 from runtime.errors import internal, user
-from runtime.launch import job, planned, progress
+from runtime.launch import backlog, job, planned, progress
 from runtime.launch.batch import Batches
 from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
@@ -140,6 +140,7 @@ class Driver:
                 assembled = job.assemble(launch, plan, chosen)
         query = self._start(assembled, batches, chosen)
         groups.follow(launch.stopping)
+        backlog.follow(launch)
         self._watch(query, batches, look)
 
     @cached_property

@@ -29,6 +29,8 @@ class Progress:
     """When the batch that is running now began to write; None when none is."""
     running: int = -1
     """That batch, or the last one that ran. Spark tells of a batch while the next one runs already."""
+    looked: int = -1
+    """The batch during which it was looked at what waits behind it: Spark knows that as it was before."""
     flood_read: str = ""
     """That the source quarantined most of the last batch; empty when it did not."""
     flood_written: str = ""
@@ -102,6 +104,15 @@ def batch_began(progress: Progress, batch_id: int, time: datetime) -> Progress:
     return replace(progress, running=batch_id, running_since=time)
 
 
+def behind(progress: Progress, batch_id: int, records: Mapping[str, int]) -> Progress:
+    """While this batch runs, these records are not read yet, by partition."""
+    if progress.running_since is None or progress.running != batch_id:
+        return progress
+    beat = _next(progress, "lag")
+    beat.lag.update(records)
+    return replace(progress, beat=beat, looked=batch_id)
+
+
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
     """Sinks do not take rows just now, for these reasons; none: they all do."""
     beat = _next(progress, "retrying", "taking")
@@ -140,7 +151,10 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     """Spark has committed a batch. Told twice, the second time changes nothing."""
     if batch.batch_id <= progress.beat.batch_id:
         return progress
-    beat = _next(progress, "lag")
+    beat = _next(progress)
+    if progress.looked != batch.batch_id:
+        beat.ClearField("lag")
+        beat.lag.update(batch.lag)
     beat.state = _running(beat.state)
     beat.batch_id = batch.batch_id
     beat.last_progress.FromDatetime(batch.time)
@@ -152,7 +166,6 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     _add(beat.bad_values, batch.invalid)
     if batch.watermark is not None:
         beat.watermark.FromDatetime(batch.watermark)
-    beat.lag.update(batch.lag)
     beat.state_rows, beat.state_bytes = batch.state_rows, batch.state_bytes
     return replace(
         progress,

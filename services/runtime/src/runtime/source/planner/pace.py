@@ -61,6 +61,10 @@ class Reader(Protocol):
         """Publish what waits now, and that it was looked at."""
         ...
 
+    def unread(self) -> dict[str, int]:
+        """What no batch has yet, by "topic/partition": from any thread. Raises: JobError."""
+        ...
+
 
 def _now() -> int:
     return int(time.monotonic() * 1000)
@@ -108,6 +112,10 @@ class Pace:
     def built(self) -> None:
         """Spark has begun a batch since it was answered."""
         self._built = True
+
+    def unread(self) -> dict[str, int]:
+        """What no batch has yet, by "topic/partition", of all readers: from any thread. Raises: JobError."""
+        return {place: count for reader in self._readers for place, count in reader.unread().items()}
 
     def leave(self, reader: Reader) -> None:
         """This reader has ended."""
@@ -193,6 +201,14 @@ def pace_of(plan: ReaderPlan) -> Pace:
 
 def release(dagger: str, generation: int) -> None:
     """The launch drains: its readers wait for nothing any more."""
-    for query, pace in list(_paces.items()):
-        if query[:2] == (dagger, generation):
-            pace.release()
+    for pace in _of(dagger, generation):
+        pace.release()
+
+
+def unread(dagger: str, generation: int) -> dict[str, int]:
+    """What no batch of a launch has yet, by "topic/partition": from any thread. Raises: JobError."""
+    return {place: count for pace in _of(dagger, generation) for place, count in pace.unread().items()}
+
+
+def _of(dagger: str, generation: int) -> list[Pace]:
+    return [pace for query, pace in list(_paces.items()) if query[:2] == (dagger, generation)]

@@ -125,6 +125,13 @@ class Planner:
         waiting = {str(p): end - start.get(p, 0) for p, end in sorted(self._ends.items())}
         self._publisher.update(looked=int(time.time() * 1000), waiting=waiting)
 
+    def unread(self) -> dict[str, int]:
+        """What no batch has yet, by "topic/partition": from any thread. Raises: JobError."""
+        if not self._has_planned:
+            return {}
+        here = self._here.next
+        return {str(p): max(0, end - here.get(p, 0)) for p, end in self._topics.known_ends().items()}
+
     def latest(self) -> Offsets | None:
         """The end of the topics as last seen, for the lag; None before."""
         return self._topics.latest() if self._has_planned and self._plan.until is None else None

@@ -48,6 +48,13 @@ class TopicMetadata:
         """
         if time.monotonic() - self._described_at > _FRESH_S:
             self._describe(here)
+        return self.known_ends()
+
+    def known_ends(self) -> dict[Partition, int]:
+        """The end of every partition that was there when the topics were looked at last, from any thread.
+
+        Raises: JobError.
+        """
         return self._broker.end(self._partitions())
 
     def expired(self, start: Positions) -> list[str]:
