@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import grpc
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests import grpcserver
+from services.runtime.tests.certificates import self_signed
 from services.runtime.tests.serving import serving
 from services.runtime.tests.sink_cases import grpc as grpc_case
 from services.runtime.tests.sink_cases import http as http_case
@@ -35,12 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Certificates that sign themselves: the server's, of NAME alone, ours, and a stranger's."""
     folder = tmp_path_factory.mktemp("certificates")
     for name, about in (("server", f"DNS:{NAME}"), ("ours", "DNS:ours"), ("stranger", "DNS:stranger")):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-             "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem", "-days", "2",
-             "-subj", f"/CN={name}", "-addext", f"subjectAltName={about}"],
-            check=True, capture_output=True,
-        )  # fmt: skip
+        self_signed(folder, name, about=about)
     return folder
 
 

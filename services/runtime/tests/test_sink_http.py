@@ -7,15 +7,12 @@ import json
 import os
 import signal
 import socket
-import ssl
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
-from services.runtime.tests.serving import serving
 from services.runtime.tests.sink_cases.http import sink
 from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, batch, many
 
@@ -407,11 +403,12 @@ def test_a_server_that_is_slow_to_say_later_is_asked_once_more(server: Server, s
     "reply",
     [
         Reply(200, b"x" * 5_000_000),
+        Reply(200, b"x" * 5_000_000, promised=2**31),
         Reply(200, b"<html>", {"Content-Type": "text/html"}),
         Reply(204),
         Reply(207, b"{}"),
     ],
-    ids=["too long", "of another type", "empty", "partial"],
+    ids=["too long", "of 2 GiB", "of another type", "empty", "partial"],
 )
 def test_the_status_alone_says_that_rows_were_taken(server: Server, reply: Reply) -> None:
     server.answer = lambda _: reply
@@ -550,48 +547,6 @@ def test_a_name_is_asked_for_at_each_connection_and_not_again_after_it_was_judge
 
     assert refused(lambda: write(said, batch(many(1)))).error.reason == "SINK_ADDRESS_REFUSED"
     assert (asked[:2], server.received) == (["crm.tenant.example"] * 2, [])
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate of 127.0.0.1 and its key, in one file."""
-    key, made = tmp_path / "key.pem", tmp_path / "server.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", key, "-out", made, "-days", "2", "-subj", "/CN=test", "-addext",
-         "subjectAltName=IP:127.0.0.1"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    made.write_text(made.read_text() + key.read_text())
-    return made
-
-
-def test_a_server_is_known_by_its_certificates_and_by_its_name(certificate: Path) -> None:
-    received: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            """Say nothing."""
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    with HTTPServer(("127.0.0.1", 0), Handler) as listening:
-        listening.socket = context.wrap_socket(listening.socket, server_side=True)
-        url, named = f"https://127.0.0.1:{listening.server_port}", spec_pb2.Tls(ca_file=str(certificate))
-        elsewhere, nothing = url.replace("127.0.0.1", "localhost"), spec_pb2.Tls(ca_file="/no")
-        with serving(listening):
-            wrong = [
-                refused(lambda said=said: write(said, batch(many(1)))).error.reason
-                for said in (sink(url), sink(elsewhere, tls=named), sink(url, tls=nothing))
-            ]
-            write(sink(url, tls=named), batch(many(1)))
-
-    assert (wrong, len(received)) == (["SINK_TLS"] * 3, 1)
 
 
 # Outages and crashes

@@ -1,6 +1,5 @@
 """What the sink `redis` promises beyond what every sink does, against real servers."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -120,42 +119,3 @@ def test_an_address_that_is_not_allowed_is_refused(redis: Server, tmp_path: Path
         sinks.check(target("d", own))
 
     assert refused.value.error.reason == "SINK_ADDRESS_REFUSED"
-
-
-def certified(folder: Path) -> dict[str, str]:
-    """A key, and a certificate of `localhost` that signs itself, as settings of a server."""
-    key, certificate = f"{folder}/key.pem", f"{folder}/cert.pem"
-    made = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    files = ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
-    subprocess.run([*made, *files], check=True, capture_output=True)
-    return {"tls-key-file": key, "tls-cert-file": certificate, "tls-ca-cert-file": certificate}
-
-
-def test_a_server_is_known_by_the_certificates_of_ca_file(tmp_path: Path) -> None:
-    files = certified(tmp_path)
-    with server.serving() as (address, password), server.client(address, password) as looking:
-        port = address.rpartition(":")[2]
-        said = files | {"tls-auth-clients": "no", "port": "0", "tls-port": port}
-        looking.config_set(*(word for pair in said.items() for word in pair))
-        own = sink(f"localhost:{port}", password, tmp_path, plaintext=False)
-        with pytest.raises(JobError) as unknown:
-            put(own)
-        own.sink.redis.tls.ca_file = files["tls-cert-file"]
-        written = put(own)
-        own.sink.redis.address = address
-        with pytest.raises(JobError) as another_name:
-            put(own)
-
-        assert written == []
-        assert unknown.value.error.reason == another_name.value.error.reason == "SINK_TLS"
