@@ -30,6 +30,7 @@ class Proxy:
         self._delay_s = 0.0
         self._is_cut = False
         self._is_deaf = False
+        self._left: int | None = None
         self._serving = threading.Event()
         self._serving.set()
         self._done = threading.Event()
@@ -59,6 +60,10 @@ class Proxy:
         self._is_cut = True
         self._drop()
 
+    def cut_after(self, size: int) -> None:
+        """Cut once clients have said so many bytes more, amid what is said then."""
+        self._left = size
+
     def hold(self) -> None:
         """Accept new connections, and be silent: nothing goes to the server or comes back."""
         self._serving.clear()
@@ -70,6 +75,7 @@ class Proxy:
     def open(self) -> None:
         """Forward from now on, also what is held."""
         self._is_cut = self._is_deaf = False
+        self._left = None
         self._serving.set()
 
     @contextmanager
@@ -118,8 +124,12 @@ class Proxy:
             while data := read(source):
                 if self._delay_s:
                     self._done.wait(self._delay_s)
+                if self._left is not None and not answers:
+                    data, self._left = data[: max(self._left, 0)], self._left - len(data)
                 if not (self._is_deaf and answers):
                     sink.sendall(data)
+                if self._left is not None and self._left <= 0:
+                    self.cut()
         for end in (source, sink):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,11 @@
-"""Sinks that are reached and say nothing: a machine that stands still keeps its connections open."""
+"""Sinks that are reached and say nothing, or no more amid a request: a machine that stands still keeps its
+connections open.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
@@ -19,6 +22,7 @@ from services.runtime.tests.test_sink_contract import (
     having,
     many,
 )
+from tests.proxy import Proxy
 
 from runtime import sinks
 from runtime.clients import sending
@@ -66,6 +70,13 @@ def hurried(resolved: spec_pb2.ResolvedSink) -> spec_pb2.ResolvedSink:
     return resolved
 
 
+def port(resolved: spec_pb2.ResolvedSink) -> int:
+    """Where the sink's server listens on this machine."""
+    found = re.search(r"127\.0\.0\.1:(\d+)|\bport: (\d+)", str(resolved))
+    assert found is not None
+    return int(found[1] or found[2])
+
+
 def waits(target: Target) -> bool:
     """Whether who asks is told that it takes no rows now."""
     try:
@@ -89,6 +100,23 @@ def test_a_sink_that_accepts_connections_and_says_nothing_is_waited_for_and_lose
     bench.write(COUNTS)
 
     assert bench.read() == COUNTS
+
+
+@pytest.mark.parametrize("bench", having("at"), indirect=True)
+def test_a_connection_that_breaks_amid_a_request_loses_no_row(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 5_000)
+    with Proxy(port(bench.resolved), kafka=bench.resolved.sink.HasField("kafka")) as way:
+        bench.target = bench.aimed(hurried(bench.case.at(bench.resolved, way.port)))
+        sinks.check(bench.target)
+        way.cut_after(5_000)
+        with pytest.raises(TemporaryError):
+            bench.write(many(ROWS))
+        way.open()
+        bench.write(many(ROWS))
+
+    assert bench.read() == many(ROWS)
 
 
 @pytest.mark.parametrize("bench", having("processes"), indirect=True)
