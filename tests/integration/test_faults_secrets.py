@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import grpc
@@ -14,6 +15,8 @@ import pytest
 import urllib3
 from conftest import Stack
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from services.runtime.tests import httpserver
+from services.runtime.tests.httpserver import Reply
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
 from tests.integration.faults import influxql, kill, process, records, serving, until, up
@@ -23,6 +26,7 @@ from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, forever
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 KINDS = ("influx_env", "influx_file", "kafka_env", "kafka_file", "slack", "pagerduty", "gateway", "database")
+OF_SINKS = ("http", "oauth2", "elasticsearch", "clevertap", "grpc", "redis", "postgres")
 PAGES = ("jobs/", "executors/", "environment/", "StreamingQuery/", "SQL/")
 RESOURCES = ("", "/environment", "/jobs", "/allexecutors", "/sql")
 
@@ -54,23 +58,87 @@ def test_eight_kinds_of_secret_are_found_nowhere(stack: Stack, cli: Cli, tmp_pat
         places["the CLI"] = repr([cli("get", name), cli("events"), cli.try_("logs", name)]).encode()
         cli("delete", name, "--wait")
     up(stack)
-    for topic in (*TOPICS, forever(ALERTS)):
-        places[topic.name] = b"".join(
+    places |= kept(stack, tmp_path)
+
+    assert found(secrets, places) == set()
+    assert b"spark.app.name" in places["Spark UI"]
+    assert name.encode() in places[HEARTBEATS]
+    assert str(files["kafka_file"]).encode() in places["daggers.control"]  # the reference is there
+
+
+def test_secrets_of_all_kinds_of_sinks_are_found_nowhere(stack: Stack, cli: Cli, tmp_path: Path) -> None:
+    secrets = {kind: uuid4().hex for kind in OF_SINKS}
+    files = {kind: tmp_path / kind for kind in OF_SINKS}
+    for kind, file in files.items():
+        file.write_text(f"{secrets[kind]}\n")
+    bookings = Bookings(stack.kafka, cli)
+    with httpserver.serving() as server:
+        server.answer = lambda _: Reply(503)
+        name, spec = bookings.dagger(
+            tmp_path,
+            start="latest",
+            sql="SELECT order_number, rowtime AS event_timestamp FROM data_stream",
+            sinks=refusing(server.url, {kind: {"file": str(file)} for kind, file in files.items()}),
+        )
+        cli("apply", "-f", spec, "--wait")
+        places = {"arguments": arguments(), "Spark UI": spark_ui(cli("get", name)["driver"]["ui_url"])}
+        server.answer = lambda got: Reply(401, repr((got.headers, got.body)).encode())
+        bookings.write(booking(second, order=f"{second}") for second in range(10))
+        cli.until(name, lambda dagger: dagger["phase"] != "RUNNING")
+        places["the CLI"] = repr([cli("get", name), cli("events"), cli.try_("logs", name)]).encode()
+        cli("delete", name, "--wait")
+    places |= kept(stack, tmp_path)
+
+    shown = {kind for kind in OF_SINKS if any(secrets[kind] in repr(got) for got in server.received)}
+    assert found(secrets, places) == set()
+    assert shown >= {"http", "clevertap"}  # so the canaries were told to whom they are for
+    assert name.encode() in places[HEARTBEATS]
+    assert str(files["redis"]).encode() in places["daggers.control"]
+
+
+def refusing(url: str, secret: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
+    """Sinks of all kinds that have a secret, whose servers refuse whatever is sent, or are not there."""
+    nowhere = {"host": "127.0.0.1", "port": 1, "database": "d", "user": "u", "password": secret["postgres"]}
+    oauth2 = {"token_url": url, "client_id": "c", "client_secret": secret["oauth2"]}
+    basic = {"user": "u", "password": secret["elasticsearch"]}
+    account = {"account": "a", "region": "in1", "passcode": secret["clevertap"], "url": url}
+    call = {"target": "127.0.0.1:1", "plaintext": True, "method": "x.Y/Z", "message": "it.v1.Booking"}
+    keys = {"address": "127.0.0.1:1", "plaintext": True, "key": "order:${order_number}"}
+    return [
+        {"name": "bearer", "http": {"url": url, "auth": {"bearer": secret["http"]}}},
+        {"name": "asked", "http": {"url": url, "auth": {"oauth2": oauth2}}},
+        {"name": "found", "elasticsearch": {"url": url, "index": "orders", "auth": {"basic": basic}}},
+        {"name": "events", "clevertap": {**account, "event": "booked", "identity": "order_number"}},
+        {"name": "called", "grpc": {**call, "auth": {"bearer": secret["grpc"]}}},
+        {"name": "cached", "redis": {**keys, "password": secret["redis"]}},
+        {"name": "table", "postgres": {"address": nowhere, "table": "orders", "mode": "append"}},
+    ]
+
+
+def kept(stack: Stack, folder: Path) -> dict[str, bytes]:
+    """What stands in every topic of the platform and every file, the logs in a folder too."""
+    places = {
+        topic.name: b"".join(
             (record.value() or b"") + repr(record.headers()).encode()
             for partition in range(topic.partitions)
             for record in records(stack.kafka, topic.name, partition)
         )
-    for written in [*tmp_path.glob("*.log"), *stack.state_dir.rglob("*")]:
+        for topic in (*TOPICS, forever(ALERTS))
+    }
+    for written in [*folder.glob("*.log"), *stack.state_dir.rglob("*")]:
         if written.is_file() and "influxdb" not in written.parts:  # it has a user's password to keep
             places[str(written)] = written.read_bytes()
+    return places
 
-    found = {
-        (kind, place) for kind in KINDS for place, text in places.items() if secrets[kind].encode() in text
+
+def found(secrets: dict[str, str], places: dict[str, bytes]) -> set[tuple[str, str]]:
+    """Which secrets stand where."""
+    return {
+        (kind, place)
+        for kind, secret in secrets.items()
+        for place, text in places.items()
+        if secret.encode() in text
     }
-    assert found == set()
-    assert b"spark.app.name" in places["Spark UI"]
-    assert name.encode() in places[HEARTBEATS]
-    assert str(files["kafka_file"]).encode() in places["daggers.control"]  # the reference is there
 
 
 def using_secrets(bookings: Bookings, stack: Stack, folder: Path, files: dict[str, Path]) -> tuple[str, Path]:
