@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
@@ -23,6 +24,7 @@ from runtime import sinks
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
 from runtime.launch.launch import Launch
+from runtime.launch.report import Report, Trouble
 from runtime.launch.writing import Writing
 from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
@@ -226,6 +228,20 @@ def test_a_sink_that_is_away_does_not_hold_the_partitions_of_the_others(
 
     assert (report.written, len(report.printed["log"])) == ({"crm": 3, "log": 3}, 3)
     assert (place.told, rows.jobs) == ([("crm", "SINK_UNAVAILABLE")], 2)
+
+
+def test_what_one_attempt_sets_aside_counts_once_however_many_follow(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path, influx(database, tmp_path))
+    error = external("SINK_UNAVAILABLE", "crm: it is away.", retryable=True).error
+    first = Report(skipped=Counter(other=100), troubles={"crm": Trouble(error)})
+    reports = [first, Report(troubles={"crm": Trouble(error)}), Report()]
+    monkeypatch.setattr(place.writing, "_attempt", lambda *_: reports.pop(0))
+
+    report, _ = place.writing.write(cast("Any", Rows()), BATCH)
+
+    assert (report.skipped.total(), [size for _, size in place.writing._outages.skipped]) == (100, [100])
 
 
 def test_a_drain_leaves_the_batch_of_a_sink_that_stays_away(database: Database, tmp_path: Path) -> None:

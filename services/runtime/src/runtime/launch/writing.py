@@ -67,9 +67,10 @@ class Writing:
             self._attempts.pop(batch.batch_id - _RECENT, None)
             self._launch.lease.confirm()
             last_attempt = self._launch.stopping.is_set()
-            total = total.then(self._attempt(rows, batch, total, held, skipping))
+            report = self._attempt(rows, batch, total, held, skipping)
+            total = total.then(report)
             away = {**held, **total.troubles}
-            self._heard(away, skipping, total.skipped.total())
+            self._heard(away, skipping, report.skipped.total())
             if not away:
                 break
             self._tell(away, skipping)
