@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaTimeoutError
 from daggers.v1 import gateway_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -205,6 +206,43 @@ async def test_tables_of_other_code_are_made_anew_from_the_topic(database: Datab
     await followed(filled(), database)
 
     assert listed(database) == list(range(36, -1, -4))
+
+
+class Closing(MemoryQuarantine):
+    """A topic whose readers take their time to answer and to close, and answer nobody from then on."""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Any]:
+        async with super().opened() as reader:
+            bounds, closing = reader.bounds, asyncio.Event()
+
+            async def slowly() -> Any:
+                await asyncio.sleep(0.03)
+                if closing.is_set():
+                    raise KafkaTimeoutError
+                return await bounds()
+
+            reader.bounds = slowly
+            try:
+                yield reader
+            finally:
+                closing.set()
+                await asyncio.sleep(0.05)
+
+
+async def test_who_asks_while_the_topic_is_opened_anew_is_answered(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api_gateway.quarantine.follower._SESSION_S", 0.1)
+    async with following(Closing(), database) as follower:
+
+        async def asks(after_s: float) -> int:
+            await asyncio.sleep(after_s)
+            return await follower.caught_up(20)
+
+        missing = await asyncio.gather(*(asks(number / 100) for number in range(100)))
+
+    assert missing == [0] * 100
 
 
 async def test_two_gateways_of_one_database_hold_every_record_once(database: Database) -> None:

@@ -46,7 +46,7 @@ _RATE_S: Final = 60
 _SAID_S: Final = 0.2
 _FURTHER: Final = 8
 # Little is read ahead, and an end that holds no record is told soon.
-READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50}
+READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 5}
 _AT_ONCE: Final = 10
 _Step = gateway_pb2.SampleStreamResponse
 Partition: TypeAlias = tuple[str, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.place import Position, digest
-from api_gateway.quarantine.topic import Message, QuarantineTopic, TopicReader
+from api_gateway.quarantine.topic import Bounds, Message, QuarantineTopic, TopicReader
 from chassis.logging import logger
 
 AWAY: Final = (KafkaError, OSError, TimeoutError)
@@ -38,6 +38,7 @@ class QuarantineFollower:
         self._next: dict[int, int] = {}
         self._doubted: dict[int, Position] = {}
         self._moved = asyncio.Event()
+        self._asking = 0
 
     async def run(self) -> None:
         """Follow for ever; what does not answer is asked again."""
@@ -50,7 +51,6 @@ class QuarantineFollower:
                     logger().warning("quarantine_not_followed", detail=failure)
                 self._failure = failure
             finally:
-                self._reader = None
                 self._wake()
             if self._failure:
                 await asyncio.sleep(_RETRY_S)
@@ -66,7 +66,7 @@ class QuarantineFollower:
                     if self._failure:
                         raise Unread(self._failure)
                     await self._moved.wait()
-                bounds = await self._reader.bounds()
+                bounds = await self._asked(self._reader)
         except TimeoutError as error:
             raise Unread(f"no answer within {patience_s:g} s") from error
         except AWAY as error:
@@ -81,6 +81,15 @@ class QuarantineFollower:
                     await self._moved.wait()
         return missing()
 
+    async def _asked(self, reader: TopicReader) -> Mapping[int, Bounds]:
+        """What the topic holds. Raises: as its reader."""
+        self._asking += 1
+        try:
+            return await reader.bounds()
+        finally:
+            self._asking -= 1
+            self._wake()
+
     @property
     def ends(self) -> dict[int, int]:
         """Of each partition the offset behind the last record that is in the index."""
@@ -93,10 +102,15 @@ class QuarantineFollower:
             self._reader, self._failure = reader, ""
             self._wake()
             until = clock.time() + _SESSION_S
-            while clock.time() < until:
-                messages = await reader.read()
-                if messages and not await self._take(messages):
-                    return
+            try:
+                while clock.time() < until:
+                    messages = await reader.read()
+                    if messages and not await self._take(messages):
+                        break
+            finally:
+                self._reader = None  # a reader that is being closed answers nobody
+            while self._asking:
+                await self._moved.wait()
 
     async def _begin(self, reader: TopicReader) -> None:
         """Go on from what the index holds of each partition, and drop what the topic holds no more."""
