@@ -32,4 +32,5 @@ def _run(launch: Launch) -> None:
             records = pace.unread(launch.spec.dagger, launch.spec.generation)
         except JobError:  # the next batch meets it, and says so
             continue
-        launch.heartbeat.update(partial(progress.behind, batch_id=known.running, records=records))
+        if records:  # of readers that have not begun nothing is known
+            launch.heartbeat.update(partial(progress.behind, batch_id=known.running, records=records))
