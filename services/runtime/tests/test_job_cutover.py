@@ -92,7 +92,7 @@ class Edited(Dagger):
 
     def _feed(self, enough: threading.Event) -> None:
         while not enough.wait(0.1):
-            now = time.time()
+            now = round(time.time() * 1000) / 1000  # as its record has it
             self.write(*(booking(now - NOON, city_id=city) for city in CITIES))
             self.events += [(now, city) for city in CITIES]
 
