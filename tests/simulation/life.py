@@ -200,15 +200,14 @@ class Life:
         """That rows are still set aside which the sink of a dagger that runs did not take; else empty.
 
         Not where nobody could know of their outage: its driver was gone before a leader heard of it. And not
-        where a replay was given up.
+        where their replay was given up, and none of a later outage has come to its end.
         """
         if dagger.desired != gateway_pb2.DESIRED_RUNNING:
             return ""
-        if dagger.replay is not None and dagger.replay.finished and dagger.replay.finished.HasField("error"):
-            return ""
         _, driver = self.crew.driver(dagger.name, dagger.generation)
         quarantine = self.crew.sinks.quarantine
-        known = self.world.control_witness.skipped.get(dagger.name, (0, 0))
+        witness = self.world.control_witness
+        known, given_up = (of.get(dagger.name, (0, 0)) for of in (witness.skipped, witness.given_up))
         if driver is not None and driver.alive and driver.outages:
             known = max(known, (dagger.generation, driver.outages))
         left = [
@@ -216,7 +215,7 @@ class Life:
             for id_, (name, *outage) in quarantine.skipped.items()
             if name == dagger.name
             and dagger.create_sequence < outage[0]
-            and tuple(outage) <= known
+            and given_up < tuple(outage) <= known
             and id_ not in quarantine.rows.get(name, ())
         ]
         return (

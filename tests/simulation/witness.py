@@ -31,7 +31,11 @@ class ControlWitness:
         """The same of every attempt of a replay, by number."""
         self.skipped: dict[str, tuple[int, int]] = {}
         """The newest outage whose replay is known to be outstanding, by dagger: launch and number."""
+        self.given_up: dict[str, tuple[int, int]] = {}
+        """The newest outage whose replay was given up, and all that it left open is so, by dagger."""
         self._made_good: set[tuple[str, str, int, int]] = set()
+        self._replays: dict[str, tuple[int, int]] = {}
+        """The outages that replays are to make good, by replay."""
         self._epoch = -1
         self._effective: dict[str, int] = {}
         self._versions: dict[tuple[str, str], int] = {}
@@ -85,10 +89,16 @@ class ControlWitness:
         if self.skipped.get(request.name) != (of.generation, of.number):
             raise Violation(f"the replay at {record.sequence} makes no outage good: {outage}")
         self._made_good.add(outage)
+        self._replays[request.replay_id] = of.generation, of.number
 
     def _fact(self, record: Record, message: Any, before: Dagger | None) -> None:
         if isinstance(message, events_pb2.SinkSkipped):
             self.skipped[record.subject] = message.outage.generation, message.outage.number
+        if isinstance(message, events_pb2.ReplayFinished) and message.replay_id in self._replays:
+            if message.HasField("error"):
+                self.given_up[record.subject] = self._replays[message.replay_id]
+            else:
+                self.given_up.pop(record.subject, None)
         if isinstance(message, events_pb2.ReplayStarted) and not message.process.pid:
             self.attempts[record.sequence] = record.subject, record.source
         about = FACTS[type(message)].about

@@ -343,10 +343,10 @@ class Scheduler:
     def _tell(self, dagger: Dagger) -> None:
         """Tell the drivers of this host what the log says to them, each launch anew."""
         try:
-            if dagger.refusals_until is not None and (driver := self._here(dagger.driver)) is not None:
-                self._drivers.allow_refusals(dagger.name, driver.run_dir, dagger.refusals_until)
+            if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
+                self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
             for driver, file, text in shadowing.told(dagger):
-                if self._here(driver) is not None:
+                if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)
         except OSError as error:  # the next look tries it again
             logger().warning("scheduler.not_told", dagger=dagger.name, detail=str(error))
@@ -358,10 +358,15 @@ class Scheduler:
             for name in sorted(self._fleet.daggers):
                 self._tell(self._fleet.daggers[name])
 
-    def _here(self, driver: events_pb2.DriverHandle | None) -> events_pb2.DriverHandle | None:
-        """A driver whose directory is on this host."""
-        here = driver is not None and driver.host == self._drivers.host and bool(driver.run_dir)
-        return driver if here else None
+    def _run_dir(self, dagger: Dagger) -> str:
+        """Where the driver of a dagger was launched, if that is on this host; else empty.
+
+        A leader on another host adopts a driver that it has heard of alone: its directory is not in the log.
+        """
+        driver = dagger.driver
+        if driver is None or driver.host != self._drivers.host:
+            return ""
+        return driver.run_dir or self._drivers.lost(dagger.name, dagger.generation).run_dir
 
     def _end(self, dagger: Dagger, action: Drain | Kill | EndShadow) -> None:
         """End a driver; asked again until it is gone."""
