@@ -8,8 +8,8 @@ import pytest
 from daggers.v1 import spec_pb2
 from libs.spec.tests.test_spec_secrets import Known
 
-from daggerspec import sinks
-from daggerspec.sinks import Asked
+from daggerspec import destinations, sinks
+from daggerspec.kind import Asked
 
 TOKEN = {"name": "token"}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -83,7 +83,7 @@ def test_a_registered_sink_says_where_rows_go_and_a_dagger_says_the_rest(kind: s
     resolved, wrong = sinks.resolve("sinks[0]", spec.sinks[0], asked)
     assert list(sinks.violations("sinks[0]", spec.sinks[0], asked, (resolved, wrong))) == []
     assert getattr(getattr(resolved.sink, kind), address(kind)) == KINDS[kind][2]
-    assert sinks.reached_at(resolved.sink)[1] == KINDS[kind][2]
+    assert destinations.reached_at(resolved.sink)[1] == KINDS[kind][2]
     assert resolved.HasField("egress")
 
 

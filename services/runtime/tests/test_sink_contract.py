@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import spec_pb2
 
+import daggerspec.kind
 import daggerspec.sinks
 from daggerspec.registered import addresses
 from daggersql import Column, Role
@@ -230,7 +231,7 @@ def test_what_is_known_of_a_sink_and_how_it_is_written_to_are_of_one_name() -> N
 @pytest.mark.parametrize("name", sinks.names())
 def test_a_kind_says_all_that_the_rule_book_asks(name: str) -> None:
     kind = daggerspec.sinks.load(name)
-    asked = vars(daggerspec.sinks.Kind).keys() | daggerspec.sinks.Kind.__annotations__.keys()
+    asked = vars(daggerspec.kind.Kind).keys() | daggerspec.kind.Kind.__annotations__.keys()
     said = {each for each in asked if not each.startswith("_")}
 
     assert [each for each in sorted(said) if not hasattr(kind, each)] == []

@@ -6,8 +6,9 @@ from daggers.v1 import gateway_pb2, spec_pb2
 
 from daggerclient.daggerfile.sinks import LIMITS, show, shown_secret
 from daggerspec.keys import every
+from daggerspec.kind import Kind
 from daggerspec.reference import needed
-from daggerspec.sinks import Kind, about
+from daggerspec.sinks import about
 
 
 def secret(what: spec_pb2.Secret) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import sys
 
 from daggerspec import sinks
 from daggerspec.keys import Key, every
+from daggerspec.kind import Kind
 from daggerspec.registered import addresses
-from daggerspec.sinks import Kind
 
 _HEAD = """# Sinks
 

@@ -14,8 +14,8 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import defaults, fields, limits, query, sinks
 from daggerspec.catalogue import Catalogue
+from daggerspec.kind import Asked, Resolved
 from daggerspec.protobuf import is_instant
-from daggerspec.sinks import Asked
 from daggerspec.violation import Violation, unregistered
 
 # Clocks differ; further ahead than this, nobody meant an instant that has passed.
@@ -23,7 +23,7 @@ _CLOCK_SKEW: Final = timedelta(minutes=1)
 _STATES: Final = frozenset(spec_pb2.StateStore.values())
 
 
-def violations(path: str, asked: Asked, held: Sequence[sinks.Resolved]) -> Iterator[Violation]:
+def violations(path: str, asked: Asked, held: Sequence[Resolved]) -> Iterator[Violation]:
     """Everything that is wrong with the spec of a dagger beside its query; fields are below `path`.
 
     `asked.output` are the rows that the query gives; None when it gives none. `held`: its sinks, resolved.

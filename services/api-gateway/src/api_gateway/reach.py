@@ -22,7 +22,8 @@ from api_gateway.sampling import Samples
 from chassis.egress.addresses import PORTS, Address, Allowed, refusal
 from chassis.egress.pools import resolve
 from chassis.interceptors import Context
-from daggerspec import defaults, folders, sinks, topics
+from daggerspec import defaults, destinations, folders, sinks, topics
+from daggerspec.kind import Asked
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.resolve import Registered
@@ -109,7 +110,7 @@ class Reach:
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink]
     ) -> AsyncIterator[Violation]:
         """Addresses that no administrator registered, and that lead where nobody may go."""
-        known = {server for sink in had for server in sinks.servers(sink).items()}
+        known = {server for sink in had for server in destinations.servers(sink).items()}
         for path, sink in ruled.items():
             for violation in await self._refused(path, sink, known):
                 yield violation
@@ -118,14 +119,14 @@ class Reach:
         self, ruled: Mapping[str, spec_pb2.Sink], had: Sequence[spec_pb2.Sink], team: str
     ) -> Iterator[Violation]:
         """Files that would be written where no administrator allows it: never only observed."""
-        known = {sinks.written_below(sink) for sink in had}
+        known = {destinations.written_below(sink) for sink in had}
         for path, sink in ruled.items():
-            if sinks.written_below(sink) not in known:
+            if destinations.written_below(sink) not in known:
                 yield from self._outside(path, sink, team)
 
     def _outside(self, path: str, sink: spec_pb2.Sink, team: str) -> Iterator[Violation]:
         """Why a sink of a team may not write below its folder."""
-        field, folder = sinks.written_below(sink) or ("", "")
+        field, folder = destinations.written_below(sink) or ("", "")
         allowed = folders.of(team, self._bounds.folders)
         if not folders.is_plain(folder) or folders.holding(allowed, folder):
             return  # what is no folder the rule book tells
@@ -143,7 +144,7 @@ class Reach:
 
     def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:
         """Sinks with their addresses."""
-        asked = sinks.Asked(name, spec, Registered(self._fleet))
+        asked = Asked(name, spec, Registered(self._fleet))
         return [resolved.sink for resolved, _ in sinks.all_resolved("", asked)]
 
     async def _refused(
@@ -151,7 +152,7 @@ class Reach:
     ) -> Sequence[Violation]:
         """Why a sink may not be where its address says, nor ask for tokens where it does; but of `known`."""
         refused = []
-        for place, url in sinks.servers(sink).items():
+        for place, url in destinations.servers(sink).items():
             why = None if (place, url) in known else await self._refusal(url)
             if why is not None:
                 text = f"may not be reached: {why}; an administrator can register it{_REGISTERED}"

@@ -12,6 +12,7 @@ from api_gateway.checks import Checks
 from api_gateway.missing import meant
 from daggerspec import query, rules, sinks
 from daggerspec.catalogue import Unresolved
+from daggerspec.kind import Asked
 from daggerspec.nearest import nearest
 from daggerspec.query import Query
 from daggerspec.violation import Edit, Violation, line_starts
@@ -77,7 +78,7 @@ async def judge(
             checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec), unknown=unknown)
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
-    asked = sinks.Asked(name, spec, catalogue, checked.plan)
+    asked = Asked(name, spec, catalogue, checked.plan)
     held = sinks.all_resolved(path, asked)
     others += rules.violations(path, asked, held)
     others += checked.wrong_conditions(f"{path}.sinks", [sink.when for sink in spec.sinks])

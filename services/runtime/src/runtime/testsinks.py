@@ -32,8 +32,7 @@ import pyarrow as pa
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from chassis.egress.addresses import AddressRefused
-from daggerspec import address, secrets
-from daggerspec import sinks as rulebook
+from daggerspec import address, destinations, secrets
 from daggerspec.address import Address
 from runtime import framed, sinks
 from runtime.clients import egress, eventloop, handshake
@@ -107,14 +106,14 @@ class _Trial:
 
     def __post_init__(self) -> None:
         self._sink = self.target.resolved
-        _, self._to = rulebook.reached_at(self._sink.sink)
+        _, self._to = destinations.reached_at(self._sink.sink)
         self._to = self._sink.kafka.bootstrap_servers or self._to
         self._reached: list[tuple[Address, list[str]]] = []
 
     def secrets(self) -> str:
         """Read each."""
         named = [reference for reference in secrets.references(self._sink) if secrets.is_place(reference)]
-        sent = [(reference, to) for _, reference, to in rulebook.secrets_sent(self._sink.sink)]
+        sent = [(reference, to) for _, reference, to in destinations.secrets_sent(self._sink.sink)]
         for name in named:
             for to in [to for reference, to in sent if reference == name] or [self._to]:
                 resolve(name, to)

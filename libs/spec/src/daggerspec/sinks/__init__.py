@@ -1,8 +1,8 @@
 """Kinds of sinks. This folder is the registry: `sinks/influx.py` is all that is known of the sink `influx`
 beside how it is written to, which is `runtime/sinks/influx.py`. Nothing else lists kinds.
 
-A kind is a module whose docstring says in its first line what it does, and that has what `Kind` says. Its
-message is the member of its name of the oneof `Sink.kind` in spec.proto.
+A kind is a module whose docstring says in its first line what it does, and that has what `Kind` of kind.py
+says. Its message is the member of its name of the oneof `Sink.kind` in spec.proto.
 """
 
 from __future__ import annotations
@@ -10,107 +10,21 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import count
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import cast
 
 from daggers.v1 import spec_pb2
 
-from daggerspec import fields, fit, outages, query, registered
-from daggerspec.capabilities import Capabilities
+from daggerspec import fields, outages, query, registered
 from daggerspec.catalogue import Catalogue, Unresolved
-from daggerspec.columns import Output, is_of_records
+from daggerspec.columns import Output
 from daggerspec.keys import Key, flat
+from daggerspec.kind import Asked, Kind, Resolved
 from daggerspec.secrets import wrong_use
 from daggerspec.state import updates
 from daggerspec.violation import Violation
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a sink is a part of."""
-
-    dagger: str
-    spec: spec_pb2.DaggerSpec
-    catalogue: Catalogue
-    output: Output | None = None
-    """The rows it gets; None where the query gives none."""
-
-
-Resolved: TypeAlias = tuple[spec_pb2.ResolvedSink, Sequence[Violation]]
-"""A sink with its address, and which of its names stand for nothing."""
-
-
-def own_address(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-    """`Kind.resolve` of a kind whose address is its own: nobody but who wrote it vouches for it."""
-    del path, asked
-    resolved.egress.SetInParent()
-    yield from ()
-
-
-def no_messages(sink: object) -> Mapping[str, str]:
-    """`Kind.messages` of a kind that writes none."""
-    del sink
-    return {}
-
-
-def records_only(path: str, word: str, asked: Asked, *, is_said: bool) -> Iterator[Violation]:
-    """What is wrong with a form of rows that goes with `payload: record`, and that with it."""
-    if is_said and not query.has_records(asked.spec):
-        what = f"{word} goes with payload: record of a forwarding alone"
-        yield Violation(path, what, "RAW_NEEDS_FORWARD")
-    elif query.has_records(asked.spec) and not is_said:
-        yield Violation(path, f"must be {word}, or not be said: payload: record has no other", "UNEXPECTED")
-
-
-def order_violations(path: str, asked: Asked, *, ordered: bool) -> Iterator[Violation]:
-    """Whether rows have an order that a sink can keep: that of the records they are made of, one each."""
-    if ordered and asked.output is not None and not is_of_records(asked.output.hidden):
-        what = "goes with rows that are made of one record each: windows and joins have no order of records"
-        yield Violation(path, what, "UNEXPECTED")
-
-
-ORDERED: Final = Key(
-    "ordered",
-    "Whether rows of a Kafka partition are sent in its order, one request at a time; without it as many at"
-    " once as the server takes.",
-)
-
-
-def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation]:
-    """The columns that a message has no fields for; that it is not registered is told of elsewhere."""
-    if name and asked.output is not None:
-        with suppress(Unresolved):
-            yield from fit.mismatches(path, asked.output.columns, asked.catalogue.message(name))
-
-
-class Kind(Protocol):
-    """What a module of this folder has. `sink` is its own message."""
-
-    CAPABILITIES: Capabilities
-    """What it can do."""
-    TIME_SERIES: bool
-    """Whether rows become points, whose tags, fields and time the check of a query warns of."""
-    KEYS: Sequence[Key]
-    """Its keys in a dagger file."""
-
-    def fill(self, sink: Any, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
-        """Say its defaults. Twice is as once."""
-
-    def resolve(self, path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterator[Violation]:
-        """Fill in addresses from clusters, and tell of names that stand for nothing; `path` is its own.
-
-        An address that no administrator registered is held to rules: `egress` is set, and a launch fills it.
-        """
-
-    def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
-        """What else is wrong with it, addresses filled in; `path` is its own."""
-
-    def messages(self, sink: Any) -> Mapping[str, str]:
-        """Full names of the Protobuf messages that it writes, by the fields that name them."""
 
 
 @cache  # a look at the folder takes longer than all other checks of a spec
@@ -126,7 +40,7 @@ def load(name: str) -> Kind:
 
 
 @cache  # each call that writes a specification asks
-def _flat(name: str) -> Sequence[Key]:
+def value_keys(name: str) -> Sequence[Key]:
     """The keys of a kind that take values."""
     return tuple(flat(load(name).KEYS))
 
@@ -185,7 +99,7 @@ def resolve(path: str, sink: spec_pb2.Sink, asked: Asked) -> Resolved:
     if held is not None and held.exempt:
         resolved.ClearField("egress")
     own, whole = getattr(sink, name), getattr(resolved.sink, name)
-    wrong += registered.secrets(f"{path}.{name}", own, whole, _flat(name), team, asked.catalogue)
+    wrong += registered.secrets(f"{path}.{name}", own, whole, value_keys(name), team, asked.catalogue)
     return resolved, wrong
 
 
@@ -204,7 +118,7 @@ def own_secrets(sink: spec_pb2.Sink, asked: Asked) -> Iterator[tuple[str, spec_p
     name = kind_of(sink)
     if name is None:
         return
-    own, keys = getattr(sink, name), _flat(name)
+    own, keys = getattr(sink, name), value_keys(name)
     if not any(key.sent_to and key.said(own) for key in keys):
         return
     whole = getattr(resolve("", sink, asked)[0].sink, name)
@@ -246,7 +160,7 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     yield from (
         violation for violation in told if violation.field.startswith(about) and violation.field not in known
     )
-    for key, reference, to in registered.own_secrets(own, own, _flat(name)):
+    for key, reference, to in registered.own_secrets(own, own, value_keys(name)):
         where = f"{path}.{name}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
         secret = catalogue.secret(reference.name) if reference.name else None
@@ -333,50 +247,6 @@ def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
     """Full names of the Protobuf messages that a sink writes, by the fields that name them."""
     name = kind_of(sink)
     return load(name).messages(getattr(sink, name)) if name else {}
-
-
-def reached_at(sink: spec_pb2.Sink) -> tuple[str, str]:
-    """Where a sink is reached, a URL or host:port, and the path of the field that says it; empty where it has
-    no address of its own. It is where its secret is sent.
-    """
-    name = kind_of(sink)
-    key = next((key for key in _flat(name) if key.sent_to), None) if name else None
-    if key is None:
-        return "", ""
-    own = getattr(sink, name or "")
-    return f"{name}.{key.sent_to[0]}", key.destination(own) if key.is_addressed(own) else ""
-
-
-def secrets_sent(sink: spec_pb2.Sink) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
-    """The secrets that a resolved sink refers to: the field of the address it is sent to, the reference, and
-    the address; of a key of a certificate that of the server that is shown the certificate.
-    """
-    name = kind_of(sink)
-    if name is None:
-        return
-    own = getattr(sink, name)
-    for key in _flat(name):
-        if key.sent_to and key.said(own):
-            to = key.destination(own) if key.is_addressed(own) else ""
-            yield f"{name}.{key.sent_to[0]}", key.value(own), to
-
-
-def servers(sink: spec_pb2.Sink) -> Mapping[str, str]:
-    """Every server that a resolved sink asks, by the path of the field that says it: where rows go, and where
-    its secrets do.
-    """
-    field, where = reached_at(sink)
-    asked = {path: to for path, _, to in secrets_sent(sink) if to}
-    return {field: where, **asked} if where else asked
-
-
-def written_below(sink: spec_pb2.Sink) -> tuple[str, str] | None:
-    """The folder of the drivers' hosts that a sink writes below, behind the path of the field that says it;
-    None where it writes no files.
-    """
-    name = kind_of(sink)
-    key = next((key for key in _flat(name) if key.folder), None) if name else None
-    return (f"{name}.{key.field}", str(key.value(getattr(sink, name or "")))) if key else None
 
 
 def has_own_key(sink: spec_pb2.Sink, rows: Output) -> bool:

@@ -42,8 +42,8 @@ from daggerspec import fields, httpserver, query, success, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.catalogue import Unresolved
 from daggerspec.keys import Key
+from daggerspec.kind import ORDERED, Asked, message_mismatches, order_violations, own_address
 from daggerspec.nearest import hint, nearest
-from daggerspec.sinks import ORDERED, Asked, message_mismatches, order_violations, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

@@ -32,14 +32,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import (
-    ORDERED,
-    Asked,
-    no_messages,
-    order_violations,
-    own_address,
-    records_only,
-)
+from daggerspec.kind import ORDERED, Asked, no_messages, order_violations, own_address, records_only
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

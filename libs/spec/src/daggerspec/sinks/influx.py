@@ -11,7 +11,7 @@ from daggerspec import catalogue, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, no_messages
+from daggerspec.kind import Asked, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

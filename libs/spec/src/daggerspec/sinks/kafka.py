@@ -16,7 +16,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, query, topics
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, message_mismatches, records_only
+from daggerspec.kind import Asked, message_mismatches, records_only
 from daggerspec.violation import Violation, unregistered
 
 CAPABILITIES: Final = Capabilities(

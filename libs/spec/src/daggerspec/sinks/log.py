@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, no_messages
+from daggerspec.kind import Asked, no_messages
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

@@ -18,7 +18,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, no_messages, own_address
+from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

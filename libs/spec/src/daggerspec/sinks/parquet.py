@@ -35,8 +35,8 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, folders, zones
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.keys import Key
+from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.nearest import hint, nearest
-from daggerspec.sinks import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

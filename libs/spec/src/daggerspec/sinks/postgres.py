@@ -19,8 +19,8 @@ from daggerspec import fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.keys import Key
+from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.nearest import hint, nearest
-from daggerspec.sinks import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

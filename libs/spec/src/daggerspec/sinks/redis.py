@@ -21,7 +21,7 @@ from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
 from daggerspec.httpserver import CA_FILE
 from daggerspec.keys import Key
-from daggerspec.sinks import Asked, no_messages, own_address
+from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.violation import Violation
 
 CAPABILITIES: Final = Capabilities(

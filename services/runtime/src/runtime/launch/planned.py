@@ -13,6 +13,7 @@ import daggersql
 from daggerspec import query, rules, state
 from daggerspec import sinks as rulebook
 from daggerspec.catalogue import Unresolved
+from daggerspec.kind import Asked
 from daggerspec.launch import LaunchCatalogue
 from runtime.encode.rows import Layout
 from runtime.errors import internal, refused
@@ -45,7 +46,7 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
         answer = _asked(text, spec, catalogue)
-    asked = rulebook.Asked(spec.dagger, spec.spec, catalogue, answer.plan)
+    asked = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
     wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
     wrong += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
