@@ -39,9 +39,10 @@ RUNS = {
     "commands": "commands.py",
     "state": "state.py --state disk",
     "functions": "functions.py S2Id GeoHash Distance DistinctCount",
+    "replay": "replay.py",
 }
 """Benches by the name of their block, the most important first."""
-MORE = ("validate", "bombs", "replay", "pages")
+MORE = ("validate", "bombs", "pages")
 """Benches that are run, too, and have no block."""
 
 Found = tuple[str, bool]
@@ -148,6 +149,15 @@ TARGETS = (
         "log",
         r"^fold of 1000000 .*: ([\d.]+) s",
         lambda took: (f"{took:.1f} s", took <= 20),
+    ),
+    Target(
+        "a replay of 100,000 rows begins within 2 s, takes at most 30 s and 200 MiB",
+        "replay",
+        r"start ([\d.]+) s .* in all ([\d.]+) s .* (\d+) MiB",
+        lambda start, whole, mib: (
+            f"{start:.2f} s, {whole:.1f} s, {mib} MiB",
+            (start <= 2, whole <= 30, mib <= 200) == (True, True, True),
+        ),
     ),
     *(
         Target(
