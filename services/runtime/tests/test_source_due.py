@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.plan import BatchRule
-from runtime.source.planner.due import Look, Next, Stand, due, look_again
+from runtime.source.planner.due import Look, Next, Stand, closing, due, look_again
 from runtime.source.planner.pace import Pace, Seen
 from runtime.source.watermark import NEVER, WatermarkState, Windows
 
@@ -89,7 +89,7 @@ times = st.integers(0, 10 * MINUTE)
 @given(
     rule=st.builds(BatchRule, st.integers(0, 5_000), st.booleans(), st.integers(1, 30_000), st.just(9)),
     records=st.integers(1, 10), since=times, waited=st.integers(0, 2 * MINUTE),
-    begun=times, settled=st.booleans(), watermark=times, reach=times,
+    begun=times, settled=st.booleans(), watermark=times, reach=times, closes=st.none() | times,
 )  # fmt: skip
 def test_no_record_waits_longer_than_it_may(
     rule: BatchRule,
@@ -100,12 +100,28 @@ def test_no_record_waits_longer_than_it_may(
     settled: bool,
     watermark: int,
     reach: int,
+    closes: int | None,
 ) -> None:
     now = since + waited
-    look = Look(records=records, since=since, watermark=watermark, reach=reach)
+    look = Look(records=records, since=since, watermark=watermark, reach=reach, closes=closes)
     decided = due(rule, TUMBLE, Stand(begun, NEVER, settled), look, now)
+    taken_along = closes is not None and closes <= since + 2 * rule.longest_wait
+    may_wait = rule.longest_wait * (2 if taken_along else 1)
 
-    assert decided is not Next.WAIT or waited < rule.longest_wait or now - begun < rule.trigger
+    assert decided is not Next.WAIT or waited < may_wait or now - begun < rule.trigger
+
+
+def test_records_wait_for_the_end_of_a_window_that_is_near_and_no_longer_than_twice_their_time() -> None:
+    near, far = Look(records=1, closes=9_000 + 2 * MINUTE), Look(records=1, closes=9_001 + 2 * MINUTE)
+
+    assert [next_of(look, now=9_000 + MINUTE) for look in (near, far)] == [Next.WAIT, Next.READ]
+    assert next_of(near, now=9_000 + 2 * MINUTE) is Next.READ
+
+
+def test_when_a_window_will_end_is_known_by_the_newest_record() -> None:
+    assert closing(TUMBLE, MINUTE, 5_000, newest=2 * MINUTE - 10_000, now=77) == 77 + 15_000
+    assert closing(TUMBLE, MINUTE, 5_000, newest=2 * MINUTE + 6_000, now=77) == 77
+    assert closing(TUMBLE, MINUTE, 5_000, newest=None, now=77) is None
 
 
 @given(newest=times, watermark=times, delay=st.integers(0, 20_000))
@@ -146,7 +162,9 @@ class Topic:
         if not records:
             return Seen()
         newest = self.newest(now)
-        return Seen(records, newest=newest, again=look_again(TUMBLE, watermark, self.delay, newest, now))
+        again = look_again(TUMBLE, watermark, self.delay, newest, now)
+        closes = closing(TUMBLE, watermark, self.delay, newest, now)
+        return Seen(records, newest=newest, again=again, closes=closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         return {
@@ -212,6 +230,15 @@ def test_a_light_dagger_has_two_batches_a_minute_and_its_windows_close_in_time()
     assert len(counted) <= 10 * 2 + 2
     assert len(spark.closed) == 11
     assert all(5_000 <= closed % MINUTE <= 7_000 for closed in spark.closed)
+
+
+def test_of_a_dagger_whose_records_wait_for_20_s_one_batch_a_minute_closes_nothing() -> None:
+    spark = Spark(replace(RULE, longest_wait=20_000), Topic("s.0", rate=10))
+    spark.run(11 * MINUTE)
+    counted = [begun for begun, _ in spark.batches if begun >= MINUTE]
+
+    assert len(counted) <= 10 * 3 + 2
+    assert len(spark.closed) == 11
 
 
 def test_two_topics_close_their_windows_when_the_later_one_lets_them() -> None:

@@ -67,7 +67,8 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     """Seconds without a preview after which that process ends; the next preview starts another."""
     batch_wait_s: float = Field(default=20, ge=0)
     """Seconds that records may wait for a batch where rows are written only when windows end, while none may
-    close. 0: they do not wait. Takes effect with the next launch of a dagger."""
+    close; twice as long where one will end by then. 0: they do not wait. Takes effect with the next launch of
+    a dagger."""
     batch_records: int = Field(default=10_000, ge=1)
     """So many records do not wait. Takes effect with the next launch of a dagger."""
     secrets: Literal["observe", "enforce"] = "observe"

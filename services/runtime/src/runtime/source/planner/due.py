@@ -2,7 +2,7 @@
 
 A batch costs a quarter of a second of CPU whatever it reads. Where rows are only written when a window ends,
 nobody sees the batches in between: records wait in Kafka until a window may close, or until there are many of
-them, or until they have waited for long.
+them, or until they have waited for long. Where the end of a window is near they wait for that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ _SOONEST, _LATEST = 250, 10_000
 _UNKNOWN = 1_000
 # So many times the records that are worth a batch are a backlog.
 _BACKLOG = 10
+# Records may wait so many times as long where the end of a window takes them along by then.
+_PATIENCE = 2
 
 
 class Next(Enum):
@@ -60,6 +62,8 @@ class Look:
     """The query's watermark by what was read."""
     reach: int = NEVER
     """The query's watermark once everything is read."""
+    closes: int | None = None
+    """When a window will end, as far as that is known (`closing`)."""
 
 
 def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now: int) -> Next:
@@ -77,9 +81,21 @@ def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now:
             return Next.READ_AND_CLOSE
         if ends.closes_one(max(stand.closed, look.watermark), look.reach):
             return Next.READ_AND_CLOSE
-        if look.records >= rule.records or look.silent or now - look.since >= rule.longest_wait:
+        if look.records >= rule.records or look.silent or now - look.since >= _longest_wait(rule, look):
             return Next.READ
     return Next.CLOSE if rested and not stand.settled else Next.WAIT
+
+
+def _longest_wait(rule: BatchRule, look: Look) -> int:
+    """How long records may wait."""
+    most = _PATIENCE * rule.longest_wait
+    taken_along = look.closes is not None and look.closes - look.since <= most
+    return most if taken_along else rule.longest_wait
+
+
+def closing(windows: Windows, watermark: int, delay: int, newest: int | None, now: int) -> int | None:
+    """When a window will end by the clock, if event times, now at `newest`, move with it; None: not known."""
+    return None if newest is None else now + max(0, windows.next_end(watermark) + delay - newest)
 
 
 def look_again(windows: Windows, watermark: int, delay: int, newest: int | None, now: int) -> int:

@@ -42,6 +42,8 @@ class Seen:
     """The newest event time among them, as far as it was looked at."""
     again: int | None = None
     """When that is to be looked at again."""
+    closes: int | None = None
+    """As in `Look`, for this reader alone."""
 
 
 class Reader(Protocol):
@@ -166,11 +168,16 @@ class Pace:
         seen = {reader: reader.see(closed, now) for reader in self._readers}
         records = sum(look.records for look in seen.values())
         self._since = (self._since if self._since is not None else now) if records else None
-        reaches = [
-            max(state.watermark, NEVER if look.newest is None else look.newest - state.delay)
+        holding = [
+            (state, look)
             for reader, look in seen.items()
             if (state := states.get(reader.key)) is not None and (look.records or not state.idle)
         ]
+        reaches = [
+            max(state.watermark, NEVER if look.newest is None else look.newest - state.delay)
+            for state, look in holding
+        ]
+        closings = [look.closes for _, look in holding if look.closes is not None]
         look = Look(
             records=records,
             since=now if self._since is None else self._since,
@@ -178,6 +185,7 @@ class Pace:
             advance=any(look.advance for look in seen.values()),
             watermark=watermark,
             reach=min(reaches, default=NEVER),
+            closes=max(closings, default=None) if len(closings) == len(holding) else None,
         )
         few = _FEW * records <= self._rule.records
         calm = self._rule.at_ends and few and all(look.again is not None for look in seen.values())

@@ -22,12 +22,11 @@ from runtime.source.plan import ReaderPlan
 from runtime.source.planner import firstrows
 from runtime.source.planner.batch_end import BatchEnd
 from runtime.source.planner.broker import Broker
-from runtime.source.planner.due import look_again
 from runtime.source.planner.idle_source import IdleSource
 from runtime.source.planner.pace import Pace, Seen, pace_of
 from runtime.source.planner.rounds import END_OF_TIME_MS, Rounds, rounds_of
-from runtime.source.planner.sampling import newest, walked
 from runtime.source.planner.topic_metadata import TopicMetadata
+from runtime.source.planner.waiting import Waiting
 from runtime.source.status import StatusPublisher
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task, grouped
 from runtime.source.watermark import WatermarkState
@@ -56,9 +55,9 @@ class Planner:
         self._closes_first = False
         self._here = plan.start
         self._ends: Positions = {}
-        self._newest: int | None = None
-        self._looked_at: Positions = {}
-        self._again = 0
+        self._waiting: Waiting | None = None
+        if plan.windows is not None:
+            self._waiting = Waiting(plan.windows, plan.delay, lambda: self._batch_end.samples())
 
     def finish_here(self) -> None:
         """From here on the topics end where they end now."""
@@ -107,13 +106,13 @@ class Planner:
         records = sum(max(1, ends[p] - start) for p, start in unread.items())
         plan = self._plan
         few = plan.batches.at_ends and records < plan.batches.records  # many are read, whatever they are
-        again = None
-        if few and plan.windows is not None:
-            if now >= self._again:
-                self._learn_newest(unread)
-                self._again = look_again(plan.windows, watermark, plan.delay, self._newest, now)
-            again = self._again
-        return Seen(records, self._idle.is_silent(), newest=self._newest, again=again)
+        waiting, silent = self._waiting, self._idle.is_silent()
+        if waiting is None:
+            return Seen(records, silent)
+        if not few:
+            return Seen(records, silent, newest=waiting.newest)
+        waiting.look(unread, ends, watermark, now)
+        return Seen(records, silent, False, waiting.newest, waiting.again, waiting.closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for each reader of the query, by key."""
@@ -212,19 +211,6 @@ class Planner:
             self._ends = ends
             self._idle.busy()
 
-    def _learn_newest(self, unread: Positions) -> None:
-        """How new the records are that wait, where more of them wait than when that was asked last."""
-        if self._ends == self._looked_at:
-            return
-        walks = {p: newest(start, self._ends[p]) for p, start in unread.items() if start < self._ends[p]}
-        try:
-            times = walked(walks, self._batch_end.samples().by_event_time).values()
-        except TemporaryError as problem:
-            _log.warning("%s", problem.error.detail)
-            return
-        self._looked_at = self._ends
-        self._newest = max((time for time in (self._newest, *times) if time is not None), default=None)
-
     def _own(self, offsets: Offsets) -> Offsets:
         start = self._plan.start
         return offsets if offsets.reader == start.reader else start
@@ -252,7 +238,8 @@ class Planner:
         if all(start[partition] >= end[partition] for partition in end):
             return self._without_records(here)
         self._has_begun = True
-        self._newest, self._looked_at, self._again = None, {}, 0
+        if self._waiting is not None:
+            self._waiting.read()
         expired = self._topics.expired(start)
         warnings = (*self._publisher.status.warnings, *expired)
         self._publisher.update(idle=False, warnings=tuple(dict.fromkeys(warnings)))
