@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests import test_sink_parquet as local
 from services.runtime.tests.test_sink_parquet import FIRST, NOON, Dead, batch, window
 from tests import s3 as servers
+from tests.standstill import serving, standing_still
 
 from daggerspec.rundir import SPEC
 from daggerspec.selection import Selection
@@ -281,3 +283,23 @@ def test_a_wrong_secret_is_denied_and_a_new_one_is_read_again(tmp_path: Path) ->
 
     assert (caught.value.error.reason, caught.value.error.retryable) == ("SINK_DENIED", True)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("server", [pytest.param("versitygw", marks=pytest.mark.long)], indirect=True)
+def test_a_server_that_stands_still_for_a_minute_is_given_up_and_has_each_row_once(
+    server: str, table: Table
+) -> None:
+    table.write(*FIRST, batch=batch())
+    with standing_still(serving(int(server.rpartition(":")[2]))):
+        began = time.monotonic()
+        with pytest.raises(TemporaryError):
+            table.write([window(4, 91)], batch=batch(1))
+        given_up = time.monotonic() - began
+        with pytest.raises(TemporaryError):
+            sinks.probe(table.target)
+        time.sleep(max(60 - (time.monotonic() - began), 0))  # so long it stands still
+    table.write([window(4, 91)], batch=batch(1))
+
+    assert given_up < 90  # a request may take a minute
+    assert table.seen() == table.told() == Counter([1, 2, 3, 4])
+    assert table.waiting() == []

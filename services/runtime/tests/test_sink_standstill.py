@@ -4,13 +4,9 @@ connections open.
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from typing import Final
 
 import pytest
@@ -23,6 +19,7 @@ from services.runtime.tests.test_sink_contract import (
     many,
 )
 from tests.proxy import Proxy
+from tests.standstill import serving, standing_still
 
 from runtime import sinks
 from runtime.clients import sending
@@ -45,20 +42,6 @@ def _own_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench(request: pytest.FixtureRequest) -> Bench:
     """Of each kind that a test names."""
     return Bench(request.param, request)
-
-
-@contextmanager
-def standing_still(pids: Sequence[int]) -> Iterator[None]:
-    """These processes do nothing, while the block runs; the kernel keeps their connections."""
-    try:
-        for pid in pids:
-            with suppress(ProcessLookupError):  # one that was about to end
-                os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 def hurried(resolved: spec_pb2.ResolvedSink) -> spec_pb2.ResolvedSink:
@@ -119,14 +102,17 @@ def test_a_connection_that_breaks_amid_a_request_loses_no_row(
     assert bench.read() == many(ROWS)
 
 
-@pytest.mark.parametrize("bench", having("processes"), indirect=True)
-def test_a_server_that_stands_still_for_a_minute_is_given_up_and_has_each_row_once(bench: Bench) -> None:
+@pytest.mark.parametrize("bench", having("SERVES_APART"), indirect=True)
+def test_a_server_that_stands_still_for_a_minute_is_given_up_and_has_each_row_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 5_000)
     bench.target = bench.aimed(hurried(bench.resolved))
     rows = list(many(ROWS).items())
     first, second = batch(dict(rows[: ROWS // 2])), batch(dict(rows[ROWS // 2 :]))
     writer = sinks.open_writer(bench.target)
     assert writer.write(first, 0).refused in ([], ())
-    with standing_still(bench.case.processes(bench.resolved)):
+    with standing_still(serving(port(bench.resolved))):
         began = time.monotonic()
         with pytest.raises(TemporaryError):
             writer.write(second, 0)

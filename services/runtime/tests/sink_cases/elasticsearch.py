@@ -14,6 +14,8 @@ from services.runtime.tests.test_sink_contract import Case, Counts
 
 from daggerspec.sinks import elasticsearch as kind
 
+SERVES_APART = True
+"""Its server is a process of its own, which can be made to stand still."""
 POISON = "x" * 40_000, 1
 """More than Lucene takes as one term."""
 OTHERS = ("elasticsearch",)
@@ -53,12 +55,6 @@ def documents(made: spec_pb2.ResolvedSink, index: str = "", **reading: Any) -> l
     ask(f"{where}/_refresh", "POST")
     hits = ask(f"{where}/_search?size=10000", **reading)["hits"]["hits"]
     return [{"_id": hit["_id"], "_index": hit["_index"], **hit["_source"]} for hit in hits]
-
-
-def processes(made: spec_pb2.ResolvedSink) -> list[int]:
-    """The server's."""
-    nodes = ask(f"{made.sink.elasticsearch.url}/_nodes/process")["nodes"]
-    return [node["process"]["id"] for node in nodes.values()]
 
 
 at = httpserver.at

@@ -8,6 +8,8 @@ import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import Case, Counts, fresh_topic, records
 
+SERVES_APART = True
+"""Its server is a process of its own, which can be made to stand still."""
 POISON = "x" * 2_000_000, 1
 """More than a broker takes."""
 

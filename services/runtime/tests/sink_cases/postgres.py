@@ -6,7 +6,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import psutil
 import psycopg
 import pytest
 from daggers.v1 import spec_pb2
@@ -14,6 +13,8 @@ from services.runtime.tests.test_sink_contract import Case, Counts
 
 from daggerspec.sinks import postgres as kind
 
+SERVES_APART = True
+"""Its server is a process of its own, which can be made to stand still."""
 POISON = "with \0", 1
 """A text that PostgreSQL cannot hold."""
 
@@ -52,17 +53,6 @@ def sink(server: str, folder: Path) -> tuple[spec_pb2.ResolvedSink, str]:
     address.database, address.password.file = "postgres", str(secret)
     kind.fill(made.postgres, "d", spec_pb2.DaggerSpec())
     return spec_pb2.ResolvedSink(sink=made), f"{server}/postgres?options=-csearch_path%3D{name}"
-
-
-def processes(sink: spec_pb2.ResolvedSink) -> list[int]:
-    """The server's, the one that accepts connections first."""
-    address = sink.sink.postgres.address
-    password = Path(address.password.file).read_text().strip()
-    said = {"host": address.host, "port": address.port, "user": address.user, "dbname": address.database}
-    with psycopg.connect(**said, password=password) as connection:
-        first = psutil.Process(connection.info.backend_pid).parent()
-    assert first is not None
-    return [first.pid, *(child.pid for child in first.children(recursive=True))]
 
 
 def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:

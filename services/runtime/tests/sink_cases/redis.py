@@ -14,6 +14,8 @@ from tests import redis as server
 
 from daggerspec.sinks import redis as kind
 
+SERVES_APART = True
+"""Its server is a process of its own, which can be made to stand still."""
 POISON = "held", 1
 """A city whose keys hold something else."""
 _POISONED = ("2026-01-01T12:01:00Z", *(f"2026-01-02T00:0{number}:00Z" for number in range(3)))
@@ -48,13 +50,6 @@ def sink(address: str, password: str, folder: Path, **said: Any) -> spec_pb2.Res
     made.sink.redis.password.file = str(secret)
     kind.fill(made.sink.redis, "d", spec_pb2.DaggerSpec())
     return made
-
-
-def processes(sink: spec_pb2.ResolvedSink) -> list[int]:
-    """The server's."""
-    own = sink.sink.redis
-    with server.client(own.address, Path(own.password.file).read_text().strip()) as looking:
-        return [int(looking.info("server")["process_id"])]
 
 
 def at(sink: spec_pb2.ResolvedSink, port: int) -> spec_pb2.ResolvedSink:
