@@ -49,7 +49,7 @@ from services.runtime.tests.sinkvalues import (
     told,
 )
 
-from daggerspec.columns import Column, role_of
+from daggerspec.columns import Column, key_of, role_of
 from runtime import sinks
 from runtime.clients import postgres as clients
 from runtime.encode.rows import Layout, Refusal
@@ -66,7 +66,7 @@ _NUMBERS = count()
 
 def target(resolved: spec_pb2.ResolvedSink, named: Types, hidden: Types) -> Target:
     """Of a dagger of its own."""
-    columns = tuple(Column(name, role_of(name), name, kind.spark) for name, kind in named.items())
+    columns = tuple(Column(name, role_of(name), key_of(name), kind.spark) for name, kind in named.items())
     schema = pa.schema([(name, kind.arrow) for name, kind in {**named, **hidden}.items()])
     layout = Layout(columns, tuple(hidden))
     text = resolved.SerializeToString()

@@ -89,7 +89,7 @@ def test_a_sink_that_accepts_connections_and_says_nothing_is_waited_for_and_lose
 def test_a_connection_that_breaks_amid_a_request_loses_no_row(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 5_000)
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 20_000)
     with Proxy(port(bench.resolved), kafka=bench.resolved.sink.HasField("kafka")) as way:
         bench.target = bench.aimed(hurried(bench.case.at(bench.resolved, way.port)))
         sinks.check(bench.target)
@@ -106,7 +106,7 @@ def test_a_connection_that_breaks_amid_a_request_loses_no_row(
 def test_a_server_that_stands_still_for_a_minute_is_given_up_and_has_each_row_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 5_000)
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 20_000)
     bench.target = bench.aimed(hurried(bench.resolved))
     rows = list(many(ROWS).items())
     first, second = batch(dict(rows[: ROWS // 2])), batch(dict(rows[ROWS // 2 :]))
