@@ -132,6 +132,7 @@ def travel(one: Visit, stream: str, name: str) -> Journey:
     log_in(one, "ada")
     journey.came("logged in")
     page.get_by_role("link", name="New dagger").click()
+    page.get_by_role("combobox", name="Cluster").select_option("local")  # others may have registered theirs
     page.get_by_label("Protobuf message").select_option("it.v1.Booking")
     page.get_by_role("checkbox", name=stream).check()
     page.get_by_placeholder("Name", exact=True).fill(name)

@@ -41,10 +41,28 @@ def corpus_files() -> FileDescriptorSet:
 
 
 @contextmanager
-def spark_session(*names: str) -> Iterator[SparkSession]:
-    """A session with these functions of ours; it knows the corpus's message types."""
+def _jvm(master: str) -> Iterator[None]:
+    """What a JVM is started with. All modules of a process share one, as the first of them has it started."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        told = f"--master {master} --driver-memory 1g --conf spark.ui.enabled=false pyspark-shell"
+        patch.setenv("PYSPARK_SUBMIT_ARGS", told)
+        yield
+
+
+@contextmanager
+def driver_session(master: str = "local[1]") -> Iterator[SparkSession]:
+    """The session of a driver, in this process."""
+    with _jvm(master):
+        started = spark.start()
+        yield started
+        started.stop()
+
+
+@contextmanager
+def spark_session(*names: str) -> Iterator[SparkSession]:
+    """A session with these functions of ours; it knows the corpus's message types."""
+    with _jvm("local[1]"):
         conf = SparkConf().set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
         SparkContext(master="local[1]", appName="udfs", conf=conf)
         started = spark.start()

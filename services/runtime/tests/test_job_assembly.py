@@ -8,13 +8,13 @@ from daggers.v1 import spec_pb2
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from services.runtime.tests.launches import descriptors, whole
+from services.runtime.tests.sessions import driver_session
 from services.runtime.tests.test_sink_contract import target
 from tests.integration.bookings import COUNT_SQL
 
 from daggerspec.sinks import names
 from runtime.errors import JobError
 from runtime.launch import job, planned
-from runtime.spark import session as spark
 
 
 def spec(**changes: Any) -> spec_pb2.JobSpec:
@@ -101,12 +101,8 @@ def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
 
 @pytest.fixture(scope="module")
 def session() -> Any:
-    with pytest.MonkeyPatch.context() as launcher:
-        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
-        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        session = spark.start()
-        yield session
-        session.stop()
+    with driver_session() as started:
+        yield started
 
 
 @pytest.mark.integration

@@ -18,9 +18,9 @@ import psutil
 import psycopg
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.sink_cases.postgres import processes, sink
+from services.runtime.tests.sink_cases.postgres import sink
 from services.runtime.tests.test_sink_contract import LAYOUT, Counts, batch, many, target
-from services.runtime.tests.test_sink_standstill import standing_still
+from tests.standstill import serving, standing_still
 
 from daggerspec.sinks import postgres as kind
 from runtime import sinks
@@ -130,7 +130,7 @@ def test_rows_are_there_once_wherever_the_server_stands_still(
         with ExitStack() as frozen:
             exchanges.number, exchanges.at = 0, at
             exchanges.act = lambda frozen=frozen: frozen.enter_context(  # type: ignore[misc]
-                standing_still(processes(table.resolved))
+                standing_still(serving(table.resolved.sink.postgres.address.port))
             )
             with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
                 table.write(written[-1], batch_id=at + 1)

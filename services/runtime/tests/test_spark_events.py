@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +19,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
     StreamingQueryProgress,
 )
+from services.runtime.tests.sessions import driver_session
 
-from runtime.spark import session as spark
 from runtime.spark.events import JsonListener, progress_of
 
 PATIENCE_S = 120
@@ -29,13 +28,8 @@ PATIENCE_S = 120
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as launcher:
-        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
-        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        launcher.setenv("PYSPARK_PYTHON", sys.executable)
-        session = spark.start()
-        yield session
-        session.stop()
+    with driver_session() as started:
+        yield started
 
 
 class Told:

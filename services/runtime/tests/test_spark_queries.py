@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +16,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 from pyspark.sql.streaming.query import StreamingQuery
+from services.runtime.tests.sessions import driver_session
 
 from runtime.spark import queries
-from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
@@ -27,13 +26,8 @@ PATIENCE_S = 120.0
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as launcher:
-        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
-        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        launcher.setenv("PYSPARK_PYTHON", sys.executable)
-        session = spark.start()
-        yield session
-        session.stop()
+    with driver_session() as started:
+        yield started
 
 
 class Held(StreamingQueryListener):

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from services.runtime.tests.launches import command_line
+from services.runtime.tests.sessions import driver_session
 
 from daggerspec.limits import WORKER_MEMORY_MIB
 from daggersql import Table, check
@@ -32,7 +33,6 @@ from runtime.decode.decoder import Decoder
 from runtime.errors import explain, worker_full
 from runtime.source import warmup_source
 from runtime.spark import cleaner, hadoopdefaults, helpers, localfiles, names
-from runtime.spark import session as spark
 
 pytestmark = pytest.mark.integration
 
@@ -52,13 +52,8 @@ message_type {
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as launcher:
-        arguments = "--master local[1] --driver-memory 600m --conf spark.ui.enabled=false pyspark-shell"
-        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        launcher.setenv("PYSPARK_PYTHON", sys.executable)
-        session = spark.start()
-        yield session
-        session.stop()
+    with driver_session() as started:
+        yield started
 
 
 def test_a_worker_has_what_it_needs_when_it_is_forked_and_no_thread_but_jemallocs(

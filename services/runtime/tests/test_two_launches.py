@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from daggers.v1 import telemetry_pb2
 from pyspark.sql import SparkSession
 from services.runtime.tests.launches import DEADLINE_S, Dagger, whole
+from services.runtime.tests.sessions import driver_session
 from services.runtime.tests.test_job_driver import kafka_sink
 from services.runtime.tests.test_sink_contract import records
 from tests.integration.bookings import NOON, booking
@@ -96,14 +96,9 @@ class Running:
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
     """The application's first session, which is no launch's."""
-    with pytest.MonkeyPatch.context() as launcher:
-        arguments = "--master local[2] --driver-memory 800m --conf spark.ui.enabled=false pyspark-shell"
-        launcher.setenv("PYSPARK_SUBMIT_ARGS", arguments)
-        launcher.setenv("PYSPARK_PYTHON", sys.executable)
-        session = spark.start()
-        warmup_source.read(session)  # Spark waits ten seconds for a process that plans a stream
-        yield session
-        session.stop()
+    with driver_session("local[2]") as started:
+        warmup_source.read(started)  # Spark waits ten seconds for a process that plans a stream
+        yield started
 
 
 @pytest.fixture
