@@ -76,7 +76,7 @@ def message_mismatches(path: str, name: str, asked: Asked) -> Iterator[Violation
 
 
 class Kind(Protocol):
-    """What a module of this folder has. `sink` is its own message."""
+    """What a module of `sinks/` has. `sink` is its own message."""
 
     CAPABILITIES: Capabilities
     """What it can do."""

@@ -112,7 +112,7 @@ class Planner:
         if not few:
             return Seen(records, silent, newest=waiting.newest)
         waiting.look(unread, ends, watermark, now)
-        return Seen(records, silent, False, waiting.newest, waiting.again, waiting.closes)
+        return Seen(records, silent, newest=waiting.newest, again=waiting.again, closes=waiting.closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for each reader of the query, by key."""
