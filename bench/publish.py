@@ -33,6 +33,7 @@ RUNS = {
     "live": "live.py",
     "preview": "preview.py --seconds 240",
     "sinks": "sinks.py",
+    "sinktrouble": "sinktrouble.py",
     "threads": "threads.py",
     "reader": "reader.py",
     "log": "log.py",
@@ -128,6 +129,18 @@ TARGETS = (
             f"{columns:.2f} s, {warm:.2f} s; {cold:.2f} s",
             columns <= 0.3 and warm <= 2 and cold <= 8,
         ),
+    ),
+    Target(
+        "a server that takes 15 requests at once: at most 10 % refused, at least 75 % of the best rate",
+        "sinktrouble",
+        r"^throttled: ([\d.]+)% .* (\d+)% of the best rate",
+        lambda refused, rate: (f"{refused:.1f} %, {rate} %", refused <= 10 and rate >= 75),
+    ),
+    Target(
+        "3 rows of 5,000 that PostgreSQL refuses: at most 1 s more",
+        "sinktrouble",
+        r"^poison: 3 of 5,000 rows refused, (-?[\d.]+) s more",
+        lambda more: (f"{more:.2f} s", more <= 1),
     ),
     Target(
         "10,000,000 keys in one window of a default driver",

@@ -31,6 +31,7 @@ from sinkloops import AT_ONCE, DAGGER, LAYOUT, SCHEMA, Trial, grpc
 from cli.errors import RefusedError
 from daggerspec import sinks as kinds
 from runtime import sinks
+from runtime.encode.rows import Refusal
 from runtime.sinks import BatchRef, Part, Target
 
 BAR = 1.25
@@ -42,21 +43,26 @@ async def _serve(name: str) -> None:
         await asyncio.Event().wait()
 
 
-def aimed(resolved: spec_pb2.ResolvedSink) -> Target:
-    """What a driver is told of a sink; what it needs is made."""
+def aimed(resolved: spec_pb2.ResolvedSink, at_once: int = AT_ONCE) -> Target:
+    """What a driver is told of a sink, and what it needs is made; 0 at once: as many as are found."""
     kinds.fill(resolved.sink, DAGGER, spec_pb2.DaggerSpec())
-    resolved.share.max_in_flight = AT_ONCE
+    resolved.share.max_in_flight = at_once
     whole = resolved.SerializeToString()
     target = Target(DAGGER, whole, LAYOUT, SCHEMA, grpc.descriptors(), updates=False)
     sinks.check(target)
     return target
 
 
+def written(target: Target, batch: pa.RecordBatch, number: int) -> list[Refusal]:
+    """Write a batch as a worker does; the rows that are refused."""
+    writer = sinks.open_writer(replace(target, part=Part(BatchRef(DAGGER, number, 1), 0)))
+    return [*writer.write(batch, number).refused, *writer.finish().refused]
+
+
 def ours(target: Target, batch: pa.RecordBatch, number: int) -> float:
     """CPU-seconds of the writer."""
     began = time.process_time()
-    writer = sinks.open_writer(replace(target, part=Part(BatchRef(DAGGER, number, 1), 0)))
-    refused = [*writer.write(batch, number).refused, *writer.finish().refused]
+    refused = written(target, batch, number)
     spent = time.process_time() - began
     assert not refused, refused[0]
     return spent

@@ -8,7 +8,7 @@ from functools import partial
 import pyarrow as pa
 from daggers.v1 import spec_pb2
 
-from sinkloops import DAGGER, Trial, apart, digest, key, seen, text, webserver
+from sinkloops import AT_ONCE, DAGGER, Trial, apart, digest, key, seen, text, webserver
 from sinkloops.webserver import Request
 
 
@@ -17,14 +17,16 @@ def _sink(url: str, at_once: int) -> spec_pb2.ResolvedSink:
     return spec_pb2.ResolvedSink(sink=sink)
 
 
-def _one(url: str, batch: pa.RecordBatch) -> None:
+def one(url: str, batch: pa.RecordBatch, lanes: int = AT_ONCE) -> None:
+    """A request for each row, so many at once."""
+
     def requests() -> Iterator[Request]:
         for row in batch.to_pylist():
             told = digest(f"{DAGGER}/http", key(row))
             headers = {"Content-Type": "application/json", "Idempotency-Key": told, "ce-id": told}
             yield Request(url, text(seen(row)).encode(), headers)
 
-    webserver.send(requests())
+    webserver.send(requests(), lanes)
 
 
 def _many(url: str, batch: pa.RecordBatch, at_once: int) -> None:
@@ -41,6 +43,6 @@ def _many(url: str, batch: pa.RecordBatch, at_once: int) -> None:
 
 _serving = partial(apart, "webserver")
 TRIALS = {
-    "http, 1 row a request": Trial(_serving, partial(_sink, at_once=1), _one, 0.05),
+    "http, 1 row a request": Trial(_serving, partial(_sink, at_once=1), one, 0.05),
     "http, 100 rows a request": Trial(_serving, partial(_sink, at_once=100), partial(_many, at_once=100)),
 }

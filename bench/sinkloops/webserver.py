@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +39,14 @@ async def serve() -> AsyncIterator[str]:
             return web.Response(status=204)
         return web.Response(body=_SAID.get(request.path, b"{}"), content_type="application/json")
 
-    runner = web.ServerRunner(web.Server(taken))
+    async with running(taken) as url:
+        yield url
+
+
+@asynccontextmanager
+async def running(answered: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
+    """The URL of a server that answers so."""
+    runner = web.ServerRunner(web.Server(answered))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
