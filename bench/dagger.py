@@ -1,11 +1,12 @@
-"""The seed query as a dagger on the embedded stack, and what its heartbeats say."""
+"""The seed query, or another, as a dagger on the embedded stack, and what its heartbeats say."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import workload
 import yaml
@@ -19,6 +20,7 @@ SELECT city_id AS tag_city_id, S2Id(lat,long,13) AS tag_s2id, vehicle_type AS ta
 FROM `data_stream` WHERE status='COMPLETED'
 GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), city_id, S2Id(lat, long, 13), vehicle_type"""
 TOPIC, ROWS_TOPIC = "bookings", "rows"
+SEED = {"sql": SQL, "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}]}
 
 
 def prepare(on: Stack) -> None:
@@ -31,12 +33,13 @@ def prepare(on: Stack) -> None:
     )  # fmt: skip
 
 
-def apply(on: Stack, name: str, *, trigger: str = "1s", driver_memory: str = "") -> None:
-    """Apply the dagger and wait until it is RUNNING."""
+def apply(
+    on: Stack, name: str, what: Mapping[str, Any] = SEED, *, trigger: str = "1s", driver_memory: str = ""
+) -> None:
+    """Apply a dagger that computes `what`, and wait until it is RUNNING."""
+    stream = {"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}
     dagger = {
-        "name": name, "team": "bench", "cluster": "local", "sql": SQL, "trigger": trigger,
-        "streams": [{"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}],
-        "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}],
+        "name": name, "team": "bench", "cluster": "local", "trigger": trigger, "streams": [stream], **what,
     }  # fmt: skip
     if driver_memory:
         dagger["driver_memory"] = driver_memory

@@ -34,6 +34,7 @@ RUNS = {
     "preview": "preview.py --seconds 240",
     "sinks": "sinks.py",
     "sinktrouble": "sinktrouble.py",
+    "forward": "forward.py",
     "threads": "threads.py",
     "reader": "reader.py",
     "log": "log.py",
@@ -128,6 +129,15 @@ TARGETS = (
         lambda columns, warm, cold: (
             f"{columns:.2f} s, {warm:.2f} s; {cold:.2f} s",
             columns <= 0.3 and warm <= 2 and cold <= 8,
+        ),
+    ),
+    Target(
+        "a forwarding from Kafka to Parquet: 150,000 records for a CPU-second, warm",
+        "forward",
+        r"^fields: (\d+) k [\s\S]*?^record: (\d+) k ",
+        lambda fields, record: (
+            f"{fields} k of fields, {record} k as they are",
+            min(fields, record) >= 150,
         ),
     ),
     Target(

@@ -2,12 +2,10 @@
 
     .venv/bin/python bench/seed.py [--records N] [--runs K] [--flink]
 
-One dagger on the embedded stack, default settings, rows to Kafka, no health monitor. While a run's input is
-written the driver stands still (SIGSTOP), so that every run finds all of it. Cold: the first run, the launch
-included. Warm: the median of those after it. CPU: user and system time of every process of the driver, the
-broker's is not counted. Beside it: a consumer that does nothing but take each record's value, and with
---flink the same query on Flink (bench/flink.py), in a session cluster: its processes' CPU time, not
-the client's.
+One dagger on the embedded stack, default settings, rows to Kafka, no health monitor. Cold and warm are what
+bench/runs.py says. CPU: user and system time of every process of the driver, the broker's is not counted.
+Beside it: a consumer that does nothing but take each record's value, and with --flink the same query on Flink
+(bench/flink.py), in a session cluster: its processes' CPU time, not the client's.
 """
 
 from __future__ import annotations
@@ -16,13 +14,10 @@ import argparse
 import json
 import os
 import random
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import dagger
@@ -30,11 +25,11 @@ import flink
 import workload
 from confluent_kafka import Consumer
 from dagger import ROWS_TOPIC, TOPIC
-from machine import Meter, Spent, header
+from machine import Spent, header
+from runs import cold_and_warm, line, middle
 from stack import Stack, stack
 
 NAME, FLINK_ROWS_TOPIC = "seed", "flink-rows"
-_HOUR = 3600
 _DEADLINE_S = 900
 
 
@@ -82,15 +77,6 @@ def raw(bootstrap_servers: str, records: int) -> Spent:
     return Spent(time.monotonic() - start, cpu)
 
 
-def line(name: str, records: int, cost: Spent, more: str = "") -> str:
-    """One result."""
-    per_cpu, per_second = records / cost.cpu / 1000, records / cost.wall / 1000
-    return (
-        f"{name:<14} {per_cpu:6.0f} k records/CPU-s  {per_second:6.0f} k records/s"
-        f"  {cost.cpu:6.1f} CPU-s  {cost.wall:6.1f} s{more}"
-    )
-
-
 def main() -> None:
     """Run, and print one line for each number."""
     parser = argparse.ArgumentParser(
@@ -117,25 +103,17 @@ def main() -> None:
 
 def seed(on: Stack, records: int, runs: int) -> int:
     """The dagger, cold and warm; how many rows the first run gave."""
-    rows = RowCounter(on.kafka, ROWS_TOPIC)
-    start = time.monotonic()
-    dagger.apply(on, NAME)
-    session = on.driver_session(NAME)
-    with Meter(session) as meter:
-        rows.wait_for(expected := completed(records))
-        cold, per_run = Spent(time.monotonic() - start, meter.read().cpu), rows.rows
-        print(line("cold", records, cold, f"  {per_run} rows"), flush=True)
-        warm = []
-        for run in range(1, runs + 1):
-            os.killpg(session, signal.SIGSTOP)
-            workload.fill(on.kafka, TOPIC, records, start=workload.START + run * _HOUR)
-            before = meter.read()
-            os.killpg(session, signal.SIGCONT)
-            rows.wait_for((run + 1) * expected)
-            warm.append(meter.read() - before)
-            exact = rows.rows == (run + 1) * per_run
-            print(line(f"warm {run}", records, warm[-1], "" if exact else "  WRONG ROWS"), flush=True)
-    print(line("warm, median", records, _middle(warm)), flush=True)
+    rows, expected, per_run = RowCounter(on.kafka, ROWS_TOPIC), completed(records), 0
+
+    def done(run: int) -> str:
+        nonlocal per_run
+        rows.wait_for(run * expected)
+        if run == 1:
+            per_run = rows.rows
+            return f"  {per_run} rows"
+        return "" if rows.rows == run * per_run else "  WRONG ROWS"
+
+    cold_and_warm(on, NAME, dagger.SEED, records, runs, done)
     return per_run
 
 
@@ -156,11 +134,7 @@ def peer(kafka: str, records: int, runs: int) -> None:
                     print(line("Flink, cold", records, cost, f"  {rows.rows} rows"), flush=True)
                 else:
                     warm.append(cost)
-        print(line("Flink, median", records, _middle(warm)), flush=True)
-
-
-def _middle(runs: Sequence[Spent]) -> Spent:
-    return Spent(statistics.median(run.wall for run in runs), statistics.median(run.cpu for run in runs))
+        print(line("Flink, median", records, middle(warm)), flush=True)
 
 
 def completed(records: int) -> int:
