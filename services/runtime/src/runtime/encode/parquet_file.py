@@ -34,6 +34,7 @@ _HOURS: Final = (
     int((datetime(9999, 12, 31, 23, tzinfo=UTC) - _EPOCH) / timedelta(hours=1)),
 )
 _MICROSECONDS: Final = pa.timestamp("us", "UTC")
+_OF_NO_ZONE: Final = pa.timestamp("us")
 _A_SECOND_US: Final = 1_000_000
 _AN_HOUR_US: Final = 3_600 * _A_SECOND_US
 _ZSTD: Final = "zstd"
@@ -54,8 +55,10 @@ class Folders:
     def of(self, times: pa.Array) -> pa.Array:
         """When the folder of each time begins, as HOUR has it."""
         shown = times if self.wall is None else _moved(times, self.wall)
-        since = pc.floor_temporal(shown, unit="day" if self.is_of_day else "hour")
-        return pc.divide(since.cast(_MICROSECONDS).cast(pa.int64()), pa.scalar(_AN_HOUR_US, pa.int64()))
+        # Without a zone, where it is a division: with one Arrow takes fifteen times as long.
+        of_none = shown.cast(pa.int64()).cast(_OF_NO_ZONE)
+        since = pc.floor_temporal(of_none, unit="day" if self.is_of_day else "hour")
+        return pc.divide(since.cast(pa.int64()), pa.scalar(_AN_HOUR_US, pa.int64()))
 
     def name(self, hour: int) -> str:
         """The folder that begins then."""
@@ -136,8 +139,9 @@ def begin_of(folder: str) -> datetime:
 
 def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each hour, the earliest first."""
-    for hour in sorted(pc.unique(rows[HOUR]).to_pylist()):
-        yield hour, rows.filter(pc.equal(rows[HOUR], hour))
+    hours = sorted(pc.unique(rows[HOUR]).to_pylist())
+    for hour in hours:
+        yield hour, rows if len(hours) == 1 else rows.filter(pc.equal(rows[HOUR], hour))
 
 
 def content(rows: pa.Table, codec: str = _ZSTD) -> pa.Buffer:

@@ -105,14 +105,15 @@ class ParquetWriter:
         )
         if self._is_decided:  # what the attempt before refused may not be told yet
             return Outcome(refused=refused)
-        is_timely = [True] * batch.num_rows
-        for refusal in refused:
-            is_timely[refusal.row] = False
-        new = pc.and_(pa.array(is_timely, pa.bool_()), table.is_new(self._batch, batch))
-        held, batch = rows.filter(new), batch.filter(new)
-        if held.num_rows:
+        wanted = table.is_new(self._batch, batch)
+        if refused:
+            untimely = pa.array([refusal.row for refusal in refused], pa.int64())
+            wanted = pc.and_(wanted, pc.invert(pc.is_in(pa.array(range(batch.num_rows)), untimely)))
+        if not pc.all(wanted).as_py():  # as a rule they are, and a filter copies
+            rows, batch = rows.filter(wanted), batch.filter(wanted)
+        if rows.num_rows:
             self._extent = extent.united((self._extent, extent.of(layout, batch)))
-            self._held.append(held)
+            self._held.append(rows)
         return Outcome(refused=refused)
 
     def finish(self) -> Outcome:
