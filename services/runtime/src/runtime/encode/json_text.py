@@ -108,28 +108,38 @@ def texts(array: pa.Array, form: Form = VALUE) -> list[str]:
     if types.is_list(kind) or types.is_large_list(kind):
         return _lists(array, form)
     if types.is_timestamp(kind):
-        return [NULL if text is None else f'"{text}"' for text in form.times(array)]
+        return _once(array, lambda times: [f'"{text}"' for text in form.times(times)])
     if types.is_date(kind):
         return [NULL if text is None else f'"{text}"' for text in dates(array)]
     if types.is_floating(kind):
         return [form.floats(value) or NULL for value in array.to_pylist()]
     if types.is_duration(kind):
         return [NULL if value is None else f'"{form.durations(value)}"' for value in array.to_pylist()]
-    return [text or NULL for text in map(_scalar(kind), array.to_pylist())]
+    written, values = _scalar(kind), array.to_pylist()
+    if not array.null_count:
+        return list(map(written, values))
+    return [NULL if value is None else written(value) for value in values]
 
 
-def _scalar(kind: pa.DataType) -> Callable[[Any], str | None]:
-    """How one Python value of an Arrow type becomes JSON text; None stays None."""
+def _once(array: pa.Array, written: Callable[[pa.Array], list[str]]) -> list[str]:
+    """The text of each element, written once where several are equal, as times of windows are."""
+    coded = array.dictionary_encode()
+    different = [*written(coded.dictionary), NULL]
+    return [different[place] for place in coded.indices.fill_null(len(different) - 1).to_pylist()]
+
+
+def _scalar(kind: pa.DataType) -> Callable[[Any], str]:
+    """How one Python value of an Arrow type, not None, becomes JSON text."""
     if types.is_string(kind) or types.is_large_string(kind):
-        return lambda value: None if value is None else encode_basestring(value)
+        return encode_basestring
     if types.is_boolean(kind):
-        return {True: "true", False: "false"}.get
+        return {True: "true", False: "false"}.__getitem__
     if types.is_integer(kind) or types.is_decimal(kind):
-        return lambda value: None if value is None else str(value)
+        return str
     if types.is_binary(kind) or types.is_large_binary(kind):
-        return lambda value: None if value is None else f'"{base64.b64encode(value).decode()}"'
+        return lambda value: f'"{base64.b64encode(value).decode()}"'
     if types.is_null(kind):
-        return lambda _: None
+        return lambda _: NULL
     raise user("UNSUPPORTED_TYPE", f"A column of type {kind} cannot be written; cast it to a string.")
 
 
@@ -203,5 +213,6 @@ def added(text: str, name: str, value: str) -> str:
 
 def named(columns: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """One JSON object for each row of named columns of JSON texts."""
-    pairs = [[f"{encode_basestring(name)}:{text}" for text in values] for name, values in columns]
-    return [f"{{{','.join(row)}}}" for row in zip(*pairs, strict=True)]
+    keys = (encode_basestring(name).replace("%", "%%") for name, _ in columns)
+    form = "{" + ",".join(f"{key}:%s" for key in keys) + "}"
+    return [form % row for row in zip(*(values for _, values in columns), strict=True)]
