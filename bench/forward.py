@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/forward.py [--records N] [--runs K] [FORM ...]
 
-One dagger on the embedded stack for each form, over 500,000 prefilled records, batches due each second, no
+One dagger on the embedded stack for each form, over 2,000,000 prefilled records, batches due each second, no
 health monitor. fields: every field of a record is a column. record: `payload: record`, value, key and headers
 as they were read, which nobody decodes. Cold and warm are what bench/runs.py says. CPU: user and system time
 of every process of the driver, the broker's is not counted.
@@ -68,7 +68,7 @@ def main() -> int:
     """Run each form, and print one line for each number; 1 where the bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("forms", nargs="*", metavar="FORM", help=f"of {', '.join(FORMS)}")
-    parser.add_argument("--records", type=int, default=500_000)
+    parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=3, help="warm runs")
     told = parser.parse_args()
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)

@@ -39,7 +39,7 @@ class Record:
     offset: int
     value: bytes | None
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes | None]] | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 def batch(records: Sequence[Record], partition: int = 0) -> pa.RecordBatch:

@@ -158,7 +158,7 @@ def test_files_have_records_as_they_were_beside_where_they_stood(tmp_path: Path)
         {"value": b"\xff\x00", "key": b"k",
          "headers": [{"key": "a", "value": b"1"}, {"key": "a", "value": None}],
          "__topic": "in", "__partition": 0, "__offset": 1},
-        {"value": None, "key": None, "headers": None, "__topic": "in", "__partition": 0, "__offset": 2},
+        {"value": None, "key": None, "headers": [], "__topic": "in", "__partition": 0, "__offset": 2},
     ]  # fmt: skip
 
 

@@ -384,10 +384,7 @@ def test_headers_come_with_the_same_records(kafka: str, library: NativeLibrary) 
     found = [pair for piece in pieces if piece.headers is not None for pair in piece.headers.to_pylist()]
 
     assert whole(pieces) == whole(read(native, kafka, wanted))
-    assert found == [
-        None if headers is None else [{"key": key, "value": value} for key, value in headers]
-        for headers in sent
-    ]
+    assert found == [[{"key": key, "value": value} for key, value in headers or ()] for headers in sent]
 
 
 @pytest.mark.integration

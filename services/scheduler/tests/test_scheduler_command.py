@@ -66,6 +66,13 @@ def test_an_attempt_that_computes_is_a_spark_application_beside_the_scheduler() 
     assert beside("local[3]") == "local[3]"
 
 
+def test_the_jvm_of_a_forwarding_has_both_compilers() -> None:
+    forwards = spec_pb2.JobSpec(run_dir="/r", spec={"forward": {}})
+
+    assert "-XX:TieredStopAtLevel=1" in " ".join(submit())
+    assert "-XX:TieredStopAtLevel" not in " ".join(submit(forwards))
+
+
 @pytest.mark.parametrize(("asked", "given"), [(900, "900m"), (100, "480m")])
 def test_a_driver_gets_the_memory_it_asks_for_or_the_least_spark_takes(asked: int, given: str) -> None:
     command = submit(spec_pb2.JobSpec(run_dir="/r", spec={"driver_memory_mib": asked}))

@@ -69,6 +69,8 @@ def fleet_of(*events: Any) -> Fleet:
 def job(**changes: Any) -> spec_pb2.JobSpec:
     made = spec_pb2.JobSpec(dagger="d", generation=5)
     made.spec.driver_memory_mib = changes.pop("memory", HEAP)
+    if changes.pop("forwards", False):
+        made.spec.forward.SetInParent()
     if env := changes.pop("env", ""):
         made.platform.secret_properties["sasl.password"].env = env
     return made
@@ -85,6 +87,7 @@ def job(**changes: Any) -> spec_pb2.JobSpec:
         (job(), "spark://h:7077", READY, "another Spark master"),
         (job(memory=900), LOCAL, READY, "a driver_memory of its own"),
         (job(env="KAFKA_PASSWORD"), LOCAL, READY, "a secret of the environment"),
+        (job(forwards=True), LOCAL, READY, "a forwarding, whose JVM has both compilers"),
     ],
 )
 def test_a_launch_takes_the_spare_when_a_cold_driver_would_be_started_as_it_was(

@@ -96,6 +96,13 @@ def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> d
     return {**passed, **secrets(job, inherited), **fixed, "TZ": "UTC"}
 
 
+def has_both_compilers(spec: spec_pb2.DaggerSpec) -> bool:
+    """Whether the JVM of a launch is given its slow compiler, too: where each record becomes a row, which
+    Spark's own code hands on and which no generated code adds up (ADR 160).
+    """
+    return spec.HasField("forward")
+
+
 def preview(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
     """The command line of a process that previews for this scheduler. As `spare`."""
     return [*_submitted(job, url, installation, ui=False), "--preview", scheduler]
@@ -120,14 +127,15 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, u
         "-Duser.timezone=UTC",
         # A JVM without memory must die, so that it is seen and relaunched.
         "-XX:+ExitOnOutOfMemoryError",
-        # Spark generates its code anew for every batch: both compilers took a third of the CPU time of the
-        # first 4,000,000 records (22 of 70 s); this one alone takes 2 s, and nearly none of the next.
-        "-XX:TieredStopAtLevel=1",
         # Spark's classes need 130 MiB: collecting at 21, 35 and 60 finds nothing and takes 0.1 s of a start.
         "-XX:MetaspaceSize=160m",
         # Counters for `jps` and the like, which the JVM looks at 20 times a second: a tenth of an idle one.
         "-XX:-UsePerfData",
     ]
+    if not has_both_compilers(job.spec):
+        # Spark generates its code anew for every batch: both compilers took a third of the CPU time of the
+        # first 4,000,000 records (22 of 70 s); this one alone takes 2 s, and nearly none of the next.
+        java_options.append("-XX:TieredStopAtLevel=1")
     if memory_mib <= _SMALL_HEAP_MIB:
         java_options.append("-XX:+UseSerialGC")
     if home == installation.prepared:

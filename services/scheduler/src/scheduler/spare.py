@@ -15,7 +15,7 @@ from fleet import Fleet, quotas
 from fleet.backoff import delay
 from fleet.phases import STARTING
 from fleet.quotas import Room
-from scheduler.command import secret_variables
+from scheduler.command import has_both_compilers, secret_variables
 from scheduler.occupancy import usual_mib
 
 READY_WITHIN: Final = timedelta(minutes=5)
@@ -84,6 +84,8 @@ def cold(job: spec_pb2.JobSpec, master: str, spare: Spare | None, driver_memory_
         return "a driver_memory of its own"
     if secret_variables(job):
         return "a secret of the environment"
+    if has_both_compilers(job.spec):
+        return "a forwarding, whose JVM has both compilers"
     return ""
 
 

@@ -311,7 +311,7 @@ def _references(computed: Computed, plan: daggersql.Plan) -> References:
 def _read(records: Sequence[Passes], *, headers: bool) -> Records:
     """Records of one partition, in the order of their offsets, as a reader has them."""
     held: list[Original] = [record.original for record in records]
-    told = [[{"key": name, "value": value} for name, value in one.headers] or None for one in held]
+    told = [[{"key": name, "value": value} for name, value in one.headers] for one in held]
     return Records(
         np.array([record.source[1] for record in records], np.int64),
         np.array([one.time_ms for one in held], np.int64),
