@@ -141,6 +141,36 @@ TARGETS = (
         ),
     ),
     Target(
+        "upserts: 400,000 rows for a CPU-second, 100,000 with PostgreSQL's own",
+        "sinks",
+        r"^postgres, upsert: (\d+)\.\d k .*\n  with the server's: (\d+)",
+        lambda own, whole: (f"{own} k, {whole} k", own >= 400 and whole >= 100),
+    ),
+    Target(
+        "documents for Elasticsearch: 150,000 for a CPU-second",
+        "sinks",
+        r"^elasticsearch: (\d+)\.",
+        lambda own: (f"{own} k", own >= 150),
+    ),
+    Target(
+        "requests for a CPU-second: 8,000 by HTTP, 3,500 by gRPC",
+        "sinks",
+        r"^grpc: ([\d.]+) k[\s\S]*?^http, 1 row a request: ([\d.]+) k",
+        lambda grpc, http: (f"{http:.1f} k, {grpc:.1f} k", http >= 8 and grpc >= 3.5),
+    ),
+    Target(
+        "rows of HTTP, 100 a request: 400,000 for a CPU-second",
+        "sinks",
+        r"^http, 100 rows a request: (\d+)\.",
+        lambda own: (f"{own} k", own >= 400),
+    ),
+    Target(
+        "rows of Parquet, without the way there: 5,000,000 for a CPU-second",
+        "sinks",
+        r"^parquet: (\d+),(\d+)\.",
+        lambda millions, thousands: (f"{millions}.{thousands // 100} M", millions >= 5),
+    ),
+    Target(
         "a server that takes 15 requests at once: at most 10 % refused, at least 75 % of the best rate",
         "sinktrouble",
         r"^throttled: ([\d.]+)% .* (\d+)% of the best rate",

@@ -9,7 +9,8 @@ as many at once as the writer. It is not given bytes that are ready. Where the s
 held to the same bodies by a checksum.
 
 Both run in turn in one process, their server in another; the median of the ratios of K runs counts. CPU: user
-and system time of the process. It ends with 1 where a ratio is above X.
+and system time of the process; of PostgreSQL's upserts there is a line with the server's, too. It ends with 1
+where a ratio is above X.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 import urllib.request
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import sinkloops
@@ -83,8 +85,19 @@ def received(place: str) -> str:
         return str(answer.read())
 
 
-def measured(trial: Trial, count: int, runs: int) -> tuple[float, float]:
-    """Rows per CPU-second of the writer, and the ratio."""
+class Measured(NamedTuple):
+    """What was found of a sink."""
+
+    rate: float
+    """Rows per CPU-second of the writer."""
+    ratio: float
+    """Of its CPU-seconds to those of the loop."""
+    whole: float | None
+    """Rows per CPU-second of writer and server; None where the server does not count."""
+
+
+def measured(trial: Trial, count: int, runs: int) -> Measured:
+    """The medians of so many runs."""
     batch = sinkloops.rows(int(count * trial.share))
     with trial.serving() as place:
         target = aimed(trial.sink(place))
@@ -93,9 +106,17 @@ def measured(trial: Trial, count: int, runs: int) -> tuple[float, float]:
         wrote = received(place)
         trial.send(place, batch)
         assert received(place) == wrote, "the loop sends other bytes"
-        spent = [(ours(target, batch, number), bare(trial, place, batch)) for number in range(1, runs + 1)]
-    rate = batch.num_rows / statistics.median(own for own, _ in spent)
-    return rate, statistics.median(own / other for own, other in spent)
+        spent, whole = [], []
+        for number in range(1, runs + 1):
+            before = trial.server(place) if trial.server else 0.0
+            own = ours(target, batch, number)
+            whole.append(own + (trial.server(place) if trial.server else 0.0) - before)
+            spent.append((own, bare(trial, place, batch)))
+    return Measured(
+        batch.num_rows / statistics.median(own for own, _ in spent),
+        statistics.median(own / other for own, other in spent),
+        batch.num_rows / statistics.median(whole) if trial.server else None,
+    )
 
 
 def main() -> int:
@@ -116,12 +137,14 @@ def main() -> int:
         if told.names and name not in told.names:
             continue
         try:
-            rate, ratio = measured(trial, told.rows, told.runs)
+            found = measured(trial, told.rows, told.runs)
         except RefusedError as why:
             print(f"{name}: not measured, {why.message}", flush=True)
             continue
-        is_dear = is_dear or ratio > told.most
-        print(f"{name}: {rate / 1_000:,.1f} k rows/CPU-s, ratio {ratio:.2f}", flush=True)
+        is_dear = is_dear or found.ratio > told.most
+        print(f"{name}: {found.rate / 1_000:,.1f} k rows/CPU-s, ratio {found.ratio:.2f}", flush=True)
+        if found.whole is not None:
+            print(f"  with the server's: {found.whole / 1_000:,.1f} k rows/CPU-s", flush=True)
     return int(is_dear)
 
 

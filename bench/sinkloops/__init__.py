@@ -61,6 +61,8 @@ class Trial:
     """The loop."""
     share: float = 1.0
     """Of the rows that are asked for."""
+    server: Callable[[str], float] | None = None
+    """The CPU-seconds that its server has had, where those count."""
 
 
 def rows(count: int) -> pa.RecordBatch:

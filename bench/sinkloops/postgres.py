@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
+import psutil
 import psycopg
 import pyarrow as pa
 from daggers.v1 import spec_pb2
@@ -98,7 +99,16 @@ def _add(url: str, batch: pa.RecordBatch) -> None:
             )
 
 
+def _server(url: str) -> float:
+    """What it and all of its processes have had, those that have ended included."""
+    with psycopg.connect(url) as connection:
+        postmaster = psutil.Process(connection.info.backend_pid).parent()
+        assert postmaster is not None
+        processes = (postmaster, *postmaster.children(recursive=True))
+        return sum(sum(process.cpu_times()[:4]) for process in processes)
+
+
 TRIALS = {
-    "postgres, upsert": Trial(_serving, partial(_sink, mode=_UPSERT), _send),
+    "postgres, upsert": Trial(_serving, partial(_sink, mode=_UPSERT), _send, server=_server),
     "postgres, append": Trial(_serving, partial(_sink, mode=_APPEND), _add),
 }
