@@ -25,9 +25,12 @@ from typing import Any, Final
 import dagger
 import pyarrow.parquet as pq
 import workload
+from chosen import chosen
 from machine import header
 from runs import cold_and_warm
 from stack import stack
+
+from runtime.clients.manifests import COMMITS
 
 BAR: Final = 150_000
 FORMS: Final[dict[str, dict[str, str]]] = {"fields": {}, "record": {"payload": "record"}}
@@ -41,7 +44,7 @@ class Table:
         self._folder = folder
 
     def _files(self) -> Iterator[dict[str, Any]]:
-        for manifest in self._folder.glob("_daggers/commits/*/*/*.json"):
+        for manifest in self._folder.glob(f"{COMMITS}/*/*/*.json"):
             yield from json.loads(manifest.read_text())["files"]
 
     def wait_for(self, rows: int) -> None:
@@ -71,8 +74,9 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=3, help="warm runs")
     told = parser.parse_args()
+    forms = chosen(parser, told.forms, FORMS)
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)
-    rates = [forwarded(form, told.records, told.runs) for form in FORMS if form in (told.forms or FORMS)]
+    rates = [forwarded(form, told.records, told.runs) for form in forms]
     return int(min(rates) < BAR)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from chosen import chosen
 from daggers.v1 import spec_pb2
 from function_calls import CALLS, START, TABLES, Call, Column, message_files, selected, table
 from google.protobuf import descriptor_pool
@@ -49,9 +50,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("function", nargs="*", help="functions to measure; all when none is named")
-    wanted = parser.parse_args().function or [*CALLS]
-    if unknown := [name for name in wanted if name not in CALLS]:
-        parser.error(f"no such function: {', '.join(unknown)}; there are {', '.join(CALLS)}")
+    wanted = chosen(parser, parser.parse_args().function, CALLS)
     print(header("pyspark", "pyarrow", "numpy", "s2sphere"), f"Java {_java()}", sep=", ", flush=True)
     files = message_files()
     pool = descriptor_pool.DescriptorPool()

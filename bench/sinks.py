@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import sinkloops
+from chosen import chosen
 from daggers.v1 import spec_pb2
 from machine import header
 from sinkloops import AT_ONCE, DAGGER, LAYOUT, SCHEMA, Trial, grpc
@@ -99,6 +100,7 @@ class Measured(NamedTuple):
 def measured(trial: Trial, count: int, runs: int) -> Measured:
     """The medians of so many runs."""
     batch = sinkloops.rows(int(count * trial.share))
+    server = trial.server or (lambda _: 0.0)
     with trial.serving() as place:
         target = aimed(trial.sink(place))
         received(place)
@@ -108,9 +110,9 @@ def measured(trial: Trial, count: int, runs: int) -> Measured:
         assert received(place) == wrote, "the loop sends other bytes"
         spent, whole = [], []
         for number in range(1, runs + 1):
-            before = trial.server(place) if trial.server else 0.0
+            before = server(place)
             own = ours(target, batch, number)
-            whole.append(own + (trial.server(place) if trial.server else 0.0) - before)
+            whole.append(own + server(place) - before)
             spent.append((own, bare(trial, place, batch)))
     return Measured(
         batch.num_rows / statistics.median(own for own, _ in spent),
@@ -131,13 +133,12 @@ def main() -> int:
     told = parser.parse_args()
     if told.serve:
         asyncio.run(_serve(told.serve))
+    names = chosen(parser, told.names, trials)
     print(header("aiohttp", "grpcio", "pyarrow", "psycopg", "confluent-kafka", "influxdb-client", "redis"))
     is_dear = False
-    for name, trial in trials.items():
-        if told.names and name not in told.names:
-            continue
+    for name in names:
         try:
-            found = measured(trial, told.rows, told.runs)
+            found = measured(trials[name], told.rows, told.runs)
         except RefusedError as why:
             print(f"{name}: not measured, {why.message}", flush=True)
             continue

@@ -27,6 +27,7 @@ from typing import Any, Final
 import psycopg
 import pyarrow as pa
 import sinkloops
+from chosen import chosen
 from machine import header
 from sinkloops import apart, http, throttling
 from sinks import aimed, written
@@ -126,8 +127,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TROUBLES)}")
     parser.add_argument("--runs", type=int, default=5)
     told = parser.parse_args()
+    names = chosen(parser, told.names, TROUBLES)
     print(header("aiohttp", "psycopg"), flush=True)
-    met = [measured(told.runs) for name, measured in TROUBLES.items() if not told.names or name in told.names]
+    met = [TROUBLES[name](told.runs) for name in names]
     return 0 if all(met) else 1
 
 
