@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from daggers.v1 import spec_pb2
 from tests.contracts.leases import StoreContract
 
 from runtime.errors import FencedError, JobError
+from runtime.launch.launch import Launch
 from runtime.state.lease import PATIENCE_S, Lease, LeaseWatcher
 from runtime.state.store import open_root
 from runtime.state.store.local import LocalStore
@@ -31,6 +33,13 @@ class TestLocalStore(StoreContract):
 
 def lease(root: Path, generation: int, clock: Clock | None = None) -> Lease:
     return Lease(LocalStore(root), generation, clock or Clock())
+
+
+def run_for(seconds: float, clock: Clock, look: Callable[[], object]) -> None:
+    """Let time pass as it does for a process that runs: it looks every second."""
+    for _ in range(round(seconds)):
+        clock.now += 1
+        look()
 
 
 def test_the_first_generation_takes_the_lease_and_may_write(tmp_path: Path) -> None:
@@ -88,13 +97,26 @@ def test_a_lease_that_cannot_be_read_stops_the_driver_only_after_a_minute(tmp_pa
     holder.take()
     (tmp_path / "lease").write_text("not a number")
 
-    clock.now += PATIENCE_S - 1
-    holder.check()
+    run_for(PATIENCE_S - 1, clock, holder.check)
     clock.now += 1
     with pytest.raises(JobError) as stopped:
         holder.check()
 
     assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
+
+
+def test_one_unreadable_look_after_a_process_stood_still_is_no_lost_lease(tmp_path: Path) -> None:
+    clock = Clock()
+    holder = lease(tmp_path, 7, clock)
+    holder.take()
+    (tmp_path / "lease").write_text("not a number")
+    clock.now += 10 * PATIENCE_S  # SIGSTOP, or no processor: it could not look
+
+    assert (holder.check(), holder.lost) == (False, False)
+    run_for(PATIENCE_S / 2, clock, holder.check)
+    (tmp_path / "lease").write_text("7")
+
+    assert holder.check()
 
 
 def test_nothing_is_written_while_the_lease_cannot_be_asked_for(tmp_path: Path) -> None:
@@ -120,12 +142,10 @@ def test_a_readable_lease_gives_another_minute(tmp_path: Path) -> None:
     clock = Clock()
     holder = lease(tmp_path, 7, clock)
     holder.take()
-    clock.now += PATIENCE_S - 1
-    holder.check()
+    run_for(PATIENCE_S - 1, clock, holder.check)
     (tmp_path / "lease").write_text("not a number")
-    clock.now += PATIENCE_S - 1
 
-    holder.check()
+    run_for(PATIENCE_S - 1, clock, holder.check)
 
     assert clock.now == 1000 + 2 * (PATIENCE_S - 1)
 
@@ -175,8 +195,7 @@ def test_a_store_that_never_answers_stops_the_driver_after_a_minute(tmp_path: Pa
     watcher = LeaseWatcher(holder, wake=wake, ended=threading.Event())
     assert store.asked.wait(10)
 
-    clock.now += PATIENCE_S - 1
-    watcher.check()
+    run_for(PATIENCE_S - 1, clock, watcher.check)
     clock.now += 1
     with pytest.raises(JobError) as stopped:
         watcher.check()
@@ -195,3 +214,46 @@ def test_a_lease_watcher_wakes_its_driver_when_a_newer_generation_has_the_lease(
 
     with pytest.raises(FencedError):
         watcher.check()
+
+
+def test_a_lease_that_was_taken_long_ago_is_asked_for_before_it_is_judged(tmp_path: Path) -> None:
+    """A start may take ten minutes: its threads may get no turn in them, and its store is fine."""
+    clock = Clock()
+    holder = lease(tmp_path, 7, clock)
+    holder.take()
+    clock.now += 600
+    watcher = LeaseWatcher(holder, wake=threading.Event(), ended=threading.Event())
+
+    watcher.check()
+    assert holder.check()
+
+
+def test_a_process_that_stood_still_while_it_asked_gives_its_store_time_to_answer(tmp_path: Path) -> None:
+    clock, store = Clock(), SilentStore(tmp_path)
+    holder = Lease(store, 7, clock)
+    holder.take()
+    store.mended.clear()
+    store.asked.clear()
+    watcher = LeaseWatcher(holder, wake=threading.Event(), ended=threading.Event())
+    assert store.asked.wait(10)
+
+    clock.now += 600
+    watcher.check()
+    run_for(PATIENCE_S / 2, clock, watcher.check)
+    store.mended.set()
+
+
+def test_a_launch_watches_its_lease_from_the_moment_that_it_takes_it(tmp_path: Path) -> None:
+    """Planning, references, sinks and the start of Spark come behind that: they may take minutes."""
+    spec = spec_pb2.JobSpec(dagger="orders", generation=7, run_dir=str(tmp_path / "run"))
+    spec.checkpoint_root, spec.platform.bootstrap_servers = str(tmp_path), "localhost:9092"
+    launch = Launch(spec, lambda: pytest.fail("nobody asked for Spark"))
+    launch.take_lease()
+    try:
+        lease(tmp_path, 12).take()
+
+        assert launch.wake.wait(10)
+        with pytest.raises(FencedError):
+            launch.check_lease()
+    finally:
+        launch.ended.set()

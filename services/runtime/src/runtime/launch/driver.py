@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -38,7 +38,6 @@ from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 from runtime.state.groups import Groups, changes
-from runtime.state.lease import LeaseWatcher
 
 _POLL_S = 1.0
 _ASKED = 5
@@ -60,7 +59,7 @@ class Driver:
         if launch.must_stop():
             return
         if launch.writing.is_set():
-            launch.lease.take()
+            launch.take_lease()
         with launch.heartbeat:
             try:
                 self._compute()
@@ -125,7 +124,7 @@ class Driver:
             if shadow is not None and not launch.writing.is_set():
                 shadow.look(partial(self._prepare, assembled, references))
             if launch.writing.is_set():
-                self._lease.check()
+                launch.check_lease()
                 if boundary.is_reached():
                     launch.stop()
             listener.look()
@@ -142,12 +141,6 @@ class Driver:
         groups.follow(launch.stopping)
         backlog.follow(launch)
         self._watch(query, batches, look)
-
-    @cached_property
-    def _lease(self) -> LeaseWatcher:
-        """Watches the lease, once it is taken."""
-        launch = self._launch
-        return LeaseWatcher(launch.lease, wake=launch.wake, ended=launch.ended)
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """What a shadow has not done that a driver does before it writes. Raises: JobError."""

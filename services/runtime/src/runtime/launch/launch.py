@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from daggerspec import rundir, sinks
 from runtime.launch import progress
 from runtime.launch.heartbeat import HeartbeatSender
-from runtime.state.lease import Lease
+from runtime.state.lease import Lease, LeaseWatcher
 from runtime.state.store import Place, Store, open_root
 from runtime.state.store.local import LocalStore
 from runtime.values.registration import Registration
@@ -75,6 +75,7 @@ class Launch(Computed):
         self.ended = threading.Event()
         """Set once its query has ended: so do its threads."""
         self._asked = False
+        self._watcher: LeaseWatcher | None = None
 
     @property
     def root(self) -> Place:
@@ -85,6 +86,19 @@ class Launch(Computed):
     def lease(self) -> Lease:
         """Its right to write, not taken yet. Raises `JobError` (EXTERNAL)."""
         return Lease(self._opened[1], self.spec.generation, time.monotonic)
+
+    def take_lease(self) -> None:
+        """Take its right to write, and watch it from here on, however long the rest of its start takes.
+
+        Raises: FencedError; `JobError` (EXTERNAL).
+        """
+        self.lease.take()
+        self._watcher = LeaseWatcher(self.lease, wake=self.wake, ended=self.ended)
+
+    def check_lease(self) -> None:
+        """Return if it may go on, as far as its lease goes, once that is taken. Raises as `Lease.check`."""
+        if self._watcher is not None:
+            self._watcher.check()
 
     @cached_property
     def _opened(self) -> tuple[Place, Store]:

@@ -99,7 +99,7 @@ class Shadow:
         if handed != _micros(self._known):
             raise _lost(f"It is handed over from {handed}, and finds {_micros(self._known)}.")
         prepare()
-        launch.lease.take()
+        launch.take_lease()
         self.written = checkpoint.instant(handed)
         checkpoint.hand_over(self._place, self.written)
         launch.writing.set()

@@ -5,6 +5,9 @@ One for all its checkpoints, because an edit makes a new one.
 A driver takes the lease from any older generation, and asks before every write whether it still holds it. A
 driver that cannot ask for `PATIENCE_S` stops, so that a host that went away silently can be replaced after
 twice that time.
+
+Only time in which this process ran counts as silence of the store: a process that was stopped, or got no
+processor, could not ask, and asks before it judges.
 """
 
 from __future__ import annotations
@@ -18,6 +21,28 @@ from runtime.state.store import Store
 
 PATIENCE_S = 60.0
 _PERIOD_S = 1.0
+_TURN_S = 5.0
+"""Threads of a process that gets its processor come here more often than that."""
+
+
+class RunningTime:
+    """Seconds in which this process ran, as far as it came here to measure them. Thread-safe.
+
+    A longer stretch between two measurements than `_TURN_S` was no time of its own: it counts as that.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives monotonic seconds, which pass also while the process stands still."""
+        self._clock = clock
+        self._last, self._ran, self._lock = clock(), 0.0, threading.Lock()
+
+    def measure(self) -> float:
+        """The seconds since it was made."""
+        with self._lock:
+            now = self._clock()
+            self._ran += min(now - self._last, _TURN_S)
+            self._last = now
+            return self._ran
 
 
 class Lease:
@@ -34,8 +59,8 @@ class Lease:
         self._wait = wait
         self._store = store
         self._generation = generation
-        self._clock = clock
-        self._confirmed = clock()
+        self._time = RunningTime(clock)
+        self._confirmed = 0.0
 
     def take(self) -> None:
         """Take the lease from an older generation, or again. Raises FencedError, or JobError (EXTERNAL)."""
@@ -63,7 +88,7 @@ class Lease:
             if held < self._generation:  # the directory was emptied, or restored from an old copy
                 held = self._store.take(self._generation)
         except (OSError, ValueError) as problem:
-            if self._clock() - self._confirmed < PATIENCE_S:
+            if self._silence() < PATIENCE_S:
                 return False
             raise self._unreadable(problem) from problem
         self._stand_against(held)
@@ -75,7 +100,7 @@ class Lease:
 
         Also true while a check hangs, as it does when the store's host is unreachable.
         """
-        return self._clock() - self._confirmed >= PATIENCE_S
+        return self._silence() >= PATIENCE_S
 
     def give_up(self) -> JobError:
         """What to raise when the lease is lost."""
@@ -84,7 +109,11 @@ class Lease:
     def _stand_against(self, held: int) -> None:
         if held > self._generation:
             raise FencedError(self._generation, held)
-        self._confirmed = self._clock()
+        self._confirmed = self._time.measure()
+
+    def _silence(self) -> float:
+        """Seconds of this process's time since it last made sure."""
+        return self._time.measure() - self._confirmed
 
     def _unreadable(self, problem: Exception) -> JobError:
         return external(
