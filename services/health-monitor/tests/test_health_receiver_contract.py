@@ -121,11 +121,57 @@ async def test_a_refusal_is_never_tried_again(kind: Receiver, status: int) -> No
 
 
 @every_kind
-async def test_a_redirect_is_not_followed(kind: Receiver) -> None:
-    outcome, came = await told(kind, Answer(302), Location="/elsewhere")
+@pytest.mark.parametrize("status", [301, 308])
+async def test_a_redirect_that_lasts_is_not_followed(kind: Receiver, status: int) -> None:
+    outcome, came = await told(kind, Answer(status), Location="/elsewhere")
 
     assert isinstance(outcome, Permanent)
     assert (outcome.reason, len(came)) == ("REDIRECTED", 1)
+
+
+@every_kind
+@pytest.mark.parametrize("status", [300, 302, 303, 304, 307])
+async def test_a_redirect_as_login_pages_use_it_is_not_followed_and_tried_again(
+    kind: Receiver, status: int
+) -> None:
+    outcome, came = await told(kind, Answer(status), Location="/login")
+
+    assert isinstance(outcome, Temporary)
+    assert (outcome.reason, len(came)) == ("REDIRECTED", 1)
+
+
+PAGE = "<!DOCTYPE html><html><body>Log in to go on</body></html>"
+
+
+STRANGE = ["", PAGE, f"\ufeff\n<!-- portal -->{PAGE}", "{}", "[]", "null", '"ok"', "ok.", "OK!", "true", "1"]
+STRANGE += ['{"status":"failure"}', '{"status":null}', '{"status":["success"]}', '{"ok":true}']
+
+
+@every_kind
+def test_an_answer_that_is_not_the_receivers_own_is_tried_again(kind: Receiver) -> None:
+    told = [Answer(status, body) for status in (200, 201, 202, 203, 206, 207, 208, 226) for body in STRANGE]
+    others = [answer for answer in [*told, Answer(204)] if answer != kind.TAKEN]
+
+    outcomes = {type(kind.outcome(answer)): answer for answer in others}
+
+    assert outcomes.keys() == {Temporary}, outcomes
+
+
+@every_kind
+def test_its_own_word_with_another_status_or_cut_off_is_no_proof(kind: Receiver) -> None:
+    own = kind.TAKEN
+    others = {200, 201, 202, 204} - {own.status}
+    cut = {own.body[:length] for length in range(len(own.body))}
+
+    doubted = [*(Answer(status, own.body) for status in others), *(Answer(own.status, body) for body in cut)]
+
+    assert {type(kind.outcome(answer)) for answer in doubted} == {Temporary}
+
+
+@every_kind
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 407, 451])
+async def test_a_page_that_refuses_is_of_something_in_between(kind: Receiver, status: int) -> None:
+    assert isinstance((await told(kind, Answer(status, PAGE)))[0], Temporary)
 
 
 @every_kind

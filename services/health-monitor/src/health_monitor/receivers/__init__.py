@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr
 
@@ -38,7 +39,7 @@ class Receiver(Protocol):
         """What tells the receiver; `settings` are of its kind."""
 
     def outcome(self, answer: Answer) -> Outcome:
-        """What its answer means."""
+        """What its answer means: `Sent` for the proof that its protocol has, never for a status alone."""
 
 
 def _check_url(url: SecretStr) -> SecretStr:
@@ -137,10 +138,12 @@ class Permanent:
 Outcome: TypeAlias = Sent | Temporary | Permanent
 
 
-def refused(answer: Answer, said: str) -> Temporary | Permanent:
-    """What an answer that is not a success means: 429 and 5xx may pass, anything else will not.
+def refused(answer: Answer, said: str, *, who: str = "this receiver") -> Temporary | Permanent:
+    """What an answer means that is not the proof of success which the receiver's protocol has.
 
-    `said`: what the receiver said, safe to be shown.
+    A refusal in the receiver's own words is for good. 429 and 5xx may pass, and so may whatever is no word of
+    the receiver's: a login page, a proxy that blocks or asks who calls, an answer that was cut off.
+    `said`: what the receiver said, safe to be shown; `who`: its name.
     """
     status = answer.status
     detail = f"it answered {status}{f': {said}' if said else ''}"
@@ -148,9 +151,27 @@ def refused(answer: Answer, said: str) -> Temporary | Permanent:
         return Temporary("THROTTLED", detail, answer.after, throttled=True)
     if status >= 500:
         return Temporary("RECEIVER_ERROR", detail, answer.after)
-    if 300 <= status < 400:
+    if status in _MOVED:
         return Permanent("REDIRECTED", f"{detail}; redirects are not followed: give the final address")
+    if 300 <= status < 400:
+        return Temporary("REDIRECTED", f"{detail}; redirects are not followed, and a login page may be one")
+    if status < 300 or status in _FROM_BETWEEN or _is_page(answer.body):
+        return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as {who} does", answer.after)
     return Permanent("REFUSED", detail)
+
+
+_MOVED: Final = frozenset({301, 308})
+"""Redirects that say themselves that they last (RFC 9110, 15.4)."""
+_FROM_BETWEEN: Final = frozenset({407, 408, 425})
+"""What a proxy asks, and what HTTP itself says to send again."""
+_PAGE: Final = re.compile(
+    r"[\s\ufeff]*(?:<!--.*?-->\s*)*<(?:!doctype|html|head|body|script|meta)\b", re.IGNORECASE | re.DOTALL
+)
+
+
+def _is_page(body: str) -> bool:
+    """Whether it is HTML for a browser: no receiver here answers so, what stands before them does."""
+    return _PAGE.match(body) is not None
 
 
 # ---- The registry ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""PagerDuty Events API v2: 202, at most 120 calls a minute for each routing key; it folds repeats."""
+"""PagerDuty Events API v2: 202 with `"status": "success"`, at most 120 calls a minute a key; it folds repeats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from health_monitor.page import Page
 
 PACE: Final = timedelta(milliseconds=500)
-TAKEN: Final = Answer(202)
+TAKEN: Final = Answer(202, '{"status":"success","message":"Event processed","dedup_key":"daggers/a/failed"}')
 _KEY_LENGTH: Final = 32
 _SUMMARY_LIMIT: Final = 1024
 _SAID_LIMIT: Final = 200
@@ -78,18 +78,28 @@ def request(page: Page, settings: Settings) -> Request:
     return json_request(settings.url, event)
 
 
+def taken(answer: Answer) -> bool:
+    """Whether PagerDuty has the event: 202, and `"status": "success"` in its JSON."""
+    return answer.status == 202 and _document(answer.body).get("status") == "success"
+
+
 def outcome(answer: Answer) -> Outcome:
     """What PagerDuty's answer means."""
-    return Sent() if answer.status in (200, 202) else refused(answer, _said(answer.body))
+    return Sent() if taken(answer) else refused(answer, _said(answer.body), who="PagerDuty")
+
+
+def _document(body: str) -> dict[str, Any]:
+    """The JSON object of an answer; empty when it has none."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _said(body: str) -> str:
     """The errors an answer names; empty when it is none of PagerDuty's."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    errors = answer.get("errors") if isinstance(answer, dict) else None
+    errors = _document(body).get("errors")
     if not isinstance(errors, list):
         return ""
     said = "; ".join(error for error in errors if isinstance(error, str))

@@ -18,7 +18,6 @@ from health_monitor.receivers import (
     Request,
     SecretUrl,
     Sent,
-    Temporary,
     json_request,
     refused,
 )
@@ -68,14 +67,17 @@ def request(page: Page, settings: Settings) -> Request:
     return json_request(settings.url, {"text": _cut("\n".join([*lines, told]))})
 
 
+def taken(answer: Answer) -> bool:
+    """Whether Slack has the message: 200, and `ok` alone."""
+    return answer.status == 200 and answer.body.strip() == "ok"
+
+
 def outcome(answer: Answer) -> Outcome:
     """What Slack's answer means."""
-    status, said = answer.status, answer.body.strip()
-    if status == 200 and said == "ok":
+    if taken(answer):
         return Sent()
-    if 200 <= status < 300:
-        return Temporary("UNEXPECTED_ANSWER", f"it answered {status}, but not as Slack does", answer.after)
-    return refused(answer, said if _ERROR.fullmatch(said) else "")
+    said = answer.body.strip()
+    return refused(answer, said if _ERROR.fullmatch(said) else "", who="Slack")
 
 
 def escape(text: str) -> str:
