@@ -17,10 +17,10 @@ Made by `make receivers-doc` from `services/health-monitor/src/health_monitor/re
 
 Every receiver that is configured is told of everything. A secret is better given by a file.
 
-A notification is sent when the receiver says so by its own protocol, as it stands below. Any other answer that
-is not a refusal of the receiver's own is tried again, until the notification is given up: a page of HTML with
-whatever status, an empty or cut off 200, a redirect that does not say that it lasts. So do login pages of
-networks, and proxies that block, answer. Redirects are never followed.
+A notification is sent when the receiver says so by its own protocol, as it stands below. Any other answer
+that is not a refusal of the receiver's own is tried again, until the notification is given up: a page of HTML
+with whatever status, an empty or cut off 200, a redirect that does not say that it lasts. So do login pages
+of networks, and proxies that block, answer. Redirects are never followed.
 """
 
 

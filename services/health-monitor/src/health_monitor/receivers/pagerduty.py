@@ -1,4 +1,4 @@
-"""PagerDuty Events API v2: 202 with `"status": "success"`, at most 120 calls a minute a key; it folds repeats."""
+"""PagerDuty Events API v2: 202 with `"status": "success"`, 120 calls a minute a key; it folds repeats."""
 
 from __future__ import annotations
 
