@@ -428,6 +428,8 @@ REFUSED = (
          one("sinks[0].parquet.location", "INVALID_LOCATION") + one("sinks[0]", "NOT_UPSERT")),
     Case("early rows that are left out", {**postgres(mode="MODE_INSERT_IGNORE"), "emit": "EMIT_EARLY"},
          one("sinks[0].postgres.mode", "SINK_CANNOT_UPDATE")),
+    Case("a text of an answer that is none", http(successContains="a\nb"),
+         one("sinks[0].http.success_contains", "INVALID_CHARACTER")),
     Case("a server nowhere", http(url="crm", tls={"caFile": "ca.pem"}),
          one("sinks[0].http.url", "INVALID_URL") + one("sinks[0].http.tls.ca_file", "INVALID_REFERENCE")),
     Case("a server that shows its secret", http(url="https://u:p@crm", headers={"Authorization": "Bearer x"},

@@ -7,9 +7,11 @@ time. A string that is `"${column}"` and nothing else is the value with its type
 A request has an `Idempotency-Key`, which is the same when its rows are sent again: a server that remembers it
 takes each row once. Of several rows it is the key of all of them, and `row_id` tells each apart.
 
-What the server answers decides: 2xx, the rows are taken; 408, 425, 429, 5xx, they are sent again, after
-`Retry-After` if it says one; 401, 403, 407 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS),
-somebody has to act; any other 4xx, the rows of the request are set aside.
+What the server answers decides: 2xx, the rows are taken, unless its body is a page of HTML, as login pages
+and blocking proxies answer; with `success_contains`, 2xx whose body has this text. Other 2xx are no proof,
+and the rows are sent again, as after 408, 425, 429 and 5xx, after `Retry-After` if it says one; 401, 403, 407
+(SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS), somebody has to act; any other 4xx, the rows
+of the request are set aside.
 
 A forwarding with `payload: record` sends the value of each record as the body, as it was read, with the
 Content-Type application/protobuf unless `headers` say another. `${key}` and `${headers}` are the record's, in
@@ -76,6 +78,10 @@ KEYS: Final = (
     Key("retry_statuses", 'Statuses after which rows are sent again, whatever they mean else: "409".'),
     Key("refuse_statuses", 'Statuses after which rows are set aside: "501", or "500-599".'),
     Key(
+        "success_contains",
+        'A text in each answer that means rows were taken, beside 2xx: "accepted"; without it any but HTML.',
+    ),
+    Key(
         "split",
         "Whether a refused request of several rows is halved until it is known which were meant; without it"
         " all of them are set aside.",
@@ -120,6 +126,8 @@ def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Vio
             if statuses(text) is None:
                 what = 'must be a status such as "409", or some as "500-599", from 400 to 599'
                 yield Violation(f"{path}.{field}[{number}]", what, "INVALID_STATUS")
+    if sink.success_contains:
+        yield from fields.text(f"{path}.success_contains", sink.success_contains, limit=256)
     yield from _body(path, sink, asked)
     yield from records_only(f"{path}.body", "raw", asked, is_said=sink.body == _RAW)
     yield from _raw(path, sink)

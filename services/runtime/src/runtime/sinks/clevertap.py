@@ -28,6 +28,9 @@ from runtime.sinks import RowWriter, Target, Writer
 
 _SERVER_ERROR: Final = 555
 """The one code of a record that is worth another try."""
+_SUCCESS: Final = "success"
+_JUDGED: Final = frozenset({_SUCCESS, "partial", "fail"})
+"""What it says became of the records of a request."""
 
 
 def check(target: Target) -> None:
@@ -93,13 +96,9 @@ class Uploads:
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:
         """What an answer means: of its status first, then of each record. Raises: JobError."""
-        verdict = posting.meaning(self._server, rows, answer)
-        if not 200 <= answer.status < 300:
-            return verdict
-        said = posting.json_object(answer)
-        failed = said.get("unprocessed")
-        if not said or not isinstance(failed, list):
-            return verdict
+        failed = unprocessed(answer)
+        if not failed:
+            return posting.meaning(self._server, rows, answer, is_taken=failed is not None)
         return self._each(rows, failed)
 
     def _each(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
@@ -138,6 +137,17 @@ class Uploads:
 
     def _away(self) -> TemporaryError:
         return TemporaryError("SINK_UNAVAILABLE", f"{self._server.name} does not take records now.")
+
+
+def unprocessed(answer: Answer) -> Sequence[Any] | None:
+    """The records that CleverTap says it did not process; None without the proof that it judged them: 200,
+    and JSON with a `status` that is its own, and the list where not all went well.
+    """
+    said = posting.json_object(answer) if answer.status == 200 else {}
+    status, failed = said.get("status"), said.get("unprocessed", [])
+    if status not in _JUDGED or not isinstance(failed, list):
+        return None
+    return None if status != _SUCCESS and not failed else failed
 
 
 def _failure(said: Any) -> tuple[int, str]:

@@ -96,7 +96,8 @@ def _said(server: Server, request: Request) -> Answer:
     answer = client.ask(server, request)
     if answer.status == 404 or answer.status in _UNTOLD:
         return answer
-    if (why := posting.meaning(server, (), answer).why) is not None:
+    is_own = 200 <= answer.status < 300 and not posting.is_page(answer)
+    if (why := posting.meaning(server, (), answer, is_taken=is_own).why) is not None:
         raise why
     return answer
 
@@ -176,16 +177,10 @@ class Documents:
         return Request("POST", url, _NDJSON, b"".join(self._lines[row] for row in rows))
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:
-        """What an answer means: of its status first, then of each document. Raises: JobError."""
-        if answer.status != 200:
-            return posting.meaning(self._server, rows, answer)
-        said = posting.json_object(answer)
-        if said.get("errors") is False:
-            return Verdict()
-        items = said.get("items")
-        if not isinstance(items, list) or len(items) != len(rows):
-            detail = f"{self._server.name} does not say what became of {len(rows)} documents."
-            return Verdict(again=[rows], why=TemporaryError("SINK_UNAVAILABLE", detail))
+        """What an answer means: of all of them first, then of each document. Raises: JobError."""
+        items = posting.json_object(answer).get("items") if answer.status == 200 else None
+        if is_taken(answer) or not isinstance(items, list) or len(items) != len(rows):
+            return posting.meaning(self._server, rows, answer, is_taken=is_taken(answer))
         return self._each(rows, [_result(item) for item in items])
 
     def _each(self, rows: Rows, results: Sequence[tuple[int, str, str]]) -> Verdict:
@@ -214,6 +209,11 @@ class Documents:
             return Verdict(refused=refused)
         why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take {len(again)} documents now.")
         return Verdict(refused=refused, again=[again], why=why, is_throttled=is_throttled)
+
+
+def is_taken(answer: Answer) -> bool:
+    """The proof that all documents of a request were taken: 200, and JSON that says `"errors": false`."""
+    return answer.status == 200 and posting.json_object(answer).get("errors") is False
 
 
 def _unsendable(said: Mapping[str, Sequence[str | None]]) -> list[Refusal]:

@@ -83,6 +83,17 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
     return Server.of(resolved, "HTTP", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
+def is_taken(sink: spec_pb2.HttpSink, answer: Answer) -> bool:
+    """The proof that a server took rows, of whose protocol nothing else is known: 2xx without a page of HTML,
+    as login pages and blocking proxies answer; with `success_contains`, 2xx with this text.
+    """
+    if not 200 <= answer.status < 300:
+        return False
+    if sink.success_contains:
+        return sink.success_contains.encode() in answer.body
+    return not posting.is_page(answer)
+
+
 class HttpRows:
     """The rows of a batch, and the requests that carry them."""
 
@@ -157,7 +168,14 @@ class HttpRows:
             return posting.again(server, rows, answer)
         if answer.status in self._refused:
             return posting.refusing(server, rows, answer, splits=splits)
-        return posting.meaning(server, rows, answer, has_one_url=self._has_one_url, splits=splits)
+        return posting.meaning(
+            server,
+            rows,
+            answer,
+            is_taken=is_taken(self.sink, answer),
+            has_one_url=self._has_one_url,
+            splits=splits,
+        )
 
     def _id(self, row: int) -> str:
         return event_id(self._source, self._keys[row], None)

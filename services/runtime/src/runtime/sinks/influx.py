@@ -22,8 +22,8 @@ from daggers.v1 import spec_pb2
 from daggers.v1.output_pb2 import RowCondition
 from influxdb_client.client.flux_table import FluxTable
 from influxdb_client.client.influxdb_client import InfluxDBClient
-from influxdb_client.client.write_api import SYNCHRONOUS, WriteApi
 from influxdb_client.rest import ApiException
+from influxdb_client.service.write_service import WriteService
 from urllib3.exceptions import HTTPError
 
 from chassis.egress.addresses import AddressRefused
@@ -140,12 +140,14 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
     Raises: TemporaryError, _RefusedError, or JobError that says what to do.
     """
     address = sink.sink.influx.address
-    api = _write_api(sink.SerializeToString(deterministic=True))
+    api = _write_service(sink.SerializeToString(deterministic=True))
     try:
-        api.write(bucket=address.bucket, org=address.org, record=lines)
+        _, status, _ = api.post_write_with_http_info(
+            address.org, address.bucket, lines, precision="ns", content_type="text/plain; charset=utf-8"
+        )
     except ApiException as answer:
         if answer.status in _DENIED and again:
-            _write_api.cache_clear()  # its token may have been replaced meanwhile
+            _write_service.cache_clear()  # its token may have been replaced meanwhile
             _post(sink, lines, again=False)
             return
         raise _meaning(answer, address) from None
@@ -154,6 +156,17 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
     except (HTTPError, OSError) as silence:
         detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None
+    if not is_taken(status, lines):
+        detail = (
+            f"InfluxDB at {address.url} answers {status}, but not as it does when it takes points:"
+            " a login page, or a proxy, may answer in its place."
+        )
+        raise TemporaryError("SINK_UNAVAILABLE", detail)
+
+
+def is_taken(status: int, lines: bytes) -> bool:
+    """The proof that points were written: 204 of either release. A request without lines 1.8 answers by 200."""
+    return status == 204 or (status == 200 and not lines)
 
 
 def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
@@ -197,9 +210,9 @@ def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError
 
 
 @lru_cache(maxsize=8)
-def _write_api(sink: bytes) -> WriteApi:
-    """A client, kept by the worker between batches with its connections."""
-    return _client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).write_api(write_options=SYNCHRONOUS)
+def _write_service(sink: bytes) -> WriteService:
+    """A client, kept by the worker between batches with its connections; it says what status was answered."""
+    return WriteService(_client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).api_client)
 
 
 def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
@@ -217,7 +230,7 @@ def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
 
 
 # The client's finalizer fails when it runs after the modules it needs are gone.
-atexit.register(_write_api.cache_clear)
+atexit.register(_write_service.cache_clear)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

@@ -90,15 +90,20 @@ class Imports:
         """What an answer means. Raises: JobError."""
         failed = posting.json_object(answer).get("failed_records") if answer.status == _PARTIAL else None
         if not isinstance(failed, list) or not failed:
-            return posting.meaning(self._server, rows, answer)
+            return posting.meaning(self._server, rows, answer, is_taken=is_taken(answer))
         refused = {}
         for failure in failed:
             index, place = _failure(failure)
             if not 0 <= index < len(rows):
-                return posting.meaning(self._server, rows, answer)
+                return posting.meaning(self._server, rows, answer, is_taken=False)
             detail = f"{self._server.name} does not import the event{place}."
             refused[index] = Refusal(rows[index], "SINK_REFUSED", detail)
         return Verdict(refused=[*refused.values()])
+
+
+def is_taken(answer: Answer) -> bool:
+    """The proof that Mixpanel imported all events of a request: 200, and JSON whose `code` says it as well."""
+    return answer.status == 200 and posting.json_object(answer).get("code") == 200
 
 
 def _failure(said: Any) -> tuple[int, str]:

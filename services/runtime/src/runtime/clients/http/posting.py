@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -55,16 +56,21 @@ def meaning(
     rows: Rows,
     answer: Answer,
     *,
+    is_taken: bool,
     has_one_url: bool = True,
     splits: bool = True,
 ) -> Verdict:
-    """What the status of an answer says. No word of it quotes an answer, which may quote a row.
+    """What an answer says. No word of it quotes an answer, which may quote a row.
 
+    `is_taken`: whether it has the proof that its protocol has of rows that were taken; each sink names its
+    own. A success without that is the word of something in between, and the rows are sent again.
     Raises: JobError for what somebody has to mend.
     """
     status, name = answer.status, server.name
-    if 200 <= status < 300:
+    if is_taken:
         return Verdict()
+    if 200 <= status < 300:
+        return Verdict(again=[rows], why=unproven(server, answer))
     if status in LATER or status >= 500:
         return again(server, rows, answer)
     if status in _DENIED:
@@ -100,6 +106,26 @@ def halves(rows: Rows) -> list[Rows]:
     return [rows[:half], rows[half:]]
 
 
+def unproven(server: Server, answer: Answer) -> TemporaryError:
+    """That nothing shows that the server itself has answered."""
+    detail = (
+        f"{server.name} answers {answer.status}, but not as it does when it takes rows:"
+        " a login page, or a proxy, may answer in its place."
+    )
+    return TemporaryError("SINK_UNAVAILABLE", detail, answer.retry_after)
+
+
+_PAGE: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|script|meta)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_page(answer: Answer) -> bool:
+    """Whether an answer is a page for a browser: HTML from its first tag, whatever type it says it has."""
+    return _PAGE.match(answer.body) is not None
+
+
 def later(server: Server, answer: Answer) -> TemporaryError:
     """That a server takes no rows now."""
     reason, what = "SINK_UNAVAILABLE", "takes no rows"
@@ -130,7 +156,7 @@ def asked(server: Server) -> str:
     if answer.status in AWAY:
         raise later(server, answer)
     if answer.status in _DENIED or 300 <= answer.status < 400:
-        meaning(server, (), answer)
+        meaning(server, (), answer, is_taken=False)
     return f"HEAD {server.url} answers {answer.status}."
 
 

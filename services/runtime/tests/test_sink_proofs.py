@@ -1,0 +1,174 @@
+"""Rows are written when a sink's server says so by its protocol: what a login page or a proxy answers is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from daggers.v1 import spec_pb2
+from services.runtime.tests import httpserver
+from services.runtime.tests.collectors import CleverTap, Mixpanel
+from services.runtime.tests.httpserver import Answering, Received, Reply, Server
+from services.runtime.tests.sink_cases import clevertap, elasticsearch, http, mixpanel
+from services.runtime.tests.test_sink_contract import batch, influx_sink, many, target
+
+from runtime import sinks
+from runtime.clients import sending
+from runtime.clients.http import client
+from runtime.errors import JobError, TemporaryError
+
+PAGE: Final = b"<!DOCTYPE html><html><body>Log in to go on</body></html>"
+HTML: Final = {"Content-Type": "text/html"}
+JSON: Final = {"Content-Type": "application/json"}
+FOREIGN: Final = {
+    "a page": Reply(200, PAGE, HTML),
+    "a page that says it is JSON": Reply(200, b"\xef\xbb\xbf\n<!-- portal -->\n" + PAGE, JSON),
+    "a page with 203": Reply(203, PAGE, HTML),
+    "a script": Reply(200, b"<script>location='/login'</script>", HTML),
+}
+"""What no server answers that takes rows."""
+UNLIKE: Final = {
+    "nothing": Reply(200),
+    "no content": Reply(204),
+    "accepted": Reply(202, b"{}", JSON),
+    "another's JSON": Reply(200, b'{"ok": true}', JSON),
+    "a list": Reply(200, b'["success", 200, false]', JSON),
+    "JSON that ends": Reply(200, b'{"status": "success", "code": 200, "errors": false', JSON),
+    "several": Reply(207, b'{"status": "success", "code": 200, "errors": false}', JSON),
+}
+"""What further no server answers whose protocol has a proof."""
+REDIRECTS: Final = {f"{status}": Reply(status, headers={"Location": "/login"}) for status in (302, 303, 307)}
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
+    yield
+    client.kept.clear()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with httpserver.serving() as made:
+        yield made
+
+
+def bulk(got: Received) -> Reply:
+    """As the `_bulk` of a search server answers that takes everything."""
+    return Reply(body=json.dumps({"errors": False}).encode()) if got.path == "/_bulk" else Reply(404)
+
+
+def influx(got: Received) -> Reply:
+    """As either InfluxDB answers points."""
+    return Reply(204) if got.path == "/api/v2/write" else Reply(404)
+
+
+def influx_at(url: str, folder: Path) -> spec_pb2.ResolvedSink:
+    (folder / "token").write_text("t")
+    address = {"url": url, "org": "o", "bucket": "b", "token_file": str(folder / "token")}
+    return influx_sink(address, "m")
+
+
+def answers(make: Callable[[Server], Any]) -> Callable[[Server], Answering]:
+    """How the server of a test answers that is a collector."""
+
+    def made(server: Server) -> Answering:
+        make(server)
+        return server.answer
+
+    return made
+
+
+Kind = tuple[Callable[[str, Path], spec_pb2.ResolvedSink], Callable[[Server], Answering], dict[str, Reply]]
+KINDS: dict[str, Kind] = {
+    "http": (lambda url, _: http.sink(url), lambda _: lambda _: Reply(), FOREIGN),
+    "http with a text": (
+        lambda url, _: http.sink(url, success_contains='"taken"'),
+        lambda _: lambda _: Reply(201, b'<html>{"is": "taken"}'),
+        FOREIGN | UNLIKE,
+    ),
+    "clevertap": (clevertap.sink, answers(CleverTap), FOREIGN | UNLIKE),
+    "mixpanel": (mixpanel.sink, answers(Mixpanel), FOREIGN | UNLIKE),
+    "elasticsearch": (lambda url, _: elasticsearch.sink(url), lambda _: bulk, FOREIGN | UNLIKE),
+    "influx": (influx_at, lambda _: influx, FOREIGN | UNLIKE | REDIRECTS),
+}
+CASES: Final = [
+    pytest.param(name, reply, id=f"{name}, {what}")
+    for name, (_, _, replies) in KINDS.items()
+    for what, reply in replies.items()
+    if (name, what) != ("influx", "no content")  # that is its proof
+]
+
+
+@pytest.mark.parametrize(("name", "reply"), CASES)
+def test_rows_wait_until_their_own_server_has_said_that_it_took_them(
+    server: Server, tmp_path: Path, name: str, reply: Reply
+) -> None:
+    sink, own, _ = KINDS[name]
+    answer, taken, foreign = own(server), list[bytes](), chain(repeat(reply, 2), repeat(None))
+
+    def behind_a_portal(got: Received) -> Reply:
+        if (said := next(foreign)) is not None:
+            return said
+        taken.append(got.body)
+        return answer(got)
+
+    server.answer = behind_a_portal
+    writer = sinks.open_writer(target("d", sink(server.url, tmp_path)))
+    waited = 0
+    while True:
+        try:
+            outcome = writer.write(batch(many(3)), 0)
+        except TemporaryError as waits:
+            assert waits.error.reason == "SINK_UNAVAILABLE"
+            waited += 1
+            assert waited < 5
+        else:
+            break
+    outcome_end = writer.finish()
+
+    assert [*outcome.refused, *outcome_end.refused] == []
+    text = b"".join(taken).decode()
+    assert all(f"city {number}" in text.replace("\\ ", " ") for number in range(3))
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 511])
+def test_a_redirect_or_a_network_that_wants_a_login_refuses_no_row_and_is_not_followed(
+    server: Server, tmp_path: Path, name: str, status: int
+) -> None:
+    sink, _, _ = KINDS[name]
+    server.answer = lambda _: Reply(status, PAGE, {"Location": "/login"})
+    with pytest.raises(JobError) as waits:
+        sinks.open_writer(target("d", sink(server.url, tmp_path))).write(batch(many(2)), 0)
+
+    assert waits.value.error.reason in ("SINK_REDIRECTS", "SINK_UNAVAILABLE")
+    assert waits.value.error.retryable
+    assert "/login" not in {got.path for got in server.received}
+
+
+@pytest.mark.parametrize("name", ["clevertap", "mixpanel", "elasticsearch", "influx", "http"])
+def test_an_answer_that_was_cut_off_is_no_proof(server: Server, tmp_path: Path, name: str) -> None:
+    sink, own, _ = KINDS[name]
+    answer, came = own(server), list[Received]()
+
+    def cut(got: Received) -> Reply:
+        came.append(got)
+        whole = answer(got)
+        if len(came) > 1:
+            return whole
+        return Reply(200, whole.body[:-1], promised=len(whole.body) + 10)
+
+    server.answer = cut
+    aimed = target("d", sink(server.url, tmp_path))
+    writer = sinks.open_writer(aimed)
+    try:
+        writer.write(batch(many(1)), 0)
+    except TemporaryError:
+        assert writer.write(batch(many(1)), 0).refused == []
+
+    assert len(came) == 2
