@@ -52,7 +52,7 @@ def test_the_stack_that_a_command_chose_by_itself_is_named_on_one_line(
     said = capsys.readouterr()
 
     assert (code, said.out) == (0, "[]\n")
-    assert said.err == f"asking {gateway}, of the stack that was started last (/stacks/last)\n"
+    assert said.err == f"asking {gateway}, of the stack that was last started from here (/stacks/last)\n"
 
 
 @pytest.mark.parametrize("chosen", [["--gateway", "HERE"], ["--state-dir", "/stacks/mine"]])

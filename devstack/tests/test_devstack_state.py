@@ -22,6 +22,7 @@ from devstack.state import Influx, Stack
 from devstack.tools import influxd, java, kafka
 from devstack.up import plan, wanted
 
+HERE = remembered.INSTALLATION
 STARTED = Started("kafka", 1, 2, "boot", "/logs/kafka.log")
 
 
@@ -64,16 +65,16 @@ def test_the_last_directory_is_remembered(tmp_path: Path) -> None:
     first.mkdir()
     second.mkdir()
 
-    remembered.remember(tmp_path / "home", first)
-    remembered.remember(tmp_path / "home", second)
+    remembered.remember(tmp_path / "home", first, HERE)
+    remembered.remember(tmp_path / "home", second, HERE)
 
-    assert remembered.last(tmp_path / "home") == second
+    assert remembered.last(tmp_path / "home", HERE) == second
 
 
 def test_a_directory_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
-    remembered.remember(tmp_path / "home", tmp_path / "gone")
+    remembered.remember(tmp_path / "home", tmp_path / "gone", HERE)
 
-    assert remembered.last(tmp_path / "home") is None
+    assert remembered.last(tmp_path / "home", HERE) is None
 
 
 def test_a_port_is_kept_while_it_is_free_and_replaced_when_it_is_taken() -> None:

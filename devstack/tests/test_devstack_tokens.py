@@ -77,7 +77,7 @@ def test_a_stacks_token_is_for_its_gateways_own_address_while_that_runs(tmp_path
     (tmp_path / "mine").mkdir()
     stack = plan(tmp_path / "mine", None)
     state.save(stack)
-    remembered.remember(tmp_path, stack.state_dir)
+    remembered.remember(tmp_path, stack.state_dir, remembered.INSTALLATION)
     port = stack.gateway.rpartition(":")[2]
 
     def shown(*addresses: str, given: Path | None = None) -> list[bool]:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 StateDir = Annotated[
     Path | None,
     typer.Option(
-        "--state-dir", metavar="DIR", help="State directory of a local stack; default: the last one."
+        "--state-dir",
+        metavar="DIR",
+        help="State directory of a local stack; default: that of the stack that was last started from the"
+        " same checkout.",
     ),
 ]
 GatewayAddress = Annotated[
@@ -113,7 +116,7 @@ class Session:
         """Say what is talked to where nobody chose it: of two stacks it may be the other one."""
         if self.state_dir is None:
             folder = self.extension().stack(None, self.settings.state_home)
-            self.out.note(f"asking {address}, of the stack that was started last ({folder})")
+            self.out.note(f"asking {address}, of the stack that was last started from here ({folder})")
 
 
 def command(

@@ -20,7 +20,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "DAGGERS_OIDC_ISSUER": "The provider that `daggers login` goes to when the gateway names none.",
         "DAGGERS_OIDC_CLIENT_ID": "Whose client the command is there.",
         "XDG_STATE_HOME": "The user's folder for state: the trace of a crash, which local stack was started"
-        " last, logins.",
+        " last from each checkout, logins.",
     }
 )
 

@@ -54,6 +54,11 @@ def down(state_dir: Path, steps: Steps) -> bool:
     return ran
 
 
+def runs(state_dir: Path) -> bool:
+    """Whether anything of a stack runs. Raises: RefusedError when its file is damaged."""
+    return bool(_running(state_dir, state.load(state_dir)) or drivers.find(state_dir))
+
+
 def _sweep(state_dir: Path) -> None:
     """Remove a directory that is there only because the stack went on writing in it."""
     with suppress(FileNotFoundError):

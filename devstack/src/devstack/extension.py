@@ -6,10 +6,15 @@ from pathlib import Path
 from cli.errors import RefusedError, UnreachableError
 from cli.listed import Listed
 from devstack import remembered, state
+from devstack.remembered import INSTALLATION
 
 
 class Devstack:
     """Adds `daggers local` and `daggers demo`, and knows which stack is meant."""
+
+    def __init__(self, installation: Path = INSTALLATION) -> None:
+        """`installation`: the virtual environment whose commands these are."""
+        self._installation = installation
 
     def commands(self) -> Mapping[str, Listed]:
         """Its commands, not loaded."""
@@ -25,14 +30,14 @@ class Devstack:
 
     def stack(self, given: Path | None, home: Path) -> Path | None:
         """The directory of the stack that is meant; None when there is none."""
-        return given or remembered.last(home)
+        return given or remembered.last(home, self._installation)
 
     def gateway(self, given: Path | None, home: Path) -> str:
         """Address of the gateway of the stack given, or of the last one. Raises UnreachableError."""
         folder = self.stack(given, home)
         stack = state.load(folder) if folder else None
         if stack is None:
-            where = f"no stack was ever started in {folder}" if folder else "no gateway is known"
+            where = f"no stack was ever started in {folder}" if folder else self._none_known(home)
             raise UnreachableError(
                 f"{where}: start a stack by `daggers local up`, or name a gateway by --gateway HOST:PORT",
                 reason="NO_GATEWAY",
@@ -55,7 +60,17 @@ class Devstack:
 
     def kafka(self, given: Path | None, home: Path) -> str:
         """Bootstrap servers of the stack that is meant. Raises RefusedError when it was never started."""
-        return state.known(remembered.meant(given, home)).kafka
+        return state.known(remembered.meant(given, home, self._installation)).kafka
+
+    def _none_known(self, home: Path) -> str:
+        """Why no stack is taken, where there is one of another installation."""
+        newest = remembered.last_of_machine(home)
+        if newest is None:
+            return "no gateway is known"
+        return (
+            f"no stack was started from {self._installation} (the one in {newest.state_dir} is of"
+            f" {newest.installation or 'another installation'}; --state-dir names it)"
+        )
 
     def versions(self) -> Mapping[str, str]:
         """Versions of what it runs."""

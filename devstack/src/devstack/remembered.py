@@ -1,32 +1,109 @@
-"""The state directory of the user's last `daggers local up`: the default of every command."""
+"""Which stack a command means that names none: the one that was last started from the same installation.
 
+Two checkouts on one machine have a stack each, and neither's commands touch the other's. An installation is
+the folder of its virtual environment (`sys.prefix`). Stacks of versions before this rule belong to nobody,
+until an installation starts one again: the last of them is every installation's that has started none.
+"""
+
+import hashlib
 import json
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from chassis.files import replace_text
-from devstack import processes
+from cli.errors import RefusedError
+from devstack import processes, state
+
+INSTALLATION: Final = Path(sys.prefix).resolve()
+"""The one that this command is of."""
 
 
-def last(state_home: Path) -> Path | None:
-    """The last directory, if one is remembered and still there, or something of its stack still runs."""
+@dataclass(frozen=True)
+class Remembered:
+    """A stack that was started: its directory, and from which installation (None: not recorded)."""
+
+    state_dir: Path
+    installation: Path | None
+
+    @property
+    def exists(self) -> bool:
+        """Whether its directory is there, or something of it runs without one."""
+        return self.state_dir.is_dir() or bool(processes.marked(self.state_dir))
+
+    def belongs_to(self, installation: Path) -> bool:
+        """Whether commands of `installation` may take it by themselves."""
+        return other_owner(self.state_dir, installation, self.installation) is None
+
+
+def last(state_home: Path, installation: Path) -> Path | None:
+    """The directory of the stack that this installation started last, if any of it is left."""
+    own = _read(_own_file(state_home, installation))
+    if own is not None and own.exists:
+        return own.state_dir
+    newest = last_of_machine(state_home)
+    return newest.state_dir if newest is not None and newest.belongs_to(installation) else None
+
+
+def last_of_machine(state_home: Path) -> Remembered | None:
+    """The stack that this user started last, from whichever installation, if any of it is left."""
+    newest = _read(_file(state_home))
+    return newest if newest is not None and newest.exists else None
+
+
+def remember(state_home: Path, state_dir: Path, installation: Path) -> None:
+    """Make this directory the default of an installation. Raises: OSError."""
+    text = json.dumps({"state_dir": str(state_dir), "installation": str(installation)}) + "\n"
+    # The second is for versions that know of no installations, and for who has started no stack.
+    for file in (_own_file(state_home, installation), _file(state_home)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, text, private=True)
+
+
+def meant(given: Path | None, state_home: Path, installation: Path) -> Path:
+    """The directory that a command means: as given, the installation's last one, or its usual one."""
+    return given or last(state_home, installation) or _usual(state_home, installation)
+
+
+def other_owner(state_dir: Path, installation: Path, recorded: Path | None = None) -> Path | None:
+    """The installation that a stack belongs to, where that is another one that is still there; else None.
+
+    recorded: what is known of it, where its directory says nothing.
+    """
     try:
-        folder = Path(json.loads(_file(state_home).read_text(encoding="utf-8"))["state_dir"])
-    except (OSError, ValueError, KeyError, TypeError):
+        stack = state.load(state_dir)
+    except RefusedError:  # damaged: it is said where it is used
         return None
-    return folder if folder.is_dir() or processes.marked(folder) else None
+    owner = recorded if stack is None else stack.installation
+    return owner if owner is not None and owner != installation and owner.is_dir() else None
 
 
-def remember(state_home: Path, state_dir: Path) -> None:
-    """Make this directory the default."""
-    file = _file(state_home)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(file, json.dumps({"state_dir": str(state_dir)}) + "\n", private=True)
+def _usual(state_home: Path, installation: Path) -> Path:
+    """Where an installation keeps its stack unless told otherwise."""
+    common = (state_home / "daggers" / "local").absolute()  # everybody's, before this rule
+    if (common / state.FILE).exists() and other_owner(common, installation) is None:
+        return common
+    return common.with_name(f"local-{_key(installation)}")
 
 
-def meant(given: Path | None, state_home: Path) -> Path:
-    """The directory that a command means: as given, the last one, or the usual one."""
-    return given or last(state_home) or (state_home / "daggers" / "local").absolute()
+def _read(file: Path) -> Remembered | None:
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        owner = raw.get("installation")
+        return Remembered(Path(raw["state_dir"]), Path(owner) if owner else None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _own_file(state_home: Path, installation: Path) -> Path:
+    return state_home / "daggers" / "last-stacks" / f"{_key(installation)}.json"
 
 
 def _file(state_home: Path) -> Path:
     return state_home / "daggers" / "last-stack.json"
+
+
+def _key(installation: Path) -> str:
+    """A short name of an installation that no other one of the machine has."""
+    return hashlib.sha256(str(installation).encode()).hexdigest()[:8]

@@ -40,12 +40,14 @@ class Stack:
     ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts, portal.
     processes: what was started and not yet seen to end, in the order of starting.
     own_influx: the user's InfluxDB, in place of the embedded one.
+    installation: the virtual environment that it was last started from; None before that was recorded.
     """
 
     state_dir: Path
     ports: Mapping[str, int] = field(default_factory=dict)
     processes: tuple[Started, ...] = ()
     own_influx: Influx | None = None
+    installation: Path | None = None
 
     @property
     def kafka(self) -> str:
@@ -116,12 +118,13 @@ def load(state_dir: Path) -> Stack | None:
     file = state_dir / FILE
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
-        own = raw["own_influx"]
+        own, installation = raw["own_influx"], raw.get("installation")
         return Stack(
             state_dir=state_dir,
             ports={str(name): int(port) for name, port in raw["ports"].items()},
             processes=tuple(Started(**process) for process in raw["processes"]),
             own_influx=Influx(**own) if own else None,
+            installation=Path(installation) if installation else None,
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -150,6 +153,7 @@ def save(stack: Stack) -> None:
         "ports": dict(stack.ports),
         "processes": [asdict(process) for process in stack.processes],
         "own_influx": asdict(stack.own_influx) if stack.own_influx else None,
+        "installation": str(stack.installation) if stack.installation else None,
     }
     replace_text(stack.state_dir / FILE, json.dumps(raw, indent=2) + "\n", private=True)
 

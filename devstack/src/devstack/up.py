@@ -65,11 +65,18 @@ def wanted(stack: Stack, only: str | None) -> tuple[str, ...]:
     return (only,)
 
 
-def plan(state_dir: Path, own_influx: Influx | None, access: Access | None = None) -> Stack:
+def plan(
+    state_dir: Path,
+    own_influx: Influx | None,
+    access: Access | None = None,
+    *,
+    installation: Path | None = None,
+) -> Stack:
     """The stack of a directory as it should be now: its ports kept where they are held or free.
 
     own_influx: the user's InfluxDB; None leaves a running stack the one it has, else means the embedded one.
     access: None leaves a stack the one it has; a new one enforces.
+    installation: who starts what does not run of it, and owns it from then on.
     Raises: RefusedError beside another stack that runs there.
     """
     known = state.load(state_dir)
@@ -92,7 +99,7 @@ def plan(state_dir: Path, own_influx: Influx | None, access: Access | None = Non
     _settle(before, access or (tokens.access(before) if known else Access.ENFORCE), held)
     keep = {name: port for name, port in before.ports.items() if _owner(name) in held}
     chosen = ports.choose([name for name in PORTS if name not in keep], before.ports)
-    return Stack(state_dir, keep | chosen, alive, own_influx)
+    return Stack(state_dir, keep | chosen, alive, own_influx, installation)
 
 
 def _settle(stack: Stack, access: Access, alive: Set[str]) -> None:

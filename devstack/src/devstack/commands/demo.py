@@ -69,7 +69,7 @@ def demo(
             raise
         finally:
             if keep:
-                remembered.remember(session.settings.state_home, folder)
+                remembered.remember(session.settings.state_home, folder, remembered.INSTALLATION)
                 session.out.note(f"the stack in {folder} is left up: `daggers local down` stops it")
             else:
                 with uninterrupted():

@@ -11,15 +11,18 @@ from typing import Annotated
 import typer
 
 from cli.checked_settings import read
+from cli.deleting import Yes, agreed, asks
 from cli.errors import RefusedError
 from cli.group import group
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 from devstack import remembered, state
 from devstack.down import down as stop_stack
+from devstack.down import runs
 from devstack.dump import dump as dump_of
 from devstack.dump import line
 from devstack.processes import Started, uninterrupted
+from devstack.remembered import INSTALLATION
 from devstack.settings import Settings
 from devstack.state import Influx, Stack
 from devstack.status import status as status_of
@@ -126,7 +129,7 @@ def start(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with state.locked(folder):
-            stack = plan(folder, own, access)
+            stack = plan(folder, own, access, installation=INSTALLATION)
             was_up = is_up(stack, only)
             if not was_up:
                 tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
@@ -139,7 +142,7 @@ def start(
 def _remember(session: Session, folder: Path) -> None:
     """Make the stack of a directory the default."""
     try:
-        remembered.remember(session.settings.state_home, folder)
+        remembered.remember(session.settings.state_home, folder, INSTALLATION)
     except OSError as error:
         raise RefusedError(f"{error.filename}: {error.strerror or error}") from error
 
@@ -186,12 +189,27 @@ def dump(session: Session) -> None:
 
 
 @command(local, "down", example="daggers local down")
-def down(session: Session) -> None:
-    """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it."""
+def down(session: Session, yes: Yes = False) -> None:
+    """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it.
+
+    One that another checkout's command started is stopped after a question, or with --yes.
+    """
     folder = meant(session)
+    _may_stop(session, folder, yes=yes)
     stopped = stop(session, folder)
     sentence = f"the stack in {folder} is {'stopped' if stopped else 'not running'}"
     session.out.done({"state_dir": str(folder), "stopped": stopped}, sentence)
+
+
+def _may_stop(session: Session, folder: Path, *, yes: bool) -> None:
+    """Ask before another installation's stack is stopped. Raises: RefusedError, also where nobody answers."""
+    owner = remembered.other_owner(folder, INSTALLATION)
+    if yes or owner is None or not runs(folder):
+        return
+    whose = f"the stack in {folder} was started from {owner}"
+    if not asks(session):
+        raise RefusedError(f"{whose}: `--yes` stops it all the same", reason="NOT_YOURS")
+    agreed(session, f"{whose[0].upper()}{whose[1:]}. Stop it?", yes=False, otherwise="nothing was stopped")
 
 
 def stop(session: Session, folder: Path) -> bool:
@@ -203,7 +221,7 @@ def stop(session: Session, folder: Path) -> bool:
 
 def meant(session: Session) -> Path:
     """The state directory that a command means."""
-    return remembered.meant(session.state_dir, session.settings.state_home)
+    return remembered.meant(session.state_dir, session.settings.state_home, INSTALLATION)
 
 
 def known(session: Session) -> Stack:
