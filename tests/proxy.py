@@ -1,5 +1,6 @@
 """A TCP proxy in front of a server, whose connections can be cut, held and slowed."""
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -35,9 +36,9 @@ class Proxy:
         self._serving.set()
         self._done = threading.Event()
         self._answers: Read = _chunk
+        self._has_no_lease = False
         if kafka:
-            told, ours = (LOOPBACK.encode() + port.to_bytes(4, "big") for port in (target, self.port))
-            self._answers = lambda server: _frame(server).replace(told, ours)
+            self._answers = self._answer_of_broker
         self._acceptor = threading.Thread(target=self._accept, name=f"proxy-{target}", daemon=True)
 
     def __enter__(self) -> "Proxy":
@@ -72,9 +73,13 @@ class Proxy:
         """Forward what clients say, and drop what they are answered."""
         self._is_deaf = True
 
+    def end_lease(self) -> None:
+        """Answer as a broker that its controller takes for dead: Metadata has topics and no broker."""
+        self._has_no_lease = True
+
     def open(self) -> None:
         """Forward from now on, also what is held."""
-        self._is_cut = self._is_deaf = False
+        self._is_cut = self._is_deaf = self._has_no_lease = False
         self._left = None
         self._serving.set()
 
@@ -86,6 +91,17 @@ class Proxy:
             yield
         finally:
             self._delay_s = 0.0
+
+    def _answer_of_broker(self, server: socket.socket) -> bytes:
+        """The next answer of a broker, which says that it listens here."""
+        told, ours = (LOOPBACK.encode() + port.to_bytes(4, "big") for port in (self._target, self.port))
+        answer = _frame(server).replace(told, ours)
+        if not self._has_no_lease:
+            return answer
+        # The one broker of the list: id, host, port, rack (null), tags; as an array of flexible versions.
+        broker = re.escape(bytes([len(LOOPBACK) + 1])) + re.escape(ours) + rb"\x00\x00"
+        body = re.sub(rb"\x02.{4}" + broker, b"\x01", answer[4:], flags=re.DOTALL)
+        return len(body).to_bytes(4, "big") + body
 
     def _drop(self) -> None:
         for connection in tuple(self._connections):

@@ -24,6 +24,8 @@ from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, 
 from eventlog.record import Draft, Record, read_record
 from eventlog.topics import forever
 from kafkaclient import Connection
+from kafkaclient.behind import is_behind
+from kafkaclient.replacing import Spell
 
 SILENCE_S: Final = 0.05
 """What comes behind such a silence may be another log's: to make a topic anew takes longer."""
@@ -53,7 +55,9 @@ class KafkaLog:
         self._cluster_id: str | None = None
         self._producer: AIOKafkaProducer | None = None
         self._producer_lock = asyncio.Lock()
+        self._writing = Spell()
         self._admin: AIOKafkaAdminClient | None = None
+        self._asking = Spell()
 
     async def __aenter__(self) -> Self:
         self._admin = AIOKafkaAdminClient(**client(self._connection))
@@ -80,6 +84,7 @@ class KafkaLog:
         Raises: LogUnavailable, RecordTooLarge.
         """
         key, value, headers = draft.subject.encode(), _encode(draft), draft.headers()
+        clock = asyncio.get_running_loop()
         failure: BaseException | None = None
         try:
             async with asyncio.timeout(_ACK_S):
@@ -96,9 +101,15 @@ class KafkaLog:
                         failure = error
                         await self._give_up(producer)
                     else:
+                        self._writing = Spell()
                         return
         except TEMPORARY as error:
             failure = error
+        self._writing = self._writing.fails(clock.time() - _ACK_S)
+        if self._producer is not None and self._writing.due(clock.time()):
+            # Not acknowledged, not refused: one that is stuck waits for a broker that is not there any more.
+            self._writing = self._writing.looks(clock.time())
+            await self._replace_producer(self._producer)
         raise unavailable(self._connection, failure) from failure
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
@@ -122,11 +133,20 @@ class KafkaLog:
             # The newest record that was read again since, and stood there still: what came after it may be
             # another log's, when the topic was made anew between two reads.
             anchor: Record | None = None
-            doubted, checked, reached = False, clock.time(), True
+            doubted, checked, reached, silence = False, clock.time(), True, Spell()
             while True:
                 asked = clock.time()
                 messages = await reader.read()
                 idle = not messages
+                silence = silence.fails(asked) if idle else Spell()
+                if silence.due(clock.time()):
+                    silence = Spell()
+                    if await is_behind(self._connection, {self._partition: since + 1}):
+                        _LOGGER.warning("the reader of %s hears nothing, and is replaced", self._topic)
+                        with suppress(LogUnavailable):
+                            await reader.renew(since + 1)
+                            doubted = False
+                        continue
                 if messages and anchor is not None and not doubted and clock.time() - asked > SILENCE_S:
                     reader.seek(anchor.sequence)
                     doubted = True
@@ -214,11 +234,37 @@ class KafkaLog:
 
     async def _reached(self) -> bool:
         """Whether the cluster answers. Raises: LogDamaged when it is another one."""
+        clock = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CHECK_S):
                 await self._check_cluster()
         except TEMPORARY:
+            self._asking = self._asking.fails(clock.time())
+            if not self._asking.due(clock.time()):
+                return False
+            self._asking = self._asking.looks(clock.time())
+            return await self._replace_admin()
+        self._asking = Spell()
+        return True
+
+    async def _replace_admin(self) -> bool:
+        """Ask by another client, if it is answered; whether it is. Raises: LogDamaged as `_reached`."""
+        fresh, stuck = AIOKafkaAdminClient(**client(self._connection)), self._admin
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await fresh.start()
+        except TEMPORARY:
+            await fresh.close()
             return False
+        self._admin = fresh
+        if stuck is not None:
+            await stuck.close()
+        try:
+            await self._check_cluster()
+        except TEMPORARY:
+            return False
+        _LOGGER.warning("the client that asks Kafka for its cluster was not answered, and is replaced")
+        self._asking = Spell()
         return True
 
     async def _check_cluster(self) -> None:
@@ -238,21 +284,42 @@ class KafkaLog:
     async def _connected_producer(self) -> AIOKafkaProducer:
         async with self._producer_lock:
             if self._producer is None:
-                producer = AIOKafkaProducer(
-                    **client(self._connection),
-                    acks="all",
-                    enable_idempotence=True,
-                    request_timeout_ms=REQUEST_TIMEOUT_MS,
-                    retry_backoff_ms=BACKOFF_MS,
-                    linger_ms=_LINGER_MS,
-                )
-                try:
-                    await producer.start()
-                except BaseException:
-                    await producer.stop()
-                    raise
-                self._producer = producer
+                self._producer = await self._started_producer()
             return self._producer
+
+    async def _started_producer(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(
+            **client(self._connection),
+            acks="all",
+            enable_idempotence=True,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            retry_backoff_ms=BACKOFF_MS,
+            linger_ms=_LINGER_MS,
+        )
+        try:
+            await producer.start()
+        except BaseException:
+            await producer.stop()
+            raise
+        return producer
+
+    async def _replace_producer(self, stuck: AIOKafkaProducer) -> None:
+        """Write by another producer from now on, if Kafka answers it.
+
+        What the old one had not been told of may be written, or never: whoever waits for it says that it
+        could not be told, and sends it again under the same id.
+        """
+        async with self._producer_lock:
+            if self._producer is not stuck:
+                return
+            try:
+                async with asyncio.timeout(_CHECK_S):
+                    self._producer = await self._started_producer()
+            except TEMPORARY:
+                return
+        _LOGGER.warning("the producer of %s is not answered, and is replaced", self._topic)
+        self._writing = Spell()
+        await _stop(stuck)
 
     async def _give_up(self, producer: AIOKafkaProducer) -> None:
         async with self._producer_lock:

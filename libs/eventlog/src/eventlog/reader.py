@@ -5,7 +5,6 @@ A log's knows where it stands and never jumps anywhere by itself; another reads 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -17,6 +16,7 @@ from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRange
 
 from eventlog.log import LogDamaged, LogUnavailable
 from kafkaclient import Connection, SecretUnreadable
+from kafkaclient.behind import stopped
 from kafkaclient.errors import sentence
 
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
@@ -39,21 +39,6 @@ def client(connection: Connection) -> dict[str, Any]:
         return connection.aiokafka()
     except SecretUnreadable as error:
         raise unavailable(connection, error) from error
-
-
-async def stopped(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways.
-
-    Raises: asyncio.CancelledError when it is us.
-    """
-    task = asyncio.current_task()
-    before = task.cancelling() if task else 0
-    try:
-        await consumer.stop()
-    except asyncio.CancelledError:
-        await consumer._client.close()  # noqa: SLF001 - what `stop` had left to do
-    if task and task.cancelling() > before:
-        raise asyncio.CancelledError
 
 
 @asynccontextmanager
@@ -110,26 +95,41 @@ class Reader:
         """`fetch_bytes`: how much Kafka gives at once; None: as much as is read soonest."""
         self._connection = connection
         self._partition = partition
-        self._consumer = AIOKafkaConsumer(
-            **client(connection),
+        self._fetch_bytes = _FETCH_BYTES if fetch_bytes is None else fetch_bytes
+        self._consumer = self._unstarted()
+
+    async def __aenter__(self) -> Self:
+        await self._start(self._consumer)
+        return self
+
+    async def renew(self, sequence: int) -> None:
+        """Read by another consumer from this sequence on, as this one is stuck. Raises: LogUnavailable."""
+        fresh, stuck = self._unstarted(), self._consumer
+        await self._start(fresh)
+        self._consumer = fresh
+        self.seek(sequence)
+        await stopped(stuck)
+
+    def _unstarted(self) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            **client(self._connection),
             group_id=None,
             auto_offset_reset="none",
             enable_auto_commit=False,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             retry_backoff_ms=BACKOFF_MS,
-            max_partition_fetch_bytes=_FETCH_BYTES if fetch_bytes is None else fetch_bytes,
+            max_partition_fetch_bytes=self._fetch_bytes,
         )
 
-    async def __aenter__(self) -> Self:
+    async def _start(self, consumer: AIOKafkaConsumer) -> None:
         try:
-            await self._consumer.start()
+            await consumer.start()
         except BaseException as error:
-            await stopped(self._consumer)
+            await stopped(consumer)
             if isinstance(error, TEMPORARY):
                 raise unavailable(self._connection, error) from error
             raise
-        self._consumer.assign([self._partition])
-        return self
+        consumer.assign([self._partition])
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

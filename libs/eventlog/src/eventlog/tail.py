@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from eventlog.reader import TEMPORARY, all_partitions, offsets_since, unavailable
 from eventlog.record import Record, read_record
 from kafkaclient import Connection
+from kafkaclient.behind import Listener
 
 _POLL_MS: Final = 1_000
 
@@ -42,7 +43,10 @@ class KafkaTail:
         self._topic = topic
 
     async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`. An outage in between is waited for. Raises: LogUnavailable."""
+        """As `Tail.follow`. An outage in between is waited for.
+
+        Raises: LogUnavailable, also where Kafka answers others: whoever follows begins anew.
+        """
         try:
             async with all_partitions(self._connection, self._topic, begin="latest") as (
                 consumer,
@@ -51,8 +55,10 @@ class KafkaTail:
                 starts, ends = await offsets_since(consumer, partitions, since)
                 for partition, start in starts.items():
                     consumer.seek(partition, start)
+                listener = Listener(self._connection, consumer)
                 while True:
                     fetched = await consumer.getmany(timeout_ms=_POLL_MS)
+                    await listener.check(heard=bool(fetched))
                     for partition, messages in fetched.items():
                         for message in messages:
                             record = read_record(message.offset, message.headers, message.value)

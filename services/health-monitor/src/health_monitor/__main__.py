@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -32,6 +32,7 @@ from health_monitor.metrics import gauges
 from health_monitor.monitor import Monitor
 from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
+from kafkaclient import Connection
 
 _GRACE: Final = timedelta(seconds=15)
 
@@ -95,38 +96,48 @@ async def serve(
             await monitor.catch_up()
             if not channels:
                 log.warning("nobody is told: no receiver is set; alerts are only recorded")
-            since = datetime.now(UTC) - RECALL
-            group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
-            recalled = await recall.rewind(kafka, topic=heartbeats_topic, group=group, since=since)
-            monitor.observer.recall(since)
-            # Faust wants a directory to start with; without tables nothing is ever kept there.
-            with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
-                app = host.build(
-                    monitor,
-                    recalled,
-                    connection=kafka,
-                    topic=heartbeats_topic,
-                    group=group,
-                    datadir=Path(datadir),
-                )
-                await app.start()
-            log.info(
-                "ready", daggers=len(monitor.fleet.daggers), receivers=[channel.name for channel in channels]
-            )
-            hosted = asyncio.create_task(app.wait_until_stopped())
+            monitor.observer.recall(datetime.now(UTC) - RECALL)
             asked = asyncio.create_task(stop.wait())
-            await asyncio.wait([*following, hosted, asked], return_when=asyncio.FIRST_COMPLETED)
-            await app.stop()
+            while await _host(monitor, kafka, heartbeats_topic, [*following, asked]):
+                pass  # its consumer was stuck: what came meanwhile is recalled by the next one
             await monitor.drain(_GRACE)
-            for task in (*following, hosted):  # what failed, if anything did, ends the service with its error
+            for task in following:  # what failed, if anything did, ends the service with its error
                 if task.done():
                     task.result()
-            if app.crash_reason is not None:
-                raise app.crash_reason
         finally:
             for task in following:
                 task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
+
+
+async def _host(monitor: Monitor, kafka: Connection, topic: str, others: Sequence[asyncio.Task[Any]]) -> bool:
+    """Run the monitor in a Faust application until that or one of the others ends; whether it was deaf.
+
+    Raises: LogUnavailable; what the application failed with.
+    """
+    group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
+    recalled = await recall.rewind(kafka, topic=topic, group=group, since=datetime.now(UTC) - RECALL)
+    deaf = asyncio.Event()
+    # Faust wants a directory to start with; without tables nothing is ever kept there.
+    with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
+        app = host.build(
+            monitor, recalled, connection=kafka, topic=topic, group=group, datadir=Path(datadir), deaf=deaf
+        )
+        await app.start()
+    receivers = [channel.name for channel in monitor.channels]
+    logging.logger().info("ready", daggers=len(monitor.fleet.daggers), receivers=receivers)
+    ends = [asyncio.create_task(app.wait_until_stopped()), asyncio.create_task(deaf.wait())]
+    await asyncio.wait([*others, *ends], return_when=asyncio.FIRST_COMPLETED)
+    hosted, _ = ends
+    await app.stop()
+    for task in ends:
+        if not task.done():
+            task.cancel()
+    if hosted.done() and not hosted.cancelled():
+        hosted.result()
+    if app.crash_reason is not None:
+        raise app.crash_reason
+    return deaf.is_set() and not any(task.done() for task in others)
 
 
 if __name__ == "__main__":

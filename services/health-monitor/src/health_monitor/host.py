@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import faust
+from aiokafka import TopicPartition
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
@@ -26,6 +27,8 @@ from health_monitor.monitor import Monitor
 from health_monitor.recall import Recall
 from health_monitor.watchdog import INTERVAL
 from kafkaclient import Connection
+from kafkaclient.behind import is_behind
+from kafkaclient.replacing import Spell
 
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
@@ -35,11 +38,19 @@ RECALL_S: Final = 60.0
 
 
 def build(
-    monitor: Monitor, recall: Recall, *, connection: Connection, topic: str, group: str, datadir: Path
+    monitor: Monitor,
+    recall: Recall,
+    *,
+    connection: Connection,
+    topic: str,
+    group: str,
+    datadir: Path,
+    deaf: asyncio.Event,
 ) -> faust.App:
     """The Faust application around a monitor. The topic must exist; `datadir` stays empty.
 
-    `recall`: what the group is to read first.
+    `recall`: what the group is to read first. `deaf` is set when the application hears nothing of what is
+    written: its consumer is stuck, and another application is to take its place.
     """
     # A notification may well take longer than the interval of its timer.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
@@ -60,9 +71,12 @@ def build(
     )
     source = app.topic(topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
+    attention = Attention(connection, topic, recall.ends, deaf)
+
     async def listen(stream: Any) -> None:
         async for event in stream.events():
             message = event.message
+            attention.hears(message.partition, message.offset)
             came = None
             if recall.holds(message.partition, message.offset):
                 came = datetime.fromtimestamp(message.timestamp, UTC)
@@ -89,6 +103,7 @@ def build(
     every(app, JUDGE_S, "judge", monitor.judge)
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
     every(app, PROBE_S, "probe", monitor.observer.probe)
+    every(app, PROBE_S, "check hearing", attention.check)
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
     every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
     told = monitor.deliveries
@@ -96,6 +111,33 @@ def build(
         every(app, NOTIFY_S, f"notify {channel.name}", partial(told.notify, channel))
         every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(told.notify_outage, channel))
     return app
+
+
+class Attention:
+    """How far an application has heard its topic, and whether it misses what is written there."""
+
+    def __init__(
+        self, connection: Connection, topic: str, ends: Mapping[int, int], deaf: asyncio.Event
+    ) -> None:
+        """`ends`: by partition, where it ends of what there was to recall. `deaf` is set by `check`."""
+        self._connection, self._topic, self._deaf = connection, topic, deaf
+        self._positions = {TopicPartition(topic, partition): end for partition, end in ends.items()}
+        self._silence = Spell()
+
+    def hears(self, partition: int, offset: int) -> None:
+        """A record came."""
+        self._positions[TopicPartition(self._topic, partition)] = offset + 1
+        self._silence = Spell()
+
+    async def check(self) -> None:
+        """Set `deaf` after half a minute without a record, where a fresh consumer knows of further ones."""
+        now = asyncio.get_running_loop().time()
+        self._silence = self._silence.fails(now)  # until a record comes
+        if self._silence.due(now):
+            self._silence = Spell()
+            if await is_behind(self._connection, self._positions):
+                logger().warning("nothing is heard of what is written: the consumer is replaced")
+                self._deaf.set()
 
 
 def credentials(connection: Connection) -> faust.auth.Credentials | None:

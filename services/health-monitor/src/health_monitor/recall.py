@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from eventlog import reader
 from eventlog.admin import started
 from kafkaclient import Connection
+from kafkaclient.behind import stopped
 
 
 class Recall:
@@ -20,19 +21,20 @@ class Recall:
 
     def __init__(self, ends: Mapping[int, int]) -> None:
         """`ends`: the offset behind the last record of each partition that has something to recall."""
-        self._ends = dict(ends)
+        self.ends: Mapping[int, int] = dict(ends)
+        """The same."""
         self._unread = set(ends)
         self.count = 0
         """Records of it that were read."""
 
     def holds(self, partition: int, offset: int) -> bool:
         """Whether a record stood there before."""
-        return offset < self._ends.get(partition, 0)
+        return offset < self.ends.get(partition, 0)
 
     def read(self, partition: int, offset: int) -> None:
         """A record was read."""
         self.count += self.holds(partition, offset)
-        if offset + 1 >= self._ends.get(partition, 0):
+        if offset + 1 >= self.ends.get(partition, 0):
             self._unread.discard(partition)
 
     @property
@@ -53,5 +55,5 @@ async def rewind(connection: Connection, *, topic: str, group: str, since: datet
             begins, ends = await reader.offsets_since(consumer, partitions, since)
             await consumer.commit(begins)
         finally:
-            await reader.stopped(consumer)
+            await stopped(consumer)
     return Recall({place.partition: ends[place] for place in partitions if begins[place] < ends[place]})

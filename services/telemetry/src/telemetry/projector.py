@@ -24,6 +24,7 @@ from chassis.logging import unit_of_work
 from eventlog import Record, read_record
 from eventlog.reader import client, unavailable
 from kafkaclient import Connection
+from kafkaclient.behind import Listener
 
 Projection: TypeAlias = Callable[[Record], Point | None]
 Write: TypeAlias = Callable[[Sequence[Point]], None]
@@ -93,8 +94,10 @@ async def read(
     )
     try:
         await consumer.start()
+        listener = Listener(connection, consumer)
         while True:
             fetched = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS)
+            await listener.check(heard=bool(fetched))
             batch = [
                 (message.topic, read_record(message.offset, message.headers, message.value))
                 for messages in fetched.values()

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat
 
@@ -19,6 +19,7 @@ from chassis import processes
 from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
+from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients.kafka import client, client_properties
 from runtime.launch import progress
 from runtime.launch.progress import Progress
@@ -40,10 +41,15 @@ class HeartbeatSender:
         self._sent = 0
         self._cpu_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self._producer = client(
-            Producer,
-            client_properties(platform)
-            | {"linger.ms": 0, "acks": 1, "message.timeout.ms": 30_000, "queue.buffering.max.messages": 100},
+        properties = client_properties(platform)
+        sending = {
+            "linger.ms": 0,
+            "acks": 1,
+            "message.timeout.ms": 30_000,
+            "queue.buffering.max.messages": 100,
+        }
+        self._producers = Replaceable(
+            lambda _: client(Producer, properties | sending), lambda: answers(properties), discard
         )
 
     def __enter__(self) -> HeartbeatSender:
@@ -55,7 +61,7 @@ class HeartbeatSender:
         self.update(progress.exiting)
         if not self._quiet:
             self._thread.join(_LAST_WORDS_S)
-            self._producer.flush(_LAST_WORDS_S)
+            self._producers.current.flush(_LAST_WORDS_S)
 
     def speak(self) -> None:
         """Begin to tell; once, while it is open."""
@@ -99,8 +105,21 @@ class HeartbeatSender:
             time=cloudevents.timestamp(now),
         )
         try:
-            self._producer.produce(HEARTBEATS, beat.SerializeToString(), beat.dagger, headers=[*headers])
-            self._producer.poll(0)
+            producer = self._producers.current
+            producer.produce(
+                HEARTBEATS,
+                beat.SerializeToString(),
+                beat.dagger,
+                headers=[*headers],
+                on_delivery=self._delivered,
+            )
+            producer.poll(0)
         except (BufferError, KafkaException) as problem:
             logger().warning("heartbeat not sent", why=str(problem))
         return beat.state != Heartbeat.STATE_EXITING
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._producers.succeeded()
+        elif self._producers.failed():
+            logger().warning("the producer of heartbeats was not answered, and is replaced")

@@ -10,6 +10,7 @@ value, key and headers, and behind those `daggers_id`, by which a repeat can be 
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from google.protobuf.message import DecodeError
 from daggerspec import cloudevents, query
 from daggerspec.row import Row
 from daggerspec.selection import Selection
+from kafkaclient.replacing import Replaceable, answers, discard
 from kafkaclient.tail import backwards, further
 from runtime.clients import kafka, pace
 from runtime.encode import json_text, protobuf, rows
@@ -33,6 +35,7 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
+_log = logging.getLogger(__name__)
 DELIVERY_TIMEOUT_MS = 10_000
 PROBE_S = 5.0
 READ_RANK = 1
@@ -142,7 +145,9 @@ class KafkaWriter:
         for row, error in failures.items():
             refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error, client)))
         if unheard:
+            client.missed()
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
+        client.producers.succeeded()
         return Outcome(refused=refusals)
 
     def finish(self) -> Outcome:
@@ -206,6 +211,7 @@ class KafkaWriter:
         if error.fatal() or self._address.secret_properties:
             # This producer will never work again, or not with a password that was replaced meanwhile.
             _client.cache_clear()
+        client.missed()
         raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {said}.")
 
 
@@ -250,8 +256,18 @@ def _denied(place: str, topic: str, error: KafkaError) -> JobError:
 class _Client:
     """A producer, and what it has heard beside what became of records."""
 
-    producer: Producer
+    producers: Replaceable[Producer]
     heard: list[KafkaError]
+
+    @property
+    def producer(self) -> Producer:
+        """The producer as it is now."""
+        return self.producers.current
+
+    def missed(self) -> None:
+        """Rows were not taken: they are written again, under the same ids, perhaps by another producer."""
+        if self.producers.failed():
+            _log.warning("Kafka answers a fresh client and not the sink's producer, which is replaced")
 
     def refused(self) -> KafkaError | None:
         """That its broker does not let it in. Records do not fail of that, but when their time is over."""
@@ -275,7 +291,9 @@ def _client(address: bytes, dagger: str) -> _Client:
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
     heard: list[KafkaError] = []
     hearing = {"error_cb": heard.append}
-    return _Client(kafka.client(Producer, {**defaults, **properties, **required, **hearing}), heard)
+    producing = {**defaults, **properties, **required, **hearing}
+    make = partial(kafka.client, Producer, producing)
+    return _Client(Replaceable(lambda _: make(), lambda: answers(properties), discard), heard)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

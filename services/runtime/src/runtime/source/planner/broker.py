@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
 
+from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients.kafka import client
 from runtime.errors import JobError, TemporaryError
 from runtime.source.kafka_errors import job_error
@@ -31,6 +32,8 @@ from runtime.source.offsets import Partition, Positions
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
+# librdkafka keeps to that itself, but for a client that is stuck.
+_ANSWER_S = _TIMEOUT_S + 5.0
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the library forgot its type
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
 # A partition that is new, or moves: for a moment no broker leads it, or not to everybody's knowledge.
@@ -42,6 +45,7 @@ _MOVING = {
     KafkaError._NOENT,  # noqa: SLF001 - the library names its local errors so; it found no leaders
 }
 _MOVING_S, _PAUSE_S = 5.0, 0.1
+_UNANSWERED = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _MOVING
 _admins: WeakValueDictionary[tuple[tuple[str, str], ...], AdminClient] = WeakValueDictionary()
 _making = threading.Lock()
 
@@ -55,6 +59,14 @@ class Topic:
     leaderless: tuple[Partition, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    """What asks: about topics and offsets, and for records."""
+
+    admin: AdminClient
+    consumer: Consumer
+
+
 class Broker:
     """Kafka, asked from the driver. `properties` are the stream's client properties; `group` is never joined.
 
@@ -63,28 +75,40 @@ class Broker:
     """
 
     def __init__(self, properties: Mapping[str, str], group: str) -> None:
-        self._admin = _admin(tuple(sorted(properties.items())))
+        key = tuple(sorted(properties.items()))
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if properties.get("isolation.level") == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
-        self._consumer = client(
-            Consumer,
-            {
-                **properties,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                # Samples are a few records: nothing is fetched ahead, and little beside them. Of batches that
-                # are larger brokers give one.
-                "queued.min.messages": 1,
-                "fetch.message.max.bytes": 128 * 1024,
-                "fetch.queue.backoff.ms": 1,
-                "fetch.wait.max.ms": 100,
-            },
+        sampling = {
+            **properties,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            # Samples are a few records: nothing is fetched ahead, and little beside them. Of batches that
+            # are larger brokers give one.
+            "queued.min.messages": 1,
+            "fetch.message.max.bytes": 128 * 1024,
+            "fetch.queue.backoff.ms": 1,
+            "fetch.wait.max.ms": 100,
+        }
+
+        def connect(stuck: _Clients | None) -> _Clients:
+            return _Clients(_admin(key, stuck.admin if stuck else None), client(Consumer, sampling))
+
+        self._clients = Replaceable(
+            connect, lambda: answers(properties), lambda stuck: discard(stuck.consumer)
         )
+
+    @property
+    def _admin(self) -> AdminClient:
+        return self._clients.current.admin
+
+    @property
+    def _consumer(self) -> Consumer:
+        return self._clients.current.consumer
 
     def close(self) -> None:
         """Ends the connections."""
@@ -96,7 +120,9 @@ class Broker:
         topics = {}
         for name, future in futures.items():
             try:
-                described = future.result()
+                described = future.result(_ANSWER_S)
+            except TimeoutError:
+                raise self._refused(_UNANSWERED, f"reading the topic {name!r}") from None
             except KafkaException as problem:
                 raise self._refused(problem.args[0], f"reading the topic {name!r}") from None
             topics[name] = Topic(
@@ -108,6 +134,7 @@ class Broker:
                     if partition.leader is None or partition.leader.id < 0
                 ),
             )
+        self._clients.succeeded()
         return topics
 
     def first(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -130,6 +157,7 @@ class Broker:
         """
         gathered, waiting = self._sampled(start, count, sys.maxsize)
         if waiting:
+            self._clients.failed()
             names = ", ".join(map(str, sorted(waiting)))
             raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
         return gathered
@@ -213,6 +241,7 @@ class Broker:
             if asked:
                 time.sleep(_PAUSE_S)
                 self._learn_leaders({wanted.topic for wanted in asked})
+        self._clients.succeeded()
         return offsets
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:
@@ -226,14 +255,20 @@ class Broker:
     def _refused(self, error: KafkaError, what: str) -> JobError:
         """What to raise, when what librdkafka has to say of it is in the log."""
         self._admin.poll(0)
-        return job_error(error, what)
+        problem = job_error(error, what)
+        if isinstance(problem, TemporaryError) and self._clients.failed():
+            _log.warning("Kafka answers a fresh client and not this one, which is replaced: %s", error.str())
+        return problem
 
 
-def _admin(properties: tuple[tuple[str, str], ...]) -> AdminClient:
-    """A client for questions about topics and offsets: one for all who ask the same cluster at a time."""
+def _admin(properties: tuple[tuple[str, str], ...], instead_of: AdminClient | None) -> AdminClient:
+    """A client for questions about topics and offsets: one for all who ask the same cluster at a time.
+
+    `instead_of`: one that is stuck; another one is made, unless somebody else has already.
+    """
     with _making:
         admin = _admins.get(properties)
-        if admin is None:
+        if admin is None or admin is instead_of:
             admin = _admins[properties] = client(AdminClient, dict(properties))
         return admin
 
@@ -241,11 +276,13 @@ def _admin(properties: tuple[tuple[str, str], ...]) -> AdminClient:
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:
     """Put the answer into `offsets`, or say why there is none."""
     try:
-        offset: int = answer.result().offset
+        offset: int = answer.result(_ANSWER_S).offset
+    except TimeoutError:
+        return _UNANSWERED
     except KafkaException as problem:
         error: KafkaError = problem.args[0]
         return error
     if offset == OFFSET_INVALID:  # librdkafka's only word for a leader that did not answer in time
-        return KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - see _MOVING
+        return _UNANSWERED
     offsets[partition] = offset
     return None

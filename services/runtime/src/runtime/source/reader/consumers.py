@@ -12,10 +12,14 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Thread
 from typing import Protocol, TypeAlias
 
 from confluent_kafka import KafkaError
 
+from kafkaclient import replacing
+from kafkaclient.replacing import Spell, answers
 from runtime.clients import kafka
 from runtime.errors import TemporaryError, external
 from runtime.source.kafka_errors import job_error
@@ -84,28 +88,37 @@ class _PositionedConsumer:
     def __init__(self, open_: Open, plan: ReaderPlan, offsets: OffsetRange, budget_kib: int) -> None:
         self.budget_kib = budget_kib
         self.low = self.high = offsets.start
-        self._consumer = open_(
-            {
-                "check.crcs": False,
-                "fetch.wait.max.ms": 50,
-                "fetch.error.backoff.ms": 100,
-                "queued.min.messages": 20_000,
-                # A full queue is asked again soon: the default, a second, is longer than most batches.
-                "fetch.queue.backoff.ms": 5,
-                **plan.kafka,
-                "group.id": plan.group,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "enable.partition.eof": True,
-                # Only for records that retention has deleted meanwhile; that the range exists was checked
-                # before.
-                "auto.offset.reset": "earliest",
-                "queued.max.messages.kbytes": budget_kib,
-            },
-            offsets.partition,
-        )
+        self._properties: Properties = {
+            "check.crcs": False,
+            "fetch.wait.max.ms": 50,
+            "fetch.error.backoff.ms": 100,
+            "queued.min.messages": 20_000,
+            # A full queue is asked again soon: the default, a second, is longer than most batches.
+            "fetch.queue.backoff.ms": 5,
+            **plan.kafka,
+            "group.id": plan.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            # Only for records that retention has deleted meanwhile; that the range exists was checked
+            # before.
+            "auto.offset.reset": "earliest",
+            "queued.max.messages.kbytes": budget_kib,
+        }
+        self._open = partial(open_, self._properties, offsets.partition)
+        self._consumer = self._open()
         self._consumer.assign(offsets.start)
         self._assigned = True
+
+    def replace_if_stuck(self) -> bool:
+        """Go on by another client from where this one stands, if Kafka answers a fresh one; whether so."""
+        if not answers(self._properties):
+            return False
+        fresh, stuck = self._open(), self._consumer
+        fresh.assign(self.high)
+        self._consumer, self.low = fresh, self.high
+        Thread(target=stuck.close, name="kafka-discard", daemon=True).start()  # it may not end
+        return True
 
     def seek(self, offset: int) -> None:
         """Makes the next record the first one from `offset` on."""
@@ -191,6 +204,7 @@ class ConsumerCache:
 def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Records]:
     """The records of `wanted` from a consumer that stands at its start; ends by position, not by count."""
     logged = time.monotonic()
+    silence, patience_s = Spell(), replacing.PATIENCE_S
     while consumer.high < wanted.end:
         came = consumer.next(min(LIMITS.records, wanted.end - consumer.high))
         if isinstance(came, Records):
@@ -205,9 +219,17 @@ def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Record
             if len(records := came.before(wanted.end)):
                 yield records
             logged = time.monotonic()
+            silence = Spell()
             continue
         if came is not None:
             _meet(came, consumer, wanted)
+        silence = silence.fails(time.monotonic())
+        if silence.due(time.monotonic(), patience_s):
+            silence = silence.looks(time.monotonic())
+            if consumer.replace_if_stuck():
+                _log.warning("%s: no record in %.0f s; its client is replaced", wanted.partition, patience_s)
+                # Nothing comes, either, of a gap of gigabytes, which the next one begins again.
+                silence, patience_s = Spell(), 2 * patience_s
         if time.monotonic() - logged > _LOG_S:
             logged = time.monotonic()
             _log.warning(
