@@ -142,7 +142,7 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
     address = sink.sink.influx.address
     api = _write_service(sink.SerializeToString(deterministic=True))
     try:
-        _, status, _ = api.post_write_with_http_info(
+        _, status, _ = api.post_write_with_http_info(  # type: ignore[no-untyped-call]  # the library's
             address.org, address.bucket, lines, precision="ns", content_type="text/plain; charset=utf-8"
         )
     except ApiException as answer:
@@ -165,7 +165,7 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
 
 
 def is_taken(status: int, lines: bytes) -> bool:
-    """The proof that points were written: 204 of either release. A request without lines 1.8 answers by 200."""
+    """The proof that points were written: 204 of either release; 200 of 1.8 where there was no line."""
     return status == 204 or (status == 200 and not lines)
 
 
@@ -212,7 +212,9 @@ def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError
 @lru_cache(maxsize=8)
 def _write_service(sink: bytes) -> WriteService:
     """A client, kept by the worker between batches with its connections; it says what status was answered."""
-    return WriteService(_client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).api_client)
+    return WriteService(  # type: ignore[no-untyped-call]  # the library's
+        _client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).api_client
+    )
 
 
 def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:

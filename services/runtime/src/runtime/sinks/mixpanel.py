@@ -102,7 +102,7 @@ class Imports:
 
 
 def is_taken(answer: Answer) -> bool:
-    """The proof that Mixpanel imported all events of a request: 200, and JSON whose `code` says it as well."""
+    """The proof that Mixpanel imported all events of a request: 200, and JSON whose `code` says so, too."""
     return answer.status == 200 and posting.json_object(answer).get("code") == 200
 
 
