@@ -57,6 +57,8 @@ def a_dagger(name: str = "completed_bookings_of_the_nort") -> gateway_pb2.Dagger
             rows=90,
             late_rows=12,
             recent_late_rows=2,
+            late_windows=40,
+            recent_late_windows=7,
             quarantined={"MALFORMED": 3},
             state_rows=1_000,
             memory_bytes=1_500 * 2**20,
@@ -95,7 +97,10 @@ def test_get_says_ages_and_what_the_last_minutes_brought() -> None:
     assert facts["phase"] == "BACKING_OFF, for 2 h 3 min"
     assert facts["last exit"] == "4 min ago, code 69: EXTERNAL GONE: it is gone."
     assert (facts["last commit"], facts["watermark"]) == ("5 s ago", "40 s ago")
-    assert (facts["late"], facts["quarantined"]) == ("12, 2 in 5 min", "3 MALFORMED")
+    assert (facts["late"], facts["quarantined"]) == (
+        "12 rows, missing from 40 windows in all; 2 from 7 in 5 min",
+        "3 MALFORMED",
+    )
     assert (facts["lag"], facts["memory"]) == ("1,234,567", "1.5 GiB")
 
 

@@ -142,7 +142,7 @@ class Engine:
 def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
     made, statistics = preaggregate.output(records.schema, plan.partial_aggregation), RangeStatistics()
-    statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())), late_before_ms=None)
+    statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())))
     batches = [wanted(part, read.wanted) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, statistics)]
     return pa.Table.from_batches(

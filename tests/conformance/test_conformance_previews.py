@@ -86,6 +86,11 @@ def written(streams: Mapping[str, Sequence[Message]], kafka: str) -> dict[str, s
     return topics
 
 
+def topic_of(spec: spec_pb2.JobSpec) -> dict[str, str]:
+    """The topic of each table of a launch."""
+    return {stream.input.table: stream.stream.topics[0] for stream in spec.streams}
+
+
 def as_rows(plan: Plan, recounted: Sequence[Mapping[str, Any]]) -> list[Row]:
     """What a recount gives as rows of a preview."""
     columns = [

@@ -19,8 +19,8 @@ from daggersql import Plan, Table, check
 ROOT = Path(__file__).parents[2]
 PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls.json"))
 # Findings are for people: their words may change. What values are made of, what a table knows rows by, and
-# which rows a sink wants, is in no state.
-_NOT_KEPT = ("warnings", "origins", "copies", "key_origins", "key", "conditions")
+# which rows a sink wants, is in no state. Stages give the same rows as the whole.
+_NOT_KEPT = ("warnings", "origins", "copies", "key_origins", "key", "conditions", "staged", "lookahead")
 # What readers may leave out, as the SQL asks for it again, is in no state: it may change, too.
 _NOT_KEPT_OF_READS = ("conditions",)
 # Of which grid a column's cells are is for maps.
@@ -84,6 +84,8 @@ def kept(plan: Plan) -> Any:
     document = {
         _KEPT_AS.get(name, name): value for name, value in asdict(plan).items() if name not in _NOT_KEPT
     }
+    if document["sums"] is not None:
+        del document["sums"]["staged"]
     for parts, names in (("reads", _NOT_KEPT_OF_READS), ("columns", _NOT_KEPT_OF_COLUMNS)):
         for part in document[parts]:
             for name in names:

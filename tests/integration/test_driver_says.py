@@ -31,11 +31,11 @@ def silenced() -> Symptoms:
         first = NewestRecord(reached, "bookings/0, offset 7", 3_000_000) if minute == 0 else None
         late = 20 if minute else 0
         reader = ReaderMetrics(
-            late, now_ms if late else None, first or NewestRecord(now_ms, "bookings/0, offset 9", 0)
+            now_ms if late else None, first or NewestRecord(now_ms, "bookings/0, offset 9", 0)
         )
         watermark = datetime.fromtimestamp((reached - 5_000) / 1000, UTC) if minute else None
         at = NOON + timedelta(minutes=minute)
-        batch = symptoms.Batch(at, 20, late, True, False, watermark, {"t.0": reader}, watermarks)
+        batch = symptoms.Batch(at, 20, {"t": late}, late, True, False, watermark, {"t.0": reader}, watermarks)
         known = symptoms.committed(known, batch)
     return known
 

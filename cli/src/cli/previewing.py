@@ -101,6 +101,7 @@ def done(said: Done) -> Mapping[str, Any]:
         "records": said.records,
         "records_left_out": said.records_left_out,
         "late": said.late,
+        "late_windows": said.late_windows,
         "quarantined": dict(sorted(said.quarantined.items())),
         "examples": [example(record) for record in said.examples],
         "invalid": dict(sorted(said.invalid.items())),
@@ -197,7 +198,7 @@ class Shown:
         if said.records_left_out:
             yield f"{said.records_left_out:,} records are left out, the oldest of the range: too many"
         if said.late:
-            yield f"{said.late:,} records were late: their windows had closed"
+            yield f"{said.late:,} rows were late, and are missing from {said.late_windows:,} windows in all"
         for reason, count in sorted(said.quarantined.items()):
             yield f"{count:,} records would be set aside: {reason}"
         for record in said.examples:

@@ -69,7 +69,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         lines.append(("last exit", _ended(dagger.last_exit, now)))
     if not vitals.HasField("heard_time"):
         return lines
-    recent_late, recent_quarantined = vitals.recent_late_rows, vitals.recent_quarantined
+    recent_quarantined = vitals.recent_quarantined
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(vitals.quarantined.items()))
     return (
         *lines,
@@ -80,7 +80,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("lag", f"{vitals.lag:,}"),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
-        ("late", f"{vitals.late_rows:,}" + (f", {recent_late:,} {_RECENTLY}" if recent_late else "")),
+        ("late", _late(vitals)),
         (
             "quarantined",
             (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
@@ -88,6 +88,15 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("state", f"{vitals.state_rows:,} rows"),
         ("memory", size(vitals.memory_bytes)),
     )
+
+
+def _late(vitals: vitals_pb2.Vitals) -> str:
+    """Late rows, and how many windows each is missing from, added up."""
+    rows, recent = vitals.late_rows, vitals.recent_late_rows
+    if not vitals.HasField("late_windows"):
+        return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "")
+    lately = f"; {recent:,} from {vitals.recent_late_windows:,} {_RECENTLY}" if recent else ""
+    return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}"
 
 
 def warning(told: vitals_pb2.HealthWarning) -> str:

@@ -142,6 +142,17 @@ def test_what_was_late_and_quarantined_lately_is_told_beside_what_ever_was() -> 
     assert (dict(found.quarantined), found.recent_quarantined) == ({"MALFORMED": 52, "NO_EVENT_TIME": 1}, 3)
 
 
+def test_rows_and_windows_are_two_numbers_of_what_was_late() -> None:
+    before = {"late_rows": 100, "late_windows": 400, "late_rows_by_table": {"a": 60, "b": 40}}
+    after = {"late_rows": 103, "late_windows": 409, "late_rows_by_table": {"a": 63, "b": 40}}
+    found = shown(a_dagger(), heard((900, {}), (400, before), (290, before), (0, after)))
+    older = shown(a_dagger(), heard((900, {}), (290, {"late_rows": 1}), (0, {"late_rows": 4})))
+
+    assert (found.late_windows, found.recent_late_windows) == (409, 9)
+    assert dict(found.late_rows_by_table) == {"a": 63, "b": 40}
+    assert (older.late_rows, older.recent_late_rows, older.HasField("late_windows")) == (4, 3, False)
+
+
 def test_a_dagger_that_was_never_heard_has_its_name() -> None:
     found = shown(a_dagger(PENDING, driver=None, phase_time=NOON), watch.begin(NOON))
 
@@ -224,7 +235,7 @@ def test_a_sink_that_answers_again_is_away_anew_the_next_time() -> None:
 
 
 def test_a_few_late_records_are_a_warning_before_they_are_an_alert() -> None:
-    few = "LATE_RECORDS: 3 of the 9,000 rows of the last 5 min came after their windows were closed."
+    few = "LATE_RECORDS: 3 of the 9,000 rows of the last 5 min came after a window of theirs was closed."
 
     found = warned(a_dagger(), heard((0, {"warnings": [few]})))
 

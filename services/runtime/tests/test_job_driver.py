@@ -192,8 +192,9 @@ def test_a_driver_that_is_killed_repeats_its_batch_and_tells_what_made_later_row
     assert in_influx(influx, dagger) == recount(events)
     share = f"13 of the {told.rows_in} rows of the last 5 min ({13 / told.rows_in:.1%})"
     expected = (
-        f"{share} came after their windows were closed and are in none. Event time was moved to"
-        f" 2026-01-01T12:06:40Z by {dagger.topic}/0, offset {len(events)}: 6 min ahead of the newest of them."
+        f"{share} came after a window of theirs was closed, and are missing from 13 windows in all."
+        f" Event time was moved to 2026-01-01T12:06:40Z by {dagger.topic}/0, offset {len(events)}: 6 min"
+        " ahead of the newest of them."
     )
     assert (late["LATE_ROWS"], late["LATE_RECORDS"]) == (expected, expected)
     values: dict[Any, set[Any]] = {}

@@ -1,5 +1,6 @@
 """Idle streams close their windows, and only theirs, and only when it is time."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,5 +111,20 @@ def test_advances_close_every_window_and_then_end(
 
 
 @given(time=times, watermark=times, kind=windows)
-def test_a_row_is_late_when_its_last_window_is_closed(time: int, watermark: int, kind: Windows) -> None:
-    assert (time < kind.first_on_time(watermark)) == (kind.last_end(time) <= watermark)
+def test_a_row_is_in_no_window_when_its_last_one_is_closed(time: int, watermark: int, kind: Windows) -> None:
+    assert (time < kind.first_open(watermark)) == (kind.last_end(time) <= watermark)
+
+
+@given(time=times, watermark=times, micros=st.integers(0, 999), kind=windows)
+def test_a_row_is_late_for_each_of_its_windows_that_is_closed(
+    time: int, watermark: int, micros: int, kind: Windows
+) -> None:
+    instant = time * 1000 + micros
+    if kind.slide:
+        begins = range(time // kind.slide * kind.slide, time - kind.size, -kind.slide)
+        closed = sum(begin + kind.size <= watermark for begin in begins)
+    else:
+        closed = int(instant + kind.size * 1000 <= watermark * 1000)
+
+    assert kind.missed(np.array([instant]), watermark).tolist() == [closed]
+    assert (instant < kind.first_on_time_us(watermark)) == (closed > 0)

@@ -22,8 +22,10 @@ from runtime.source.reader.control_rows import (
     statistics_row,
     with_statistics,
 )
+from runtime.source.reader.marks import times_of
 from runtime.source.reader.rows import Rows, wanted
 from runtime.source.records import Records
+from runtime.source.watermark import Lateness, Windows
 
 START_S = 1_700_000_000
 PLANNED_MS = START_S * 1000
@@ -73,11 +75,31 @@ def test_rows_that_the_query_does_not_want_are_counted_and_move_event_time_but_a
     statistics = RangeStatistics()
     records = messages(pool, ["DONE", "NEW", "", "DONE", "NEW"])
 
-    batch, _ = rows.rows(Records.of(records), PARTITION, PLANNED_MS, (START_S + 1) * 1000, statistics)
+    batch, _ = rows.rows(Records.of(records), PARTITION, PLANNED_MS, statistics)
     observed = statistics_row(with_statistics(rows.schema), statistics).column(ROWTIME)[0].as_py().timestamp()
 
     assert batch.column("__offset").to_pylist() == [0, 3]
-    assert (statistics.rows, statistics.late, observed) == (5, 1, START_S + 4)
+    assert (statistics.rows, observed) == (5, START_S + 4)
+
+
+def test_a_row_is_late_as_soon_as_one_of_its_windows_is_closed_and_only_if_the_query_wants_it(
+    pool: DescriptorPool,
+) -> None:
+    hop = Windows(60_000, 15_000)
+    wanted = (Condition("status", "=", ("DONE",)),)
+    rows = Rows(find_message(pool, "test.Order"), ("status",), "time", TOLERANCE_MS, wanted)
+    begin = -(-START_S // 60) * 60
+    shift = begin - START_S
+    statuses = ["NEW"] * shift + ["DONE", "NEW", "DONE"] + ["DONE"] * 13
+    batch, _ = rows.rows(Records.of(messages(pool, statuses)), PARTITION, PLANNED_MS, RangeStatistics())
+    found = {}
+    for closed in (begin, begin + 15, begin + 30, begin + 60, begin + 75):
+        statistics = RangeStatistics()
+        statistics.add_late(times_of(batch), Lateness((hop,), closed * 1000), counted=True)
+        found[closed - begin] = (statistics.late, statistics.late_windows)
+
+    # Of 15 wanted rows, from `begin` on, 14 are of the four windows that end after 15, 30, 45 and 60 s.
+    assert found == {0: (0, 0), 15: (14, 14), 30: (15, 29), 60: (15, 59), 75: (15, 60)}
 
 
 def recount(value: str | int | None, condition: Condition) -> bool:
@@ -124,7 +146,7 @@ def test_without_a_wish_every_row_is_passed_on(pool: DescriptorPool) -> None:
     rows = Rows(find_message(pool, "test.Order"), ("status",), "time", TOLERANCE_MS)
 
     batch, _ = rows.rows(
-        Records.of(messages(pool, ["DONE", "NEW"])), PARTITION, PLANNED_MS, None, RangeStatistics()
+        Records.of(messages(pool, ["DONE", "NEW"])), PARTITION, PLANNED_MS, RangeStatistics()
     )
 
     assert batch.column("status").to_pylist() == ["DONE", "NEW"]
@@ -149,9 +171,7 @@ def timed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> list
 def passed(pool: DescriptorPool, times: Sequence[tuple[int, int | None]]) -> tuple[list[int], dict[int, str]]:
     """Offsets that become rows, and what is said of those that are quarantined."""
     rows = Rows(find_message(pool, "test.Order"), ("__offset",), "time", TOLERANCE_MS)
-    batch, quarantined = rows.rows(
-        Records.of(timed(pool, times)), PARTITION, PLANNED_MS, None, RangeStatistics()
-    )
+    batch, quarantined = rows.rows(Records.of(timed(pool, times)), PARTITION, PLANNED_MS, RangeStatistics())
     assert {one.reason for one in quarantined} <= {Reason.FROM_THE_FUTURE}
     return batch.column("__offset").to_pylist(), {one.offset: one.detail for one in quarantined}
 
@@ -205,7 +225,7 @@ def test_each_record_is_judged_by_itself_alike_where_it_is_read_and_where_it_is_
     read = [
         offset
         for chunk in (records[:cut], records[cut:])
-        for offset in rows.rows(Records.of(chunk), PARTITION, PLANNED_MS, None, RangeStatistics())[0]
+        for offset in rows.rows(Records.of(chunk), PARTITION, PLANNED_MS, RangeStatistics())[0]
         .column("__offset")
         .to_pylist()
     ]
@@ -227,9 +247,7 @@ def test_without_a_time_field_every_record_is_a_row_at_its_kafka_time(pool: Desc
     rows = Rows(find_message(pool, "test.Order"), paths, "", TOLERANCE_MS)
     given = [raw(0, b"\xff"), raw(1, None), raw(2, b"", 10**15), raw(3, b"x", 0)]
 
-    batch, quarantined = rows.rows(
-        Records.of(given, headers=True), PARTITION, PLANNED_MS, None, RangeStatistics()
-    )
+    batch, quarantined = rows.rows(Records.of(given, headers=True), PARTITION, PLANNED_MS, RangeStatistics())
 
     assert quarantined == []
     assert batch.schema == rows.schema
@@ -246,9 +264,7 @@ def test_with_a_time_field_a_broken_record_is_quarantined_and_the_others_are_as_
     sound = messages(pool, ["DONE", "NEW"])
     given = [sound[0], raw(5, b"\xff"), raw(6, None), sound[1]]
 
-    batch, quarantined = rows.rows(
-        Records.of(given, headers=True), PARTITION, PLANNED_MS, None, RangeStatistics()
-    )
+    batch, quarantined = rows.rows(Records.of(given, headers=True), PARTITION, PLANNED_MS, RangeStatistics())
 
     assert [(one.offset, one.reason) for one in quarantined] == [
         (6, Reason.EMPTY_VALUE), (5, Reason.MALFORMED),

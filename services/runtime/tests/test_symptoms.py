@@ -47,10 +47,11 @@ class Driver:
         times = [newest.time if newest else None, ms(tick) if tick else None, self.reached]
         self.reached = max((time for time in times if time is not None), default=None)
         readers: Mapping[str, ReaderMetrics] = {
-            KEY: ReaderMetrics(late, ms(late_newest) if late_newest else None, newest)
+            KEY: ReaderMetrics(ms(late_newest) if late_newest else None, newest)
         }
         watermarks = {KEY: WatermarkState(self.reached, newest.time if newest else None, DELAY_MS, False)}
-        batch = symptoms.Batch(at, read, late, opens, gave, self.watermark, readers, watermarks)
+        told = {"t": late} if late else {}
+        batch = symptoms.Batch(at, read, told, 2 * late, opens, gave, self.watermark, readers, watermarks)
         self.known = symptoms.committed(self.known, batch)
         if self.reached is not None:
             moved = datetime.fromtimestamp((self.reached - DELAY_MS) / 1000, UTC)
@@ -78,8 +79,9 @@ def test_the_record_whose_clock_was_ahead_is_named_as_soon_as_it_makes_others_la
 
     assert before == {}
     assert driver.says(NOON + SECOND)["LATE_RECORDS"] == (
-        "39 of the 140 rows of the last 5 min (27.9%) came after their windows were closed and are in none."
-        " Event time was moved to 2026-01-01T12:04:00Z by bookings/0, offset 57: 4 min ahead of the clock"
+        "39 of the 140 rows of the last 5 min (27.9%) came after a window of theirs was closed, and are"
+        " missing from 78 windows in all. Event time was moved to 2026-01-01T12:04:00Z by bookings/0, offset"
+        " 57: 4 min ahead of the clock"
         " when it was read, 4 min ahead of the newest of them."
     )
 
@@ -115,8 +117,9 @@ def test_rows_from_before_1970_are_late_and_named_as_such() -> None:
     driver = Driver().batch(NOON, read=2, late=2, newest=record(old, 1), late_newest=old)
 
     assert driver.says(NOON)["LATE_RECORDS"] == (
-        "2 of the 2 rows of the last 5 min (100.0%) came after their windows were closed and are in none."
-        " Spark's event time begins in 1970: windows before are closed from the beginning."
+        "2 of the 2 rows of the last 5 min (100.0%) came after a window of theirs was closed, and are"
+        " missing from 4 windows in all. Spark's event time begins in 1970: windows before are closed from"
+        " the beginning."
     )
 
 

@@ -110,6 +110,7 @@ def moments(dagger: str, time: datetime, number: int) -> Iterator[str]:
         rows_in=100 * number,
         rows_out=[number],
         late_rows=number,
+        late_windows=number,
         quarantined={"MALFORMED": number},
         bad_values={"s2id": number},
         lag={"t/0": number},

@@ -68,6 +68,8 @@ def vitals(what: vitals_pb2.Vitals) -> dict[str, Any]:
         "rows": what.rows,
         "late_rows": what.late_rows,
         "recent_late_rows": what.recent_late_rows,
+        **{name: known.get(name) for name in ("late_windows", "recent_late_windows")},
+        "late_rows_by_table": dict(what.late_rows_by_table),
         "quarantined": dict(what.quarantined),
         "recent_quarantined": what.recent_quarantined,
         "state_rows": what.state_rows,

@@ -173,6 +173,8 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         references=tuple(sorted(set(report.references), key=lambda lookup: (lookup.name, lookup.entries))),
         partial_aggregation=added_up,
         closing=closing.closing(select),
+        staged=queries.staged(select),
+        lookahead=whole.lookahead(select),
         key=queries.key_columns(select),
         bounds=bounds.bounds(nodes(select)),
         origins=tuple(tuple(sorted(origin)) for origin in lineage.origins(select)),

@@ -16,6 +16,8 @@ from daggersql.findings import Finding, Severity
 
 RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
 """What a stream has beside the fields of its message where `Table.records` says so."""
+LATE: Final = "__late"
+"""How the columns begin that say how many windows a row is too late for."""
 PSEUDO_COLUMNS: Final = RECORD_COLUMNS | {"__topic", "__partition", "__offset", "__timestamp"}
 """And what it always has."""
 
@@ -150,6 +152,8 @@ class PartialAggregation:
     partials: tuple[Partial, ...]
     functions: tuple[str, ...]
     """Names of our own functions that `spark_sql` calls."""
+    staged: Staged | None = None
+    """As in `Plan`."""
 
     @property
     def computed(self) -> tuple[str, ...]:
@@ -165,6 +169,30 @@ def _called(value: Value) -> list[str]:
         case Part(of=of):
             return _called(of)
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Rows as they come to the first thing above streams that keeps state, which drops what is too late."""
+
+    name: str
+    """Of the view by which what follows reads them."""
+    spark_sql: str
+    """Reads the tables, and columns of theirs beside those of `Plan.reads`: `__late0` says how many of the
+    windows of the first of `Plan.closing` a row is too late for, NULL where none is; and so on."""
+    late: tuple[tuple[str, str], ...]
+    """Its columns that say the same of a row, and the table that each is about."""
+    weight: str = ""
+    """Its column that says how many records a row stands for; empty where it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A query in stages, so that rows can be counted between them: the same rows as of the whole."""
+
+    spark_sql: str
+    """Reads the stages."""
+    stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +248,11 @@ class Plan:
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
     """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN
     and no size; none where rows only pass."""
+    staged: Staged | None = None
+    """The query in stages, where Spark has to count what comes too late: WHERE asks for what whoever reads
+    cannot judge, or rows are not records. None: whoever reads counts them, or none comes too late."""
+    lookahead: timedelta = timedelta()
+    """How long after its window's end, or its own time, the newest record may lie that a row needs."""
     key: tuple[str, ...] = ()
     """The visible columns that tell a row from all others: a bound of its window, and what it is grouped by.
     None where some of that is not seen."""
@@ -273,6 +306,8 @@ __all__ = [
     "Read",
     "Role",
     "RowCondition",
+    "Stage",
+    "Staged",
     "Table",
     "Value",
     "Window",

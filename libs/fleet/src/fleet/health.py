@@ -44,7 +44,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.NO_PROGRESS: "for three triggers no batch was committed and the source was not found empty",
     Reason.SINK_RETRYING: "a sink does not take its rows; the error's own reason stands behind it",
     Reason.REFERENCE_STALE: "a reference table cannot be read anew; the last content that could be is used",
-    Reason.LATE_ROWS: "more than a few rows come after their windows were closed",
+    Reason.LATE_ROWS: "more than a few rows come after a window of theirs was closed",
     Reason.NO_OUTPUT: "rows are read into windows, and none is closed in time",
     Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
 }

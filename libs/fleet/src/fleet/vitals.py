@@ -42,6 +42,9 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
             getattr(shown, field).FromDatetime(watch.heard - age)
     shown.records, shown.rows = heartbeat.rows_in, max(heartbeat.rows_out, default=0)
     shown.late_rows, shown.recent_late_rows = heartbeat.late_rows, max(lately.late, 0)
+    shown.late_rows_by_table.update(heartbeat.late_rows_by_table)
+    if heartbeat.HasField("late_windows"):  # not of older drivers
+        shown.late_windows, shown.recent_late_windows = heartbeat.late_windows, max(lately.late_windows, 0)
     shown.quarantined.update(heartbeat.quarantined)
     shown.recent_quarantined = lately.quarantined.total()
     shown.state_rows, shown.memory_bytes = heartbeat.state_rows, heartbeat.memory_bytes

@@ -44,6 +44,8 @@ class Sample:
     written: int = 0
     """Of the sink that took most."""
     late: int = 0
+    late_windows: int = 0
+    """The late rows, each as often as there are windows that it is missing from."""
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Records set aside and rows refused, by reason."""
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Recent:
     written: int = 0
     """Of the sink that took most."""
     late: int = 0
+    late_windows: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     """Records set aside and rows refused, by reason."""
     refused: Counter[str] = field(default_factory=Counter)
@@ -156,6 +159,7 @@ def hear(watch: Watch, heartbeat: Heartbeat, now: datetime, limits: Limits = _LI
         sum(heartbeat.rows_out),
         max(heartbeat.rows_out, default=0),
         heartbeat.late_rows,
+        heartbeat.late_windows,
         dict(heartbeat.quarantined),
         dict(heartbeat.refused_rows),
     )
@@ -206,6 +210,7 @@ def recent(watch: Watch, window: timedelta = WINDOW) -> Recent:
         rows_out=last.rows_out - first.rows_out,
         written=last.written - first.written,
         late=last.late - first.late,
+        late_windows=last.late_windows - first.late_windows,
         quarantined=quarantined,
         refused=Counter(last.refused) - Counter(first.refused),
         kept_back_since=clean[-1] if quarantined else None,

@@ -45,8 +45,8 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
     quarantine_records: int = Field(default=10, ge=1)
     """Fewer set-aside records than this in five minutes are never too many."""
     late_percent: float = Field(default=100 * LATE_SHARE, ge=100 * LATE_SHARE, le=100)
-    """Percentage of the rows read in five minutes that may come after their windows were closed. Drivers tell
-    of no smaller one, and of no fewer than ten rows."""
+    """Percentage of the rows read in five minutes that may come after a window of theirs was closed. Drivers
+    tell of no smaller one, and of no fewer than ten rows."""
     overdue_s: float = Field(default=OVERDUE_S, ge=OVERDUE_S)
     """Seconds that windows with input may stay open longer than size, delay and idle timeout explain. Drivers
     tell of no shorter time."""

@@ -94,6 +94,7 @@ def _vitals(beat: Heartbeat) -> dict[str, Value]:
         "rows_in": beat.rows_in,
         "rows_out": max(beat.rows_out, default=0),
         "late_rows": beat.late_rows,
+        "late_windows": beat.late_windows,
         "quarantined": sum(beat.quarantined.values()),
         "bad_values": sum(beat.bad_values.values()),
         "lag": sum(beat.lag.values()),

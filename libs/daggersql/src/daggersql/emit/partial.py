@@ -8,22 +8,25 @@ same; a row for thousands of records takes the way into the JVM, not each of the
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from math import gcd
 
 from daggerspec.query import quote_name
 from daggersql.emit import exact, queries
 from daggersql.emit.expressions import sql
+from daggersql.emit.stages import Stages
 from daggersql.exact import PARTS
 from daggersql.functions import registry
+from daggersql.ir import closing
 from daggersql.ir.conditions import equalities
 from daggersql.ir.expr import Expr, Kind, Ref, column
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
-from daggersql.ir.walk import METADATA, over_groups
-from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Value
+from daggersql.ir.walk import METADATA, columns_in, over_groups
+from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Staged, Value
 
 _GROUPED = frozenset(
     {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}
@@ -67,26 +70,27 @@ class _Columns:
     def aggregation(self, stream: Stream) -> tuple[PartialAggregation, str]:
         select = self._select
         assert select.window is not None
-        keys = [sql(self._over(key, "s")) for key in select.keys]
+        keys = [self._over(key, "s") for key in select.keys]
         merged = [self._aggregate(aggregate) for aggregate in select.aggregates]
         where = ""
         if select.where is not None and not self._all_wanted:
             where = f" WHERE {sql(self._over(select.where, 's'))}"
         columns = [*self._keys.values(), *self._partials.values(), "n"]
-        inner = [
-            *(f"{text} AS `k{index}`" for index, text in enumerate(keys)),
-            "`s`.`rowtime` AS `t`",
-            *(f"`s`.`{name}`" for name in columns),
-        ]
+        inner = {f"k{index}": f"{sql(key)} AS `k{index}`" for index, key in enumerate(keys)}
+        inner |= {"t": "`s`.`rowtime` AS `t`"} | {name: f"`s`.`{name}`" for name in columns}
+        source = f"{quote_name(stream.table.name)} AS `s`{where}"
         window = select.window.window
-        text = queries.grouped(
-            window,
-            inner,
-            [f"k{index}" for index in range(len(keys))],
-            [f"{text} AS `a{index}`" for index, text in enumerate(merged)],
-            f"{quote_name(stream.table.name)} AS `s`{where}",
-        )
+
+        def groups(stages: Stages | None = None) -> str:
+            late = stages.late(replace(stream, name="s"), window) if stages is not None else {}
+            constants = [f"k{index}" for index, key in enumerate(keys) if not columns_in([key])]
+            rows = queries.rows_of(inner, source, stages, late, constants=constants, weight="n")
+            named = [f"{text} AS `a{index}`" for index, text in enumerate(merged)]
+            return queries.grouped(window, rows, [f"k{index}" for index in range(len(keys))], named)
+
+        text = groups()
         called = {node.function for top in over_groups(select) for node in top.nodes()}
+        stages = None if closing.is_counted_where_read(select) else Stages(closing.closing(select))
         pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
         made = PartialAggregation(
             spark_sql=queries.spark_sql(select, text),
@@ -94,6 +98,9 @@ class _Columns:
             keys=tuple(self._keys),
             partials=tuple(self._partials),
             functions=tuple(sorted(name for name in called if name)),
+            staged=None
+            if stages is None
+            else Staged(queries.spark_sql(select, groups(stages)), tuple(stages.found)),
         )
         wanted = sql(select.where) if select.where else ""
         return made, json.dumps([text, wanted, repr(made.keys), repr(made.partials)])

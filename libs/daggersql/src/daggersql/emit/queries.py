@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from daggerspec.query import quote_name
 from daggersql.emit import since
 from daggersql.emit.expressions import sql
-from daggersql.ir import reach, results, whole
+from daggersql.emit.stages import Stages, asked_of_sides
+from daggersql.ir import closing, reach, results, whole
+from daggersql.ir.closing import JOIN
+from daggersql.ir.conditions import conjuncts
 from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
@@ -36,8 +39,12 @@ from daggersql.ir.relations import (
     Used,
 )
 from daggersql.ir.types import NULL, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME
-from daggersql.ir.walk import columns_in, columns_of, identity, named, over_rows, tables
-from daggersql.plan import Window
+from daggersql.ir.walk import METADATA_KEYS, columns_in, columns_of, identity, named, over_rows, tables
+from daggersql.plan import Staged, Window
+
+# A key that all rows have: Spark refuses a session as the only one.
+_ONE = "one"
+_NOTHING: Mapping[str, str] = {}
 
 
 def hidden_columns(query: Result) -> tuple[str, ...]:
@@ -68,35 +75,60 @@ def key_columns(query: Result) -> tuple[str, ...]:
     return tuple(name for name in names if name) if told else ()
 
 
-def spark_sql(query: Result, groups: str | None = None) -> str:
-    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups."""
+def staged(query: Result) -> Staged | None:
+    """The whole query in stages; None where whoever reads its streams can count what comes too late."""
+    windows = closing.closing(query)
+    if not any(windows.values()) or closing.is_counted_where_read(query):
+        return None
+    stages = Stages(windows)
+    text = spark_sql(query, stages=stages)
+    return Staged(text, tuple(stages.found))
+
+
+def spark_sql(query: Result, groups: str | None = None, stages: Stages | None = None) -> str:
+    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups;
+    with `stages`, what they hold is left out, and they are read.
+    """
     if isinstance(query, Union):
         parts = [
             f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in query.outputs
         ]
         hidden = _hidden(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
-        return f"SELECT {_list([*parts, *hidden])} FROM ({_union(query, identify=True)}) AS `{query.name}`"
+        rows = _union(query, identify=True, stages=stages)
+        return f"SELECT {_list([*parts, *hidden])} FROM ({rows}) AS `{query.name}`"
     hidden = _hidden(identity(query), hidden_columns(query), since.of_query(query))
-    return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups)
+    return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups, stages=stages)
 
 
-def _nested(select: Select, *, identify: bool) -> str:
+def _nested(select: Select, *, identify: bool, stages: Stages | None) -> str:
     """A query that groups, as the table that an outer query reads."""
     parts = [f"{sql(output.value)} AS {quote_name(output.name or '')}" for output in select.outputs]
     parts.append(f"{since.of_query(select)} AS `{SINCE}`")
     if identify:
         parts += [f"{sql(key)} AS `{name}`" for key, name in columns_of(identity(select))]
-    return _select(select, parts, identify=identify)
+    return _select(select, parts, identify=identify, stages=stages)
 
 
-def _union(query: Union, *, identify: bool) -> str:
-    """The branches, one below the other, as the table that an outer query reads."""
+def _union(
+    query: Union,
+    *,
+    identify: bool,
+    stages: Stages | None = None,
+    late_for: Window | None = None,
+    tables: Sequence[str] = (),
+) -> str:
+    """The branches, one below the other, as the table that an outer query reads. With `late_for` rows say of
+    these tables how many such windows they are too late for.
+    """
     texts = []
     for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
         parts = [f"{sql(value)} AS `c{number}`" for number, value in enumerate(values)]
         parts += [f"{since.of_query(branch)} AS `{SINCE}`"] if whole.tells(query) else []
         parts += [f"{sql(key)} AS `{name}`" for key, name in keys] if identify else []
-        texts.append(_select(branch, parts, identify=identify))
+        if stages is not None and late_for is not None:
+            late = {} if branch.window else stages.late(branch.relation, late_for)
+            parts += stages.columns(late, tables)
+        texts.append(_select(branch, parts, identify=identify, stages=stages, late_for=late_for))
     return " UNION ALL ".join(texts)
 
 
@@ -127,17 +159,26 @@ def _state(select: Select) -> str:
 # --- one SELECT -----------------------------------------------------------------------------------------
 
 
-def _select(select: Select, parts: Sequence[str], *, identify: bool, groups: str | None = None) -> str:
+def _select(
+    select: Select,
+    parts: Sequence[str],
+    *,
+    identify: bool,
+    groups: str | None = None,
+    stages: Stages | None = None,
+    late_for: Window | None = None,
+) -> str:
     if select.window is None:
-        return f"SELECT {_list(parts)} FROM {_from(select, identify=identify)}{_where(select)}"
+        source = _from(select, identify=identify, stages=stages, late_for=late_for)
+        return f"SELECT {_list(parts)} FROM {source}{_where(select)}"
     having = ""
     if select.having is not None:
         partial = f" OR {since.of_query(select)} < {since.COMPLETE_FROM}" if whole.remembers(select) else ""
         having = f" WHERE {sql(select.having)}{partial}"
-    return f"SELECT {_list(parts)} FROM ({groups or _groups(select)}) AS `g`{having}"
+    return f"SELECT {_list(parts)} FROM ({groups or _groups(select, stages)}) AS `g`{having}"
 
 
-def _groups(select: Select) -> str:
+def _groups(select: Select, stages: Stages | None = None) -> str:
     """The grouped rows: the part that has state."""
     assert select.window is not None
     time = sql(select.window.time)
@@ -148,28 +189,54 @@ def _groups(select: Select) -> str:
         for number, aggregate in enumerate(select.aggregates)
     ]
     untimed = {sql(part) for row in over_rows(select) for part in row.nodes() if part.type == ROWTIME}
-    inner = [
-        f"{_untimed(text) if text in untimed and text != time else text} AS `{name}`"
+    inner = {
+        name: f"{_untimed(text) if text in untimed and text != time else text} AS `{name}`"
         for text, name in [*keys.items(), *rows.items()]
-    ]
-    inner += since.of_row(select)
+    }
+    inner |= since.of_row(select)
+    if select.window.window.kind == "SESSION" and not keys:
+        inner[_ONE] = f"0 AS `{_ONE}`"
     aggregates += since.of_group(select)
-    source = f"{_from(select, identify=False)}{_where(select)}"
-    return grouped(select.window.window, inner, list(keys.values()), aggregates, source)
+    window = select.window.window
+    late = stages.late(select.relation, window) if stages is not None else {}
+    source = _from(select, identify=False, stages=stages, late_for=window if late else None)
+    values = [*select.keys, *(part for aggregate in select.aggregates for part in aggregate.nodes())]
+    fixed = {sql(value) for value in values if not columns_in([value])}
+    constants = [_ONE, *(name for text, name in [*keys.items(), *rows.items()] if text in fixed)]
+    rows_sql = rows_of(inner, f"{source}{_where(select)}", stages, late, constants=constants)
+    return grouped(window, rows_sql, list(keys.values()), aggregates)
 
 
-def grouped(
-    window: Window, inner: Sequence[str], keys: Sequence[str], aggregates: Sequence[str], source: str
+def rows_of(
+    columns: Mapping[str, str],
+    source: str,
+    stages: Stages | None = None,
+    late: Mapping[str, str] = _NOTHING,
+    *,
+    constants: Collection[str] = (),
+    weight: str = "",
 ) -> str:
-    """Groups of the rows `r`, which are `inner` of `source`: their time is `t`, their keys are `keys`."""
+    """The rows that are grouped: columns of `source`, as they stand there, by their names.
+
+    Where they are `late` for some windows they are a stage, but for their `constants`: Spark keeps no key in
+    its state that it knows to be the same in all rows, and has to see that it is. `weight` as in `Stage`.
+    """
+    if stages is None or not late:
+        return f"SELECT {_list(columns.values())} FROM {source}"
+    own = {name: text for name, text in columns.items() if name not in constants}
+    told = _list([*own.values(), *stages.columns(late)])
+    stage = stages.add(f"SELECT {told} FROM {source}", late, weight)
+    parts = (f"`{name}`" if name in own else text for name, text in columns.items())
+    return f"SELECT {_list(parts)} FROM {stage}"
+
+
+def grouped(window: Window, rows: str, keys: Sequence[str], aggregates: Sequence[str]) -> str:
+    """Groups of the rows `r`: their time is `t`, their keys are `keys`."""
     window_sql = _window(window)
     by = [window_sql, *(f"`r`.`{name}`" for name in keys)]
     if window.kind == "SESSION" and not keys:
-        # Spark refuses a session as the only key.
-        inner = [*inner, "0 AS `one`"]
-        by.append("`r`.`one`")
+        by.append(f"`r`.`{_ONE}`")
     outer = [f"{window_sql} AS `w`", *(f"`r`.`{name}` AS `{name}`" for name in keys), *aggregates]
-    rows = f"SELECT {_list(inner)} FROM {source}"
     return f"SELECT {_list(outer)} FROM ({rows}) AS `r` GROUP BY {_list(by)}"
 
 
@@ -206,8 +273,12 @@ def _visible(outputs: Sequence[Output]) -> list[str]:
     return [f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in outputs]
 
 
-def _from(select: Select, *, identify: bool) -> str:
-    return _relation(select.relation, columns_in(over_rows(select)), identify=identify)
+def _from(
+    select: Select, *, identify: bool, stages: Stages | None = None, late_for: Window | None = None
+) -> str:
+    of, used = select.relation, columns_in(over_rows(select))
+    asked = list(conjuncts(select.where)) if select.where is not None else []
+    return _relation(of, used, identify=identify, stages=stages, late_for=late_for, asked=asked)
 
 
 def _where(select: Select) -> str:
@@ -228,27 +299,96 @@ def storable(value: Expr) -> Expr:
 # --- relations -----------------------------------------------------------------------------------------
 
 
-def _relation(of: Relation, used: Used, *, identify: bool) -> str:
-    """The relation as it stands behind FROM. `identify`: what is above asks for the identity of rows."""
+def _relation(
+    of: Relation,
+    used: Used,
+    *,
+    identify: bool,
+    stages: Stages | None = None,
+    late_for: Window | None = None,
+    asked: Sequence[Expr] = (),
+) -> str:
+    """The relation as it stands behind FROM. `identify`: what is above asks for the identity of rows. With
+    `stages`, sides of joins are stages; `late_for` is what rows go to that say whether they are too late, and
+    `asked` what is asked of them above.
+    """
     match of:
         case Stream(table=table, name=name):
             return f"{quote_name(table.name)} AS {quote_name(name)}"
-        case Unnest(below=below, value=value, name=name, outer=outer):
-            view = f"LATERAL VIEW {'OUTER ' if outer else ''}posexplode({_unfolded(of)}) `{name}` AS `p`, `c`"
-            return f"{_relation(below, used | columns_in([value]), identify=identify)} {view}"
+        case Unnest(below=below, value=value):
+            inside = used | columns_in([value])
+            source = _relation(
+                below, inside, identify=identify, stages=stages, late_for=late_for, asked=asked
+            )
+            return f"{source} {_view(of)}"
         case Join(left=left, right=right, on=on, outer=outer):
             inside = used | columns_in([on])
-            sides = [_relation(side, inside, identify=identify) for side in (left, right)]
+            of_left, left_keys, of_right, right_keys = asked_of_sides(of, asked)
+            sides = [
+                _side(left, inside, of_left, left_keys, identify=identify, stages=stages),
+                _side(right, inside, of_right, right_keys, identify=identify, stages=stages),
+            ]
             return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {sql(on)}"
-        case Picked():
-            return _picked(of, used, identify=identify)
+        case Picked(name=name):
+            parts, source = _picked(of, used, identify=identify, stages=stages, late_for=late_for)
+            columns = _list(f"{text} AS {quote_name(column)}" for column, text in parts.items())
+            return f"(SELECT {columns} FROM {source}) AS `{name}`"
         case Query(name=name, query=query):
-            inner = (
-                _union(query, identify=identify)
-                if isinstance(query, Union)
-                else _nested(query, identify=identify)
-            )
+            if isinstance(query, Union):
+                late = stages.late(of, late_for) if stages is not None and late_for is not None else {}
+                inner = _union(query, identify=identify, stages=stages, late_for=late_for, tables=list(late))
+            else:
+                inner = _nested(query, identify=identify, stages=stages)
             return f"({inner}) AS `{name}`"
+
+
+def _side(
+    of: Relation,
+    used: Used,
+    asked: Sequence[Expr],
+    keys: Sequence[str],
+    *,
+    identify: bool,
+    stages: Stages | None,
+) -> str:
+    """A side of a join as it stands there: a stage, where it may have rows that come too late.
+
+    Its rows are those that meet what is `asked` of them, and have `keys`: Spark drops others before.
+    """
+    late = stages.late(of, JOIN) if stages is not None else {}
+    if stages is None or not late:
+        return _relation(of, used, identify=identify, stages=stages, asked=asked)
+    if isinstance(of, Unnest):  # counted before its lists are unfolded: its rows have columns of two names
+        inside = used | columns_in([of.value])
+        return f"{_side(of.below, inside, (), (), identify=identify, stages=stages)} {_view(of)}"
+    conditions = [*(f"({sql(condition)})" for condition in asked), *keys]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    name = quote_name(of.name)  # type: ignore[union-attr]  # no join: none has a stream right below
+    if isinstance(of, Stream):
+        columns = {ref.path[0] for ref in used if ref.relation == of.name and ref.path} | {"rowtime"}
+        columns |= {*METADATA_KEYS} if identify else set()
+        own = [f"{name}.{quote_name(column)}" for column in sorted(columns)]
+    else:
+        own = [f"{name}.{quote_name(column)}" for column in _columns(of, used, identify=identify)]
+    source = _relation(of, used, identify=identify, stages=stages, late_for=JOIN)
+    stage = stages.add(f"SELECT {_list([*own, *stages.columns(late)])} FROM {source}{where}", late)
+    return f"{stage} AS {name}"
+
+
+def _columns(of: Relation, used: Used, *, identify: bool) -> list[str]:
+    """The columns of a sub-query that is a side of a join, but for what says whether rows are too late."""
+    if isinstance(of, Picked):
+        return [*_picked(of, used, identify=identify)[0]]
+    assert isinstance(of, Query)
+    assert isinstance(of.query, Union)
+    names = [f"c{number}" for number in range(len(of.query.outputs))]
+    names += [SINCE] if whole.tells(of.query) else []
+    return [*names, *(name for _, name in of.query.branch_keys[0])] if identify else names
+
+
+def _view(of: Unnest) -> str:
+    """What unfolds a list, behind the rows that have it."""
+    return f"LATERAL VIEW {'OUTER ' if of.outer else ''}posexplode({_unfolded(of)}) `{of.name}` AS `p`, `c`"
 
 
 def _unfolded(of: Unnest) -> str:
@@ -260,21 +400,29 @@ def _unfolded(of: Unnest) -> str:
     return f"CASE WHEN coalesce(size({text}), -1) < 1 AND {partial} THEN array(NULL) ELSE {text} END"
 
 
-def _picked(of: Picked, used: Used, *, identify: bool) -> str:
+def _picked(
+    of: Picked,
+    used: Used,
+    *,
+    identify: bool,
+    stages: Stages | None = None,
+    late_for: Window | None = None,
+) -> tuple[dict[str, str], str]:
+    """Its columns by their names, and what they are columns of."""
     chosen = named(of, used)
-    parts = []
+    parts = {}
     for name, value in chosen.items():
         timed = of.time in (None, Ref(of.name, (name,))) or value.type != ROWTIME
-        parts.append(f"{sql(value) if timed else _untimed(sql(value))} AS {quote_name(name)}")
+        parts[name] = sql(value) if timed else _untimed(sql(value))
     if identify:
-        parts += [f"{sql(key)} AS `{name}`" for key, name in columns_of(identity(of.below))]
+        parts |= {name: sql(key) for key, name in columns_of(identity(of.below))}
     if before := since.sinces(of.below):
-        parts.append(f"{since.least(before)} AS `{SINCE}`")
-    where = since.kept(of.where, of.below)
+        parts[SINCE] = since.least(before)
+    if stages is not None and late_for is not None:
+        parts |= stages.named(stages.late(of.below, late_for))
     inside = columns_in([*chosen.values(), *([of.where] if of.where else [])])
-    return (
-        f"(SELECT {_list(parts)} FROM {_relation(of.below, inside, identify=identify)}{where}) AS `{of.name}`"
-    )
+    source = _relation(of.below, inside, identify=identify, stages=stages, late_for=late_for)
+    return parts, f"{source}{since.kept(of.where, of.below)}"
 
 
 def _untimed(text: str) -> str:

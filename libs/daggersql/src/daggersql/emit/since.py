@@ -80,11 +80,13 @@ def of_query(select: Select) -> str:
     return least([start, _GROUP]) if whole.remembers(select) else start
 
 
-def of_row(select: Select) -> list[str]:
-    """The column of the rows that are grouped, where they are made of sessions."""
-    if not whole.has_session(select.relation):
-        return []
-    return [f"{least(sinces(select.relation))} AS `{SINCE}`"]
+def of_row(select: Select) -> dict[str, str]:
+    """The column of the rows that are grouped, by its name, where they are made of sessions."""
+    return (
+        {SINCE: f"{least(sinces(select.relation))} AS `{SINCE}`"}
+        if whole.has_session(select.relation)
+        else {}
+    )
 
 
 def of_group(select: Select) -> list[str]:

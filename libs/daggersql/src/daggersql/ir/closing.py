@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Final
 
+from daggersql.ir.conditions import are_read
 from daggersql.ir.relations import Join, Picked, Query, Relation, Select, Stream, Union, Unnest
 from daggersql.plan import Window
 
-# Spark drops a row on its way to a join as soon as the watermark has reached the row itself.
-_JOIN = Window("JOIN", timedelta(), timedelta())
+JOIN: Final = Window("JOIN", timedelta(), timedelta())
+"""A join: Spark drops a row on its way to it as soon as the watermark has reached the row itself."""
 
 
 def closing(query: Select | Union) -> dict[str, tuple[Window, ...]]:
@@ -27,6 +29,15 @@ def closing(query: Select | Union) -> dict[str, tuple[Window, ...]]:
     return {table: tuple(windows) for table, windows in by_table.items()}
 
 
+def is_counted_where_read(query: Select | Union) -> bool:
+    """Whether every row that whoever reads passes on comes to what drops it: nothing in between filters rows,
+    or makes more or fewer of them.
+    """
+    if isinstance(query, Union) or not isinstance(query.relation, Stream):
+        return False
+    return query.window is None or are_read(query)
+
+
 def _nearest(of: Relation, above: Window | None) -> Iterator[tuple[str, Window | None]]:
     """Each stream at its bottom, and what stands nearest above it."""
     match of:
@@ -35,8 +46,8 @@ def _nearest(of: Relation, above: Window | None) -> Iterator[tuple[str, Window |
         case Unnest(below=below) | Picked(below=below):
             yield from _nearest(below, above)
         case Join(left=left, right=right):
-            yield from _nearest(left, _JOIN)
-            yield from _nearest(right, _JOIN)
+            yield from _nearest(left, JOIN)
+            yield from _nearest(right, JOIN)
         case Query(below=below_all, windows=windows):
             for below, window in zip(below_all, windows, strict=True):
                 yield from _nearest(below, window or above)

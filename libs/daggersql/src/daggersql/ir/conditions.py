@@ -32,16 +32,30 @@ def other_conditions(query: Result) -> tuple[Condition, ...]:
     return tuple(condition for expression in others if (condition := _condition(expression)) is not None)
 
 
+def are_read(query: Result) -> bool:
+    """Whether whoever reads can judge all that WHERE asks for."""
+    if isinstance(query, Union) or query.where is None:
+        return True
+    return isinstance(query.relation, Stream) and all(
+        _equality(conjunct) or _condition(conjunct) for conjunct in _conjuncts(query)
+    )
+
+
 def _conjuncts(query: Result) -> Iterator[Expr]:
     if isinstance(query, Union) or not isinstance(query.relation, Stream) or query.where is None:
         return
-    stack = [query.where]
+    yield from conjuncts(query.where)
+
+
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """What a condition joins by AND, from left to right."""
+    stack = [condition]
     while stack:
-        condition = stack.pop()
-        if condition.op is Op.AND:
-            stack += reversed(condition.args)
+        part = stack.pop()
+        if part.op is Op.AND:
+            stack += reversed(part.args)
         else:
-            yield condition
+            yield part
 
 
 def _equality(condition: Expr) -> tuple[str, str] | None:

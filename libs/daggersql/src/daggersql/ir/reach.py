@@ -71,6 +71,19 @@ def furthest(of: Relation) -> timedelta:
             return own
 
 
+def ahead(of: Relation) -> timedelta:
+    """How long after the time of a row of it a record may lie that is in it, or is not and should be."""
+    match of:
+        case Stream():
+            return _NOTHING
+        case Unnest(below=below) | Picked(below=below):
+            return ahead(below)
+        case Join(left=left, right=right):
+            return max(ahead(left), ahead(right)) + of.reach
+        case Query(below=below_all):
+            return max(map(ahead, below_all), default=_NOTHING)
+
+
 def _has(of: Relation, column: Ref) -> bool:
     """Whether a column is of this relation."""
     match of:

@@ -130,6 +130,13 @@ def lookback(query: Result) -> timedelta:
     return reach.furthest(query.relation) if query.window is None else before(query)
 
 
+def lookahead(query: Result) -> timedelta:
+    """How long after the end of its window, or its own time, the newest record may lie that a row needs."""
+    if isinstance(query, Union):
+        return max(map(lookahead, query.branches))
+    return reach.ahead(query.relation)
+
+
 def before_row(select: Select) -> timedelta:
     """The same before the event time of a row that another query reads: the last instant of its window."""
     if select.window is None:

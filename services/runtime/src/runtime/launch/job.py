@@ -26,6 +26,7 @@ from runtime.launch.past import past
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.context import SourceContext
+from runtime.source.metrics import count_late
 from runtime.source.plan import BatchRule, milliseconds
 from runtime.source.planner.ranges import Range
 from runtime.source.readers import Readers
@@ -92,13 +93,19 @@ def assemble(
     )
     reads = {read.table: read for read in plan.reads}
     query = plan.partial_aggregation or plan
-    sql, called = with_conditions(plan, query.spark_sql), (*query.functions, *plan.condition_functions)
+    stages = query.staged.stages if query.staged else ()
+    sql = with_conditions(plan, query.staged.spark_sql if query.staged else query.spark_sql)
+    called = (*query.functions, *plan.condition_functions)
     # Beside the streams, for whom the JVM mostly waits: hundreds of short questions to it.
-    guarded = warmup.beside(partial(guard.check, spark, sql, reads, called))
+    guarded = [
+        warmup.beside(partial(guard.check, spark, text, [*reads, *(stage.name for stage in stages)], called))
+        for text in (sql, *(stage.spark_sql for stage in stages))
+    ]
     streams = {stream.input.table: stream for stream in spec.streams if stream.input.table in reads}
     who = readers.assign(spark, streams, source)
     for name, stream in streams.items():
-        context = replace(source, late_for=tuple(map(watermark.windows, plan.closing[name])))
+        closing = tuple(map(watermark.windows, plan.closing[name]))
+        context = replace(source, late_for=closing, marks_late=bool(stages))
         rows = open_stream(spark, stream, reads[name], context, who, plan.partial_aggregation)
         rows.createOrReplaceTempView(f"`{name}`")
     # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
@@ -106,8 +113,12 @@ def assemble(
     warmup.beside(partial(warmup_source.read, spark))
     for name in dict.fromkeys(called):
         functions.load(name).register(launch.functions)
-    guarded.result()
+    for look in guarded:
+        look.result()
     whole_from = None if range_ else source.registry.published().complete_from()
+    for stage in stages:
+        counted = count_late(rows_of(spark, stage.spark_sql, whole_from), stage)
+        counted.createOrReplaceTempView(f"`{stage.name}`")
     rows = rows_of(spark, sql, whole_from)
     again = state.updates(spec.spec)
     patience = _patience(source, streams.values())

@@ -47,13 +47,21 @@ class Committed:
     time: datetime
     duration_ms: int
     rows: int
-    late: int
+    late_by_table: Mapping[str, int]
+    """Late rows."""
+    late_windows: int
+    """The same, each as often as there are windows that it is missing from."""
     quarantined: Mapping[str, int]
     invalid: Mapping[str, int]
     watermark: datetime | None
     lag: Mapping[str, int]
     state_rows: int
     state_bytes: int = 0
+
+    @property
+    def late(self) -> int:
+        """Late rows, of all tables."""
+        return sum(self.late_by_table.values())
 
 
 def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequence[str]) -> Progress:
@@ -69,6 +77,7 @@ def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequen
             batch_id=-1,
             rows_out=[0] * len(sinks),
             sink_rows=dict.fromkeys(sinks, 0),
+            late_windows=0,
         ),
         tuple(sinks),
     )
@@ -162,6 +171,8 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
     beat.batch_duration_ms = batch.duration_ms
     beat.rows_in += batch.rows
     beat.late_rows += batch.late
+    beat.late_windows += batch.late_windows
+    _add(beat.late_rows_by_table, batch.late_by_table)
     _add(beat.quarantined, batch.quarantined)
     _add(beat.bad_values, batch.invalid)
     if batch.watermark is not None:

@@ -7,6 +7,7 @@ here and its limit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -34,7 +35,15 @@ class Rows:
 
     since: datetime
     read: int
-    late: int
+    late: Mapping[str, int] = field(default_factory=dict)
+    """Rows, by table."""
+    late_windows: int = 0
+    """The same, each as often as there are windows that it is missing from."""
+
+    def and_of(self, batch: Batch) -> Rows:
+        """And those of a batch."""
+        late = Counter(self.late) + Counter(batch.late_by_table)
+        return Rows(self.since, self.read + batch.read, late, self.late_windows + batch.late_windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,9 @@ class Batch:
 
     time: datetime
     read: int
-    late: int
+    late_by_table: Mapping[str, int]
+    """Late rows."""
+    late_windows: int
     open: bool
     """Whether windows hold rows."""
     gave: bool
@@ -90,14 +101,13 @@ def committed(known: Symptoms, batch: Batch) -> Symptoms:
     """What is known after a batch."""
     rows = [row for row in known.rows if batch.time - row.since < SPAN]
     if rows and batch.time - rows[-1].since < _GRAIN:
-        last = rows.pop()
-        rows.append(Rows(last.since, last.read + batch.read, last.late + batch.late))
+        rows.append(rows.pop().and_of(batch))
     elif batch.read:
-        rows.append(Rows(batch.time, batch.read, batch.late))
+        rows.append(Rows(batch.time, 0).and_of(batch))
     newest = dict(known.newest)
     late = dict(known.late)
     for key, reader in batch.readers.items():
-        if reader.late_newest is not None:
+        if reader.late_newest is not None and any(batch.late_by_table.values()):
             late[key] = _late(key, reader.late_newest, newest.get(key), batch)
         if reader.newest is not None and (key not in newest or reader.newest.time > newest[key].time):
             newest[key] = reader.newest
@@ -105,8 +115,7 @@ def committed(known: Symptoms, batch: Batch) -> Symptoms:
     if batch.gave or not batch.open:
         waiting = None
     elif batch.read:
-        since = waiting or Rows(batch.time, 0, 0)
-        waiting = Rows(since.since, since.read + batch.read, since.late + batch.late)
+        waiting = (waiting or Rows(batch.time, 0)).and_of(batch)
     watermark = batch.watermark or known.watermark
     return replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
 
@@ -129,19 +138,21 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
     """What a person should know at `now`."""
     warned = []
     rows = [row for row in known.rows if now - row.since < SPAN]
-    read, late = sum(row.read for row in rows), sum(row.late for row in rows)
+    lately = _sum(rows, now)
+    read, late = lately.read, sum(lately.late.values())
     if late:
-        text = _late_rows(known, read, late, now)
+        text = _late_rows(known, lately, now)
         warned.append(Warned("LATE_RECORDS", text))
         if late >= limits.LATE_ROWS and late > limits.LATE_SHARE * read:
-            share = Measure(value=late / read, limit=limits.LATE_SHARE, unit="share")
+            share = Measure(value=late / max(read, late), limit=limits.LATE_SHARE, unit="share")
             warned.append(Warned("LATE_ROWS", text, share))
     waiting = known.waiting
     if waiting and known.patience is not None and now - waiting.since >= known.patience + OVERDUE:
         stands = f"event time stands at {_instant(known.watermark)}" if known.watermark else "no event time"
         lasted, longest = now - waiting.since, known.patience + OVERDUE
+        late = sum(waiting.late.values())
         text = (
-            f"{waiting.read:,} rows were read in {spoken(lasted)} ({waiting.late:,} of them late), and no"
+            f"{waiting.read:,} rows were read in {spoken(lasted)} ({late:,} of them late), and no"
             f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
         )
         overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
@@ -157,10 +168,25 @@ def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch)
     return Late(batch.time, late_newest, newest if moved else None, state.watermark >= watermark_ms)
 
 
-def _late_rows(known: Symptoms, read: int, late: int, now: datetime) -> str:
-    counted = f"{late:,} of the {read:,} rows of the last {spoken(SPAN)} ({late / read:.1%}) came after"
+def _sum(rows: Sequence[Rows], now: datetime) -> Rows:
+    """All of them together."""
+    late: Counter[str] = Counter()
+    for row in rows:
+        late.update(row.late)
+    windows = sum(row.late_windows for row in rows)
+    return Rows(rows[0].since if rows else now, sum(row.read for row in rows), late, windows)
+
+
+def _late_rows(known: Symptoms, lately: Rows, now: datetime) -> str:
+    late, windows = sum(lately.late.values()), lately.late_windows
+    share = f" ({late / lately.read:.1%})" if lately.read else ""
+    counted = f"{late:,} of the {lately.read:,} rows of the last {spoken(SPAN)}{share} came after a window of"
+    missing = f"theirs was closed, and are missing from {windows:,} windows in all."
+    if len(lately.late) > 1:
+        by_table = (f"{rows:,} of {table}" for table, rows in sorted(lately.late.items()))
+        missing += f" By stream: {', '.join(by_table)}."
     causes = [_cause(report) for report in known.late.values() if now - report.time < SPAN]
-    return " ".join([counted, "their windows were closed and are in none.", *dict.fromkeys(causes)])
+    return " ".join([counted, missing, *dict.fromkeys(causes)])
 
 
 def _cause(late: Late) -> str:

@@ -212,6 +212,7 @@ class Preview:
             reason=reason if in_time else Done.REASON_TIME_LIMIT,
             records=sum(batch.rows for batch in batches),
             late=sum(batch.late for batch in batches),
+            late_windows=sum(batch.late_windows for batch in batches),
             quarantined=quarantined,
             examples=kept(self._computed.run_dir),
             invalid=invalid,

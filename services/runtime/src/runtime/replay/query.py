@@ -200,7 +200,7 @@ class Query:
         for (table, partition), some in by_partition.items():
             some.sort(key=lambda record: record.source[1])
             read = _read(some, headers=HEADERS_COLUMN in self._reads[table].paths)
-            batch, wrong = decoders[table].rows(read, partition, now_ms, None, RangeStatistics())
+            batch, wrong = decoders[table].rows(read, partition, now_ms, RangeStatistics())
             batches[table].append(batch)
             for refused in wrong:
                 kept = some[refused.index].kept

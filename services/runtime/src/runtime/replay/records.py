@@ -149,7 +149,7 @@ class Records:
         if self._closed is None:
             return []
         closed_ms = _milliseconds(self._closed)
-        return [one for one in windows if watermark.windows(one).first_on_time(closed_ms) > event_ms]
+        return [one for one in windows if watermark.windows(one).first_open(closed_ms) > event_ms]
 
     def _read(self, stream: spec_pb2.ResolvedStream, held: Original) -> tuple[str, int]:
         """Why it cannot be read, as a reason; else empty, and its event time in ms."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +24,13 @@ class SourceContext:
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
-    record of this stream is late for. `past` is what was read before an edit; `open` (aware) the event time
+    record of this stream may be late for, and `marks_late` whether its rows have to say so, because Spark
+    counts them (`daggersql.Staged`). `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks
-    run at once, 0 where that is not known. `range` is what a preview reads, in place of what comes; `shadow`
-    that it begins beside another driver.
+    run at once, 0 where that is not known. `read_until` is as in `ReaderPlan`. `range` is what a preview
+    reads, in place of what comes; `shadow` that it begins beside another driver.
     """
 
     dagger: str
@@ -40,12 +42,14 @@ class SourceContext:
     windows: Windows | None
     consumer_group: str
     late_for: tuple[Windows, ...] = ()
+    marks_late: bool = False
     past: Predecessor | None = None
     open: datetime | None = None
     max_rows: int = BATCH_RECORDS
     max_rows_of_all: int = 0
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
+    read_until: Mapping[str, int] = field(default_factory=dict)
     range: Range | None = None
     shadow: bool = False
 

@@ -1,6 +1,7 @@
 """What a batch read, dropped and quarantined, from its progress: exact, once for each committed batch.
 
-Each reader's rows pass one `observe`, named for the reader, between watermark and SQL. A job must run the
+Each reader's rows pass one `observe`, named for the reader, between watermark and SQL; those of a stage
+(`daggersql.Staged`) another, where Spark drops what is late. A job must run the
 plan of a batch once (materialise it for all sinks): Spark adds up what is observed each time.
 """
 
@@ -11,14 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from daggersql import Stage
 from runtime.source.offsets import Offsets
 from runtime.source.reader.control_rows import STATISTICS, Reason, function_of, invalid_inputs
 
 _PREFIX = "source."
+_STAGE = "late."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +40,49 @@ class ReaderMetrics:
     records; None without any.
     """
 
-    late: int
     late_newest: int | None
     newest: NewestRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Rows that came after a window of theirs was closed, and each as often as there are `windows` that it is
+    missing from: Spark drops it there.
+    """
+
+    rows: int = 0
+    windows: int = 0
+
+    def __add__(self, other: Late) -> Late:
+        return Late(self.rows + other.rows, self.windows + other.windows)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMetrics:
     """One batch, all readers together, and `readers` each by its key.
 
-    `rows` were read and passed on, those `late` (after their last window was closed: Spark drops them) among
-    them; `quarantined` counts by reason, `invalid_inputs` by the function that could not use a value; `lag`
-    is what is not read yet by "topic/partition".
+    `rows` were read; `late_by_table` goes by the names in the query; `quarantined` counts by reason,
+    `invalid_inputs` by the function that could not use a value; `lag` is what is not read yet by
+    "topic/partition".
     """
 
     rows: int
-    late: int
+    late_by_table: Mapping[str, Late]
     idle_advances: int
     quarantined: Mapping[str, int]
     invalid_inputs: Mapping[str, int]
     lag: Mapping[str, int]
     readers: Mapping[str, ReaderMetrics]
+
+    @property
+    def late(self) -> int:
+        """Late rows, of all tables."""
+        return sum(late.rows for late in self.late_by_table.values())
+
+    @property
+    def late_windows(self) -> int:
+        """How many windows they are missing from, each for itself."""
+        return sum(late.windows for late in self.late_by_table.values())
 
 
 def name(key: str) -> str:
@@ -65,10 +90,23 @@ def name(key: str) -> str:
     return _PREFIX + key
 
 
+def count_late(rows: DataFrame, stage: Stage) -> DataFrame:
+    """The rows of a stage, of which those that are late are observed."""
+    weight = F.col(stage.weight) if stage.weight else F.lit(1)
+    observed = []
+    for number, (column, _) in enumerate(stage.late):
+        missed = F.col(column)
+        observed += [
+            F.sum(F.when(missed.isNotNull(), weight)).alias(f"rows{number}"),
+            F.sum(missed * weight).alias(f"windows{number}"),
+        ]
+    return rows.observe(_STAGE + json.dumps([table for _, table in stage.late]) + stage.name, *observed)
+
+
 def columns(computed: Sequence[str]) -> list[Column]:
     """What is observed of each reader's rows: their statistics together; `computed` are its own functions."""
     field = F.col(STATISTICS)
-    summed = ("rows", "late", "idle_advances", *Reason, *map(invalid_inputs, computed))
+    summed = ("rows", "late", "late_windows", "idle_advances", *Reason, *map(invalid_inputs, computed))
     return [
         *(F.sum(field[name]).alias(name) for name in summed),
         *(F.max(field[name]).alias(name) for name in ("newest", "observed", "late_newest")),
@@ -85,7 +123,7 @@ def of(progress: StreamingQueryProgress) -> SourceMetrics:
         lag |= _lag(source.endOffset, source.latestOffset)
     return SourceMetrics(
         rows=_sum(rows, "rows"),
-        late=_sum(rows, "late"),
+        late_by_table=_late(progress, rows_by_key),
         idle_advances=_sum(rows, "idle_advances"),
         quarantined={reason.value: count for reason in Reason if (count := _sum(rows, reason))},
         invalid_inputs=_invalid_inputs(rows),
@@ -111,7 +149,22 @@ def _observed(progress: StreamingQueryProgress) -> dict[str, Row]:
 def _reader(row: Row) -> ReaderMetrics:
     time = _ms(row["newest"])
     newest = None if time is None else NewestRecord(time, row["newest_record"] or "", row["ahead_ms"] or 0)
-    return ReaderMetrics(row["late"] or 0, _ms(row["late_newest"]), newest)
+    return ReaderMetrics(_ms(row["late_newest"]), newest)
+
+
+def _late(progress: StreamingQueryProgress, rows_by_key: Mapping[str, Row]) -> dict[str, Late]:
+    """What was late, by table: as counted where it was read, or in stages."""
+    late: dict[str, Late] = {}
+    for key, row in rows_by_key.items():
+        table = key.rpartition(".")[0]
+        late[table] = late.get(table, Late()) + Late(row["late"] or 0, row["late_windows"] or 0)
+    for name, row in progress.observedMetrics.items():
+        if name.startswith(_STAGE):
+            tables, _ = json.JSONDecoder().raw_decode(name.removeprefix(_STAGE))
+            for number, table in enumerate(tables):
+                found = Late(row[f"rows{number}"] or 0, row[f"windows{number}"] or 0)
+                late[table] = late.get(table, Late()) + found
+    return {table: counted for table, counted in late.items() if counted.rows}
 
 
 def _invalid_inputs(rows: Iterable[Row]) -> dict[str, int]:

@@ -34,13 +34,17 @@ class ReaderPlan:
     what is behind it is not read, nothing is committed or quarantined, and at the end all windows close.
     Until `live_until`, if that is set, the range grows. With `first_rows` the records of its first window are
     read before all others. `query` is what readers of one query share, `slots` how many tasks run at once, 0
-    where that is not known. `mended` are values that are read in place of those that Kafka has, by partition
-    and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed over.
+    where that is not known. `read_until` is the newest event time (us) that earlier launches have read of
+    each "topic/partition", as far as is known. `mended` are values that are read in place of those that Kafka
+    has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed
+    over.
 
     Holds resolved secrets (`kafka`, `platform`): it travels pickled, is never an option of the data source
     (Spark shows those), and its repr is silent about them. Times are in ms; `tolerance` is how far an event
     time may be ahead. `conditions` are what rows must meet to be passed on; `pre_aggregation` is what records
-    are aggregated to before they are passed on. Without a `time_field` nothing is decoded.
+    are aggregated to before they are passed on. With `marks_late` rows say how many windows of `late_for`
+    they are too late for, and Spark counts that; else whoever reads does. Without a `time_field` nothing is
+    decoded.
     """
 
     key: str
@@ -62,6 +66,7 @@ class ReaderPlan:
     late_for: tuple[Windows, ...]
     run_dir: str
     max_rows: int
+    marks_late: bool = False
     warnings: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     pre_aggregation: PartialAggregation | None = None
@@ -73,6 +78,7 @@ class ReaderPlan:
     batches: BatchRule = field(default_factory=BatchRule)
     query: str = ""
     slots: int = 0
+    read_until: Mapping[str, int] = field(default_factory=dict)
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     shadow: bool = False
 

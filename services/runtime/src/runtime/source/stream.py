@@ -113,6 +113,7 @@ def plans(
             tolerance=milliseconds(stream.input.future_tolerance),
             windows=context.windows,
             late_for=context.late_for,
+            marks_late=context.marks_late,
             run_dir=str(context.run_dir),
             max_rows=_most_rows(context, readers),
             warnings=(*_tied(share.topics), *(warnings if index == 0 else ())),
@@ -126,6 +127,7 @@ def plans(
             batches=context.batches,
             query=readers.query,
             slots=context.slots,
+            read_until=context.read_until,
             shadow=context.shadow,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import numpy as np
+import numpy.typing as npt
+
 import daggersql
 
 NEVER = -(2**62)
@@ -14,6 +17,7 @@ _SESSION_STEP = 1000
 _MILLISECOND = timedelta(milliseconds=1)
 # A partner may come until the bound itself has passed: a moment later the wait is over.
 _JOIN_MARGIN = timedelta(seconds=1)
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,29 @@ class Windows:
         step = self.slide or _SESSION_STEP
         return ((watermark - self.size) // step + 1) * step + self.size
 
-    def first_on_time(self, watermark: int) -> int:
-        """The earliest time whose last window is still open at `watermark`: older rows are late."""
+    def first_open(self, watermark: int) -> int:
+        """The earliest time whose last window is still open at `watermark`: older rows are in none."""
         if not self.slide:
             return watermark - self.size + 1
         return ((watermark - self.size) // self.slide + 1) * self.slide
+
+    def first_on_time_us(self, watermark: int) -> int:
+        """The earliest time (us) all of whose windows are still open at `watermark`: older rows are late."""
+        if not self.slide:
+            return (watermark - self.size) * 1000 + 1
+        return ((watermark - self.size) // self.slide * self.slide + self.size) * 1000
+
+    def missed(self, times_us: _Ints, watermark: int) -> _Ints:
+        """How many windows of each row of these times are closed at `watermark`: Spark drops it there.
+
+        A row has a session of its own, as long as the gap, whatever it would have become a part of.
+        """
+        if not self.slide:
+            return (times_us < self.first_on_time_us(watermark)).astype(np.int64)
+        size, slide = self.size * 1000, self.slide * 1000
+        first, last = (times_us - size) // slide + 1, times_us // slide
+        closed = (watermark * 1000 - size) // slide
+        return np.maximum(np.minimum(last, closed) - first + 1, 0)
 
 
 def windows(window: daggersql.Window) -> Windows:
@@ -65,6 +87,23 @@ def windows_of(plan: daggersql.Plan) -> Windows | None:
         return windows(sized)
     margin = _JOIN_MARGIN if plan.window is None else timedelta()
     return Windows((plan.horizon + margin) // _MILLISECOND, 0) if plan.horizon else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """What the rows of one batch come too late for: what of `windows` is closed at `watermark` (ms)."""
+
+    windows: tuple[Windows, ...]
+    watermark: int
+
+    @property
+    def first_on_time_us(self) -> int:
+        """The earliest time (us) at which a row is late for nothing."""
+        return max((one.first_on_time_us(self.watermark) for one in self.windows), default=NEVER)
+
+    def missed(self, times_us: _Ints) -> list[_Ints]:
+        """Of rows of these times, how many windows of each kind they are missing from."""
+        return [one.missed(times_us, self.watermark) for one in self.windows]
 
 
 @dataclass(frozen=True, slots=True)

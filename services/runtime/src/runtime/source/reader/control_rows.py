@@ -14,14 +14,18 @@ from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from runtime.source.records import Ints
+from runtime.source.watermark import Lateness
 
 ROWTIME = "rowtime"
 STATISTICS = "__statistics"
 TIME = pa.timestamp("us", tz="UTC")
 # Of rows that have no event time: moves no watermark, whatever the age of the data.
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-_NUMBERS = ("rows", "late", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
+_NUMBERS = ("rows", "late", "late_windows", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
 _INVALID = "invalid_"
 
 
@@ -41,7 +45,9 @@ class RangeStatistics:
     rows: int = 0
     """Records that became rows, those `late` among them."""
     late: int = 0
-    """Rows that came after their last window was closed: Spark drops them."""
+    """Rows that came after a window of theirs was closed: Spark drops them there. 0 where Spark counts."""
+    late_windows: int = 0
+    """The same rows, each as often as there are windows that it is missing from."""
     late_newest: int | None = None
     """The greatest event time of those."""
     idle_advances: int = 0
@@ -57,23 +63,35 @@ class RangeStatistics:
     invalid_inputs: Counter[str] = field(default_factory=Counter)
     """Values that functions which are computed where records are read could not use, by function."""
 
-    def add(self, micros: np.ndarray, late_before_ms: int | None) -> int | None:
-        """Count rows with these event times, late before a time.
+    def add(self, micros: Ints) -> int | None:
+        """Count rows with these event times.
 
         Returns the index of the row that is now the newest of all; None when an earlier one still is.
         """
         if not len(micros):
             return None
         self.rows += len(micros)
-        if late_before_ms is not None and len(late := micros[micros < late_before_ms * 1000]):
-            self.late += len(late)
-            newest = int(late.max())
-            self.late_newest = newest if self.late_newest is None else max(newest, self.late_newest)
         index = int(micros.argmax())
         if self.newest is not None and micros[index] <= self.newest:
             return None
         self.newest = self.observed = int(micros[index])
         return index
+
+    def add_late(self, times: pa.Array, lateness: Lateness, *, counted: bool) -> None:
+        """See which of the rows that are passed on are late, by their event times (us); `counted`: here."""
+        first = lateness.first_on_time_us
+        if not len(times) or pc.min(times).as_py() >= first:
+            return
+        micros = np.asarray(times)
+        late = micros[micros < first]
+        missed = np.sum(lateness.missed(late), axis=0)
+        if not missed.any():
+            return
+        if counted:
+            self.late += int(np.count_nonzero(missed))
+            self.late_windows += int(missed.sum())
+        newest = int(late[missed > 0].max())
+        self.late_newest = newest if self.late_newest is None else max(newest, self.late_newest)
 
     @property
     def is_empty(self) -> bool:

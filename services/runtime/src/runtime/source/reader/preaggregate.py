@@ -19,6 +19,7 @@ from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, 
 from runtime import functions
 from runtime.decode.decoder import follow
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS, TIME, RangeStatistics, with_statistics
+from runtime.source.reader.marks import NO_MARKS, Marks
 from runtime.values.invalid_input import invalid_rows
 
 # What is aggregated at a time, of records as of groups: some hundred thousand of a few short keys.
@@ -43,21 +44,27 @@ class Output(Protocol):
         """The rows that were waiting for more records."""
 
 
-def output(records: pa.Schema, partial: PartialAggregation | None) -> Output:
-    """The output of a task that reads records of this schema."""
-    return EachRecord(records) if partial is None else PreAggregation(records, partial)
+def output(
+    records: pa.Schema,
+    partial: PartialAggregation | None,
+    marks: Marks = NO_MARKS,
+) -> Output:
+    """The output of a task that reads records of this schema; its rows have `marks`."""
+    return EachRecord(records, marks) if partial is None else PreAggregation(records, partial, marks)
 
 
 class EachRecord:
     """Every record is a row."""
 
-    def __init__(self, records: pa.Schema) -> None:
-        self.schema = with_statistics(list(records))
+    def __init__(self, records: pa.Schema, marks: Marks = NO_MARKS) -> None:
+        self._marks = marks
+        self.schema = with_statistics([*records, *marks.fields])
 
     def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
         """The same, without statistics."""
         no_statistics = pa.nulls(len(records), self.schema.field(STATISTICS).type)
-        yield pa.RecordBatch.from_arrays([*records.columns, no_statistics], schema=self.schema)
+        columns = [*records.columns, *self._marks.of(records), no_statistics]
+        yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing waits."""
@@ -75,8 +82,8 @@ class PreAggregation:
     Keys that are text made of a number are that number (`codes` of a function) until they are handed on.
     """
 
-    def __init__(self, records: pa.Schema, partial: PartialAggregation) -> None:
-        self._partial = partial
+    def __init__(self, records: pa.Schema, partial: PartialAggregation, marks: Marks = NO_MARKS) -> None:
+        self._partial, self._marks = partial, marks
         self._pane_us = partial.pane // timedelta(microseconds=1)
         self._keys = [f"c{number}" for number in range(len(partial.keys))]
         self._partials = [f"p{number}" for number in range(len(partial.partials))]
@@ -94,6 +101,7 @@ class PreAggregation:
                     for name, aggregate in zip(self._partials, partial.partials, strict=True)
                 ),
                 pa.field("n", pa.int64()),
+                *marks.fields,
             ],
             partial.computed,
         )
@@ -225,6 +233,7 @@ class PreAggregation:
         for name, column in zip(groups.schema.names, groups.columns, strict=True):
             given = self._texts[name](column) if name in self._texts else column
             arrays.append(given.cast(self.schema.field(name).type))
+        arrays += self._marks.of(groups)
         arrays.append(pa.nulls(len(groups), self.schema.field(STATISTICS).type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

@@ -91,16 +91,14 @@ class Rows:
         records: Records,
         partition: Partition,
         planned_ms: int,
-        late_before_ms: int | None,
         statistics: RangeStatistics,
     ) -> tuple[pa.RecordBatch, list[Quarantined]]:
-        """The wanted rows of these records, in order, and what was quarantined of them.
+        """The wanted rows of these records, in order, and what was quarantined of them; `statistics` counts.
 
         `planned_ms` is when the batch was planned; it stands for the Kafka time of records that have none.
-        Rows before `late_before_ms` are late. Both are counted in `statistics`.
         """
         if self._decoder is None:
-            return self._undecoded(records, partition, planned_ms, late_before_ms, statistics), []
+            return self._undecoded(records, partition, planned_ms, statistics), []
         quarantined: list[Quarantined] = []
 
         def quarantine(index: Any, reason: Reason, detail: str) -> None:
@@ -137,7 +135,7 @@ class Rows:
             mask = pa.array(sound)
             columns, times = columns.filter(mask), times.filter(mask)
             micros, times_ms, indexes = micros[sound], times_ms[sound], indexes[sound]
-        newest = statistics.add(micros, late_before_ms)
+        newest = statistics.add(micros)
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
@@ -152,13 +150,12 @@ class Rows:
         records: Records,
         partition: Partition,
         planned_ms: int,
-        late_before_ms: int | None,
         statistics: RangeStatistics,
     ) -> pa.RecordBatch:
         """Every record as a row. Nobody's clock is believed beyond the driver's: none is from the future."""
         times_ms = known_ms(records.times, planned_ms)
         micros = np.minimum(times_ms, planned_ms) * 1000
-        newest = statistics.add(micros, late_before_ms)
+        newest = statistics.add(micros)
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[newest]}"
             statistics.ahead_ms = 0

@@ -17,9 +17,11 @@ from runtime.source.reader import preaggregate
 from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
 from runtime.source.reader.examples import Examples
+from runtime.source.reader.marks import NO_MARKS, Marks, times_of
 from runtime.source.reader.preaggregate import Output
 from runtime.source.reader.rows import Rows
 from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
+from runtime.source.watermark import Lateness
 
 # A job-local property: the watermark (ms) that decides in the running batch which rows are late.
 WATERMARK_PROPERTY = "daggers.lateWatermark"
@@ -27,9 +29,10 @@ WATERMARK_PROPERTY = "daggers.lateWatermark"
 _consumers = ConsumerCache()
 
 
-def output(plan: ReaderPlan) -> Output:
-    """What a task of this reader gives Spark."""
-    return preaggregate.output(_rows_of(plan).schema, plan.pre_aggregation)
+def output(plan: ReaderPlan, lateness: Lateness | None = None) -> Output:
+    """What a task of this reader gives Spark, of a batch in which rows may be late for something."""
+    marks = Marks(len(plan.late_for), lateness) if plan.marks_late else NO_MARKS
+    return preaggregate.output(_rows_of(plan).schema, plan.pre_aggregation, marks)
 
 
 def run(plan: ReaderPlan, task: Task) -> Iterator[pa.RecordBatch]:
@@ -46,15 +49,17 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
 
     Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
-    rows, out, statistics = _rows_of(plan), output(plan), RangeStatistics()
-    late_before_ms = _late_before(plan)
+    lateness = _lateness(plan)
+    rows, out, statistics = _rows_of(plan), output(plan, lateness), RangeStatistics()
     quarantine: Quarantine | Examples | None = None
     for range_ in task.ranges:
         mended = plan.mended.get(range_.partition, {})
         for records in _consumers.read(plan, range_, task.siblings):
             batch, quarantined = rows.rows(
-                records.mended(mended), range_.partition, task.planned_ms, late_before_ms, statistics
+                records.mended(mended), range_.partition, task.planned_ms, statistics
             )
+            if lateness is not None:
+                statistics.add_late(times_of(batch), lateness, counted=not plan.marks_late)
             for row in quarantined:
                 quarantine = quarantine or _set_aside(plan)
                 record = rows.quarantine_record(row, range_.partition)
@@ -69,16 +74,16 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
         quarantine.flush()
 
 
-def _late_before(plan: ReaderPlan) -> int | None:
-    """Rows before this event time (ms) come after a last window was closed; None where nothing closes.
+def _lateness(plan: ReaderPlan) -> Lateness | None:
+    """What rows of the running batch come too late for; None where nothing closes.
 
     From the first batch on: Spark's watermark begins at 0, so whatever was before 1970 is closed.
     """
     task = TaskContext.get()
     watermark = None if task is None else task.getLocalProperty(WATERMARK_PROPERTY)
-    if watermark is None:
+    if watermark is None or not plan.late_for:
         return None
-    return max((windows.first_on_time(int(watermark)) for windows in plan.late_for), default=None)
+    return Lateness(plan.late_for, int(watermark))
 
 
 def _rows_of(plan: ReaderPlan) -> Rows:
