@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import RecordBatch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -102,3 +103,62 @@ def test_a_batch_that_runs_is_committed_and_none_follows(session: SparkSession, 
         sorted(path.name for path in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
     )
     assert begun == committed != []
+
+
+def test_a_batch_that_is_being_planned_is_written_and_committed(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """Behind its plan Spark interrupts a batch whose query is to end: it is told so only then."""
+    # A constant that Spark's optimizer works out anew for each batch, for about a second.
+    slow = "aggregate(sequence(1, 10000000), 0L, (sum, n) -> sum + n) > 0"
+    written: list[int] = []
+    source = session.readStream.format("rate").load().where(slow)
+    writer = source.writeStream.foreachBatch(lambda rows, _: written.append(rows.count()))
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_planning(query):
+        assert time.monotonic() < deadline
+    queries.last_batch(query)
+    end(query)
+
+    assert (queries.failure(query), len(written)) == (None, 1)
+    begun, committed = (
+        sorted(path.name for path in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
+    )
+    assert begun == committed == ["0"]
+
+
+def is_planning(query: StreamingQuery) -> bool:
+    """Whether its thread plans its first batch."""
+    frames = [str(frame) for frame in query._jsq.streamingQuery().queryExecutionThread().getStackTrace()]
+    steps = [any(step in frame for frame in frames) for step in (".runBatch(", ".addBatch(", ".optimize")]
+    return steps == [True, False, True]
+
+
+def sleep(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """A task that takes as long as the test."""
+    time.sleep(PATIENCE_S)
+    yield from batches
+
+
+def test_what_a_stopped_batch_fails_with_is_known_as_an_interruption(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    runs, failed, raised = threading.Event(), threading.Event(), list[BaseException]()
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        runs.set()
+        try:
+            rows.sparkSession.range(1).mapInArrow(sleep, "id long").collect()
+        except BaseException as failure:
+            raised.append(failure)
+            failed.set()
+            raise
+
+    query = start(session, tmp_path, write)
+    assert runs.wait(PATIENCE_S)
+    query.stop()
+    assert failed.wait(PATIENCE_S)
+
+    assert [queries.is_interruption(failure) for failure in raised] == [True]
+    assert not queries.is_interruption(ValueError("a value"))

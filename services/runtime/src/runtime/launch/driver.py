@@ -215,22 +215,24 @@ class Driver:
         if batches.unfinished:
             logger().info("drained", unfinished=batches.unfinished)
         elif (failure := batches.failure or queries.failure(query)) is not None:
-            raise failure
+            if not (launch.stopping.is_set() and queries.is_interruption(failure)):
+                raise failure
+            logger().info("drained", unfinished="The last batch was interrupted.")
         elif not ends and not launch.must_stop():
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 
     def _drain(self, query: StreamingQuery, batches: Batches) -> None:
         """Let the running batch commit, then stop.
 
-        Spark's `stop` interrupts whatever runs. So what it does first is done alone here: the state that
-        Spark asks before each batch is set, the batch that runs ends as ever, and none begins after it: the
-        query's thread ends by itself. A batch that Spark was about to begin is one that runs, and a reader
-        that is being started is waited for as well: it would not find who started it.
+        Spark's `stop` interrupts whatever runs. So first Spark is told to begin no further batch, where it
+        interrupts none by that: the batch that runs ends as ever, and the query's thread by itself. A batch
+        that Spark was about to begin is one that runs, and a reader that is being started is waited for as
+        well: it would not find who started it.
         """
-        queries.last_batch(query)
-        pace.release(self._spec.dagger, self._spec.generation)
-        batches.last.set()
         end = time.monotonic() + _DRAIN_S
+        release = partial(pace.release, self._spec.dagger, self._spec.generation)
+        queries.last_batch(query, release=release, patience_s=_DRAIN_S)
+        batches.last.set()
         while not queries.has_ended(query) and time.monotonic() < end:
             time.sleep(_DRAIN_POLL_S)
         query.stop()
