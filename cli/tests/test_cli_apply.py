@@ -261,3 +261,13 @@ def test_what_others_changed_since_the_plan_is_planned_anew(
 
     assert (done.dagger.version, done.dagger.spec.driver_memory_mib) == (2, 0)
     assert "driver_memory_mib: 900 -> (none)" in capsys.readouterr().err
+
+
+def test_a_restart_from_the_start_says_first_what_is_missed(filled: Any, dagger_file: str) -> None:
+    filled("apply", "-f", filled.file("a.yaml", dagger_file))
+    code, out, err = filled("restart", NAME, "--from-start")
+    events = filled("events", NAME)[1]
+
+    assert (code, out) == (0, f"{NAME} is asked to restart\n")
+    assert err.startswith(f"{NAME} begins anew: what came to orders since it was last read is in no row")
+    assert "asked to restart from its start" in events

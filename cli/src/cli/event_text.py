@@ -94,7 +94,9 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.StopRequested: _asked(
         lambda it: "asked to stop at once" if it.mode == events_pb2.STOP_MODE_NOW else "asked to stop"
     ),
-    events_pb2.RestartRequested: _asked(lambda _: "asked to restart"),
+    events_pb2.RestartRequested: _asked(
+        lambda event: "asked to restart from its start" if event.from_start else "asked to restart"
+    ),
     events_pb2.DeleteRequested: _asked(lambda _: "asked to go"),
     events_pb2.DeathConfirmed: _asked(lambda it: f"generation {it.generation or '?'} confirmed dead"),
     events_pb2.QuarantineReplayRequested: _asked(

@@ -146,6 +146,22 @@ def test_a_new_revision_asks_for_another_launch_and_the_same_spec_does_not() -> 
     assert (other.version, other.observed_version, other.current) == (2, 1, False)
 
 
+def test_a_request_to_begin_anew_lasts_until_a_launch_of_it_runs() -> None:
+    anew = events_pb2.RestartRequested(meta=META, name="d", from_start=True)
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=2)
+    newer = events_pb2.FactMeta(name="d", generation=8)
+    launched = events_pb2.Launched(meta=newer, driver=events_pb2.DriverHandle(host="there", pid=8))
+    degraded = events_pb2.Degraded(meta=FACT, reasons=["NO_PROGRESS"])
+    asked = (*UP, degraded, anew, RUNNING)  # of the launch before the request, which says nothing of it
+
+    stopped = (*UP, degraded, anew, EXITED, again, launched)
+    known = [dagger(*records) for records in (UP, asked, stopped, (*stopped, events_pb2.Running(meta=newer)))]
+
+    assert [each.from_start for each in known] == [0, 2, 2, 0]
+    assert [each.ran_on for each in known] == ["here", "here", "here", "there"]
+    assert dagger(*UP, RESTART).from_start == 0
+
+
 def test_the_last_good_version_is_that_which_ran_until_the_newest_revision_does() -> None:
     edit = events_pb2.DaggerRequested(meta=META, name="d", spec=OTHER_SQL)
     again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=3)

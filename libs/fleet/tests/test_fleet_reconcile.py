@@ -227,6 +227,18 @@ def test_attempts_are_counted_and_end() -> None:
     assert (failed.error.detail, failed.error.retryable) == ("given up after 10 relaunches: it broke", False)
 
 
+def test_a_checkpoint_root_that_is_away_is_waited_for_however_long() -> None:
+    away = events_pb2.DaggerError(reason="CHECKPOINT_ROOT_MISSING", detail="unmounted", retryable=True)
+    last = events_pb2.RelaunchScheduled(meta=FACT, attempt=10, not_before=at(1))
+    again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
+    fact = events_pb2.FactMeta(name="d", generation=7)
+
+    scheduled = action(*UP, EXITED, last, again, events_pb2.LaunchFailed(meta=fact, error=away))
+
+    assert isinstance(scheduled, events_pb2.RelaunchScheduled)
+    assert scheduled.attempt == 11
+
+
 def test_a_users_error_is_final_at_once() -> None:
     wrong = events_pb2.DaggerError(domain=events_pb2.ERROR_DOMAIN_USER, reason="BAD_SQL", detail="no")
 

@@ -232,6 +232,16 @@ async def test_what_keeps_nothing_has_no_archive_to_describe(
     assert (await refusal(ready.daggers.DescribeArchive(request, timeout=10))).reason == reason
 
 
+async def test_a_restart_from_the_start_is_written_as_that(ready: Any) -> None:
+    await ready.create()
+    request = pb.RestartDaggerRequest(name="completed_bookings", from_start=True)
+    answer = await ready.daggers.RestartDagger(request, timeout=10)
+
+    async for record in ready.log.follow(answer.sequence - 1):
+        assert (record.type.rpartition(".")[2], record.message.from_start) == ("RestartRequested", True)
+        break
+
+
 @pytest.mark.parametrize(
     ("method", "kind", "desired"),
     [

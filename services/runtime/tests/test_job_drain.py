@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from services.runtime.tests.launches import Dagger, Launch
+from services.runtime.tests.sessions import driver_session
 from services.runtime.tests.test_job_driver import influx_sink, kafka_sink, log_sink
 from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.test_two_launches import Running
 from tests.integration.bookings import booking
 from tests.proxy import Proxy
+
+from runtime.source import warmup_source
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 _FORWARD = "SELECT order_number AS tag_order, fare, rowtime AS window_timestamp FROM data_stream"
@@ -53,6 +61,48 @@ def test_a_drain_while_a_sink_is_away_ends_without_a_trace(
         code = launch.stop()
 
     assert (code, failures(launch), (launch.run_dir / "exit.json").exists()) == (0, [], False)
+
+
+STOPS = 500
+
+
+def test_of_500_stops_under_load_not_one_fails_and_each_row_is_written_once(
+    tmp_path: Path, kafka: str
+) -> None:
+    """Launches of four daggers in one process, stopped wherever they are: starting, planning, writing."""
+    chance = random.Random(38)
+    with driver_session("local[2]") as session, ExitStack() as stack:
+        warmup_source.read(session)
+        daggers = [Dagger(tmp_path / str(n), kafka, sql=_FORWARD, trigger_ms=1) for n in range(4)]
+        for dagger in daggers:
+            dagger.sinks = [kafka_sink(kafka, f"rows-{dagger.name}")]
+        fed_orders = [stack.enter_context(fed(dagger)) for dagger in daggers]
+        waits = {dagger.name: [chance.random() * 3 for _ in range(STOPS // 4)] for dagger in daggers}
+        with ThreadPoolExecutor(len(daggers)) as pool:
+            stops = list(pool.map(lambda dagger: stopped_again(dagger, session, waits[dagger.name]), daggers))
+        stack.close()
+        for dagger in daggers:
+            written_to_its_end(dagger, session)
+
+        assert [end for ends in stops for end in ends] == [""] * STOPS
+        for dagger, orders in zip(daggers, fed_orders, strict=True):
+            assert sorted(orders_in(kafka, f"rows-{dagger.name}")) == sorted(orders)
+
+
+def stopped_again(dagger: Dagger, session: SparkSession, waits: Sequence[float]) -> list[str]:
+    """Why each launch ended that was stopped after so many seconds; empty for a drain."""
+    ends = []
+    for wait in waits:
+        with Running(dagger, session) as running:
+            time.sleep(wait)
+        ends.append(running.failure)
+    return ends
+
+
+def written_to_its_end(dagger: Dagger, session: SparkSession) -> None:
+    """Let a launch write what is left."""
+    with Running(dagger, session) as running:
+        running.until(lambda beat: beat.state == beat.STATE_RUNNING and not sum(beat.lag.values(), 0))
 
 
 def failures(launch: Launch) -> list[str]:

@@ -6,16 +6,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from services.scheduler.tests.scheduler_world import (
     META,
     PATIENT,
     World,
     driver_pid,
+    run_dir,
     there,
 )
 
 from chassis import processes
+from fleet import Dagger
 from fleet.health import SHOWN
 from fleet.observation import Presence
 
@@ -139,6 +141,26 @@ async def test_a_driver_that_never_gives_a_sign_of_life_is_killed_and_relaunched
     exited = world.facts(events_pb2.Exited)[0]
     assert exited.error.reason == "START_TIMEOUT"
     assert world.drivers().presence(first.driver) is Presence.GONE
+
+
+async def test_a_launch_is_given_what_the_log_says_of_the_checkpoints(world: World) -> None:
+    def job(dagger: Dagger) -> spec_pb2.JobSpec:
+        return spec_pb2.JobSpec.FromString((run_dir(dagger) / "spec.pb").read_bytes())
+
+    async with world.serving():
+        await world.ask()
+        first = await world.running()
+        jobs = [job(first)]
+        await world.ask(name="other")
+        jobs.append(job(await world.launched(name="other")))
+        anew = events_pb2.RestartRequested(meta=META, name="d", from_start=True)
+        await world.append(anew)
+        jobs.append(job(await world.running(after=first.generation)))
+
+    known = [(job.checkpoints.used, job.checkpoints.has_own, job.from_start) for job in jobs]
+    assert known == [(False, False, 0), (True, False, 0), (True, True, 2)]
+    assert {job.checkpoints.root for job in jobs} == {str(world.state_dir / "checkpoints")}
+    assert jobs[0].checkpoint_root == f"{jobs[0].checkpoints.root}/d-{first.create_sequence}"
 
 
 async def test_a_retrying_sink_degrades_a_dagger_until_it_clears(world: World) -> None:

@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from cli import error_text, vitals
 from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.commands import alerts
-from cli.deleting import DryRun, Yes, confirm
+from cli.deleting import DryRun, Yes, agreed, confirm
 from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.group import group
@@ -20,6 +20,7 @@ from cli.json_views.alerts import alert as alert_view
 from cli.session import Session, command
 from cli.waiting import until_deleted, until_running, until_stopped
 from daggerclient import Written
+from daggerspec import anew
 
 NAMED = {"name": "NAME"}
 FACTS = (
@@ -139,10 +140,26 @@ def stop(
 
 
 @command(app, "restart", example="daggers restart completed_bookings --wait")
-def restart(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
+def restart(
+    session: Session,
+    name: Name,
+    from_start: Annotated[
+        bool,
+        typer.Option(
+            "--from-start", help="Begin anew at its `start`, without the checkpoint that it may have."
+        ),
+    ] = False,
+    yes: Yes = False,
+    wait: Wait = False,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
     """Stop the driver and launch a new one. --wait waits for the new one to be RUNNING."""
     with session.connect(NAMED) as gateway:
-        answer = gateway.call(gateway.daggers.RestartDagger, gateway_pb2.RestartDaggerRequest(name=name))
+        if from_start:
+            session.out.note(f"{name} begins anew: {anew.consequences(gateway.get(name).spec)}")
+            agreed(session, f"Begin {name} anew?", yes=yes)
+        request = gateway_pb2.RestartDaggerRequest(name=name, from_start=from_start)
+        answer = gateway.call(gateway.daggers.RestartDagger, request)
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "restart", wait, timeout)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2, events_pb2
 
+from daggerspec import anew
 from fleet.alert import TEAM, Condition
 from fleet.health import Reason
 
@@ -110,6 +111,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "TOPICS_SHARE_WATERMARK": Advice(
         "source", _USER, "Give topics that lie behind a stream of their own, if their rows come late."
     ),
+    anew.BEGUN: Advice(
+        "checkpoint",
+        _EXTERNAL,
+        "Find out what took its checkpoint: `daggers logs {name}` says when it began anew.",
+    ),
     "LARGE_GROUPS": Advice(
         "state", _USER, "Collect fewer values in each group: a shorter window, or a finer GROUP BY."
     ),
@@ -154,6 +160,16 @@ _OF_CONDITIONS: Final[Mapping[Condition, str]] = {
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: QUARANTINED,
 }
 """Where the code is not the condition's name."""
+_ANEW: Final = (
+    "Put the checkpoint back, then `daggers start {name}`; or begin anew:"
+    " `daggers restart {name} --from-start` says first what is missed."
+)
+_OF_ERRORS: Final[Mapping[str, str]] = {
+    anew.ROOT_MISSING: "Mount the disk of the checkpoints again: then it goes on by itself.",
+    anew.GONE: _ANEW,
+    anew.DAMAGED: _ANEW,
+}
+"""What to do about errors that say what is to be done, by their reasons."""
 _WHEN_FAILED: Final[Mapping[int, str]] = {
     _USER: "Correct the query or the file, then `daggers apply FILE`.",
     _EXTERNAL: "Repair what it names, then `daggers start {name}`.",
@@ -175,7 +191,7 @@ def of_condition(condition: Condition) -> Advice:
 
 def given_up(error: Error, good_version: int = 0) -> Advice:
     """Of a dagger that is FAILED. `good_version`: as in `back`."""
-    next_ = _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL])
+    next_ = _OF_ERRORS.get(error.reason) or _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL])
     return Advice("driver", error.domain, next_ + back(good_version))
 
 
@@ -191,7 +207,7 @@ def waits(error: Error) -> Advice:
 def ended(error: Error, good_version: int = 0) -> Advice:
     """Of a driver that ended, and is launched again. `good_version`: as in `back`."""
     known = ADVICE["RESTART_LOOP"]
-    return Advice(known.object, error.domain, known.next + back(good_version))
+    return Advice(known.object, error.domain, _OF_ERRORS.get(error.reason) or known.next + back(good_version))
 
 
 def back(good_version: int) -> str:

@@ -124,6 +124,10 @@ class Dagger:
     """The same of what the newest launch runs."""
     outages: tuple[Outage, ...] = ()
     """The newest outage of each sink whose rows are to be replayed by themselves, by sink."""
+    ran_on: str = ""
+    """Where the last driver ran that was RUNNING: it kept a checkpoint; empty before the first."""
+    from_start: int = 0
+    """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
 
     def but(self, **changes: Any) -> Dagger:
         """The same with other values of these fields.
@@ -266,8 +270,9 @@ def _query(request: events_pb2.DaggerRequested) -> events_pb2.QueryState | None:
     return request.query if request.HasField("query") else None
 
 
-def _restart(dagger: Dagger, _: events_pb2.RestartRequested) -> dict[str, Any]:
-    return _run(dagger) | {"observed_version": dagger.observed_version}
+def _restart(dagger: Dagger, request: events_pb2.RestartRequested) -> dict[str, Any]:
+    changes = _run(dagger) | {"observed_version": dagger.observed_version}
+    return changes | ({"from_start": dagger.version + 1} if request.from_start else {})
 
 
 def _stop(dagger: Dagger, request: events_pb2.StopRequested) -> dict[str, Any]:

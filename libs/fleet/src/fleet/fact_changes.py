@@ -52,8 +52,10 @@ def intended(dagger: Dagger, fact: events_pb2.LaunchIntended, _: datetime) -> Ch
 
 
 def runs(dagger: Dagger, _: events_pb2.Running | events_pb2.Recovered, __: datetime) -> Changes:
-    """It gets on."""
-    return {"ran": True, "last_error": None, "good_version": dagger.observed_version}
+    """It gets on. What it was to begin anew it has begun, unless that was asked for since its launch."""
+    changes = {"ran": True, "last_error": None, "good_version": dagger.observed_version}
+    begun = 0 if dagger.observed_version >= dagger.from_start else dagger.from_start
+    return changes | {"ran_on": dagger.host or dagger.ran_on, "from_start": begun}
 
 
 def failed(_: Dagger, fact: events_pb2.LaunchFailed | events_pb2.Failed, __: datetime) -> Changes:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2
 
+from daggerspec.anew import ROOT_MISSING
 from daggerspec.exits import OUT_OF_MEMORY
 from fleet import autoreplay, shadowing
 from fleet.backoff import delay
@@ -169,7 +170,7 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
         return events_pb2.Failed(error=error)
     few = min(_OUT_OF_MEMORY_ATTEMPTS, policy.attempts)
     attempts = few if error.reason == OUT_OF_MEMORY else policy.attempts
-    if attempt > attempts:
+    if attempt > attempts and error.reason != ROOT_MISSING:  # the disk is waited for, however long it takes
         given_up = events_pb2.DaggerError(
             domain=error.domain,
             reason=error.reason,

@@ -50,6 +50,7 @@ def may_begin(dagger: Dagger, observation: Observation) -> bool:
         and not dagger.current
         and dagger.shadow is None
         and dagger.shadowed != dagger.version
+        and not dagger.from_start
         and not cutover.why_not(dagger.observed_query, dagger.query)
     )
 

@@ -238,8 +238,10 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
     async def RestartDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.RestartDaggerRequest, context: Context
     ) -> gateway_pb2.RestartDaggerResponse:
-        """Stop the driver and launch a new one."""
-        event = events_pb2.RestartRequested(meta=meta_of(request), name=request.name)
+        """Stop the driver and launch a new one, which goes on where that was, or begins anew."""
+        event = events_pb2.RestartRequested(
+            meta=meta_of(request), name=request.name, from_start=request.from_start
+        )
         dagger, sequence = await self._requests.named(request, event)
         return gateway_pb2.RestartDaggerResponse(dagger=dagger, sequence=sequence)
 

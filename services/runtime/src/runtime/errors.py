@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2
 from google.protobuf import json_format
 from py4j.protocol import Py4JNetworkError
 
-from daggerspec import exits
+from daggerspec import anew, exits
 from daggerspec.limits import WORKER_MEMORY_MIB
 from daggerspec.violation import Violation
 from runtime.hiding import hidden
@@ -168,6 +168,16 @@ _MEANINGS = (
         r"Multiple streaming queries are concurrently using",
         internal(
             "FENCED", "Another driver of this dagger uses the same checkpoint; this one has ended."
+        ).error,
+    ),
+    (
+        r"CANNOT_(LOAD_STATE_STORE|READ_\w*(STATE|CHECKPOINT))|[Ee]rror reading (delta|snapshot) file|"
+        r"[Bb]atch \d+ doesn't exist|Incomplete log file",
+        external(
+            anew.DAMAGED,
+            "Spark cannot read the checkpoint of this dagger; driver.log says which file. Put it back and"
+            " start it, or begin anew: `daggers restart NAME --from-start` says what is missed.",
+            retryable=True,
         ).error,
     ),
     (

@@ -23,6 +23,7 @@ from daggerspec.catalogue import Unresolved
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
+from fleet.phases import DELETED
 from fleet.resolve import job
 from scheduler import retention
 from scheduler.command import Command
@@ -48,20 +49,21 @@ class Launcher:
         command: Command,
         platform: spec_pb2.KafkaAddress,
         checkpoints: str,
+        shared: bool,
         driver_memory_mib: int,
         batches: spec_pb2.BatchRule,
         secrets: SecretRule,
         egress: spec_pb2.Egress,
     ) -> None:
-        """`driver_memory_mib` is the heap of a driver whose dagger does not say; `batches` and `egress` are
-        for all.
+        """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
+        heap of a driver whose dagger does not say; `batches` and `egress` are for all.
         """
         self._follower = follower
         self._fleet = fleet
         self._drivers, self._spares = drivers, spares
         self._command = command
         self._platform = platform
-        self._checkpoints = checkpoints
+        self._checkpoints, self._shared = checkpoints, shared
         self._driver_memory_mib = driver_memory_mib
         self._batches, self._egress = batches, egress
         self._secrets = secrets
@@ -154,8 +156,17 @@ class Launcher:
         prepared = self.job(dagger, generation, self._drivers.run_dir(dagger.name, generation))
         prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
         prepared.batches.CopyFrom(self._batches)
+        living = (other for other in self._fleet.daggers.values() if other.phase != DELETED)
+        prepared.checkpoints.root = self._checkpoints
+        prepared.checkpoints.used = any(map(self._kept_one, living))
+        prepared.checkpoints.has_own = self._kept_one(dagger)
+        prepared.from_start = dagger.from_start
         command, environment = self._command(prepared, self._master(dagger))
         return prepared, command, environment
+
+    def _kept_one(self, dagger: Dagger) -> bool:
+        """Whether a dagger has kept a checkpoint in the root, says the log: a driver that was RUNNING has."""
+        return bool(dagger.ran_on) and (self._shared or dagger.ran_on == self._drivers.host)
 
     def _master(self, dagger: Dagger) -> str:
         cluster = self._fleet.clusters.get(dagger.spec.cluster)

@@ -167,6 +167,7 @@ class Scheduler:
             command=command,
             platform=platform,
             checkpoints=self.checkpoints,
+            shared=bool(checkpoint_root),
             driver_memory_mib=options.driver_memory_mib,
             batches=options.batches,
             secrets=options.secrets,

@@ -1,8 +1,8 @@
 """The life of one driver, from its spec to its last words.
 
-In this order, each step only when the one before holds: the stop file, the lease, the SQL, Spark, the
-streams, the sinks, the query. Then it watches: the query, the stop file and SIGTERM, the lease. A shadow has
-no lease and looks at no sink before it is handed over.
+In this order, each step only when the one before holds: the stop file, the checkpoint root, the lease, the
+SQL, the checkpoint, Spark, the streams, the sinks, the query. Then it watches: the query, the stop file and
+SIGTERM, the lease, the checkpoint. A shadow has no lease and looks at no sink before it is handed over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chassis.files import replace_text
 from chassis.logging import logger
 from daggerspec import rundir, state
 from runtime.errors import internal, user
-from runtime.launch import backlog, job, planned, progress
+from runtime.launch import backlog, job, keeping, planned, progress
 from runtime.launch.batch import Batches
 from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
@@ -37,6 +37,7 @@ from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
+from runtime.state.checkpoint_watch import CheckpointWatcher
 from runtime.state.groups import Groups, changes
 
 _POLL_S = 1.0
@@ -58,12 +59,14 @@ class Driver:
         launch = self._launch
         if launch.must_stop():
             return
+        keeping.find_root(launch)
         if launch.writing.is_set():
             launch.take_lease()
         with launch.heartbeat:
             try:
                 self._compute()
             except BaseException as failure:
+                keeping.ended(launch, failure)
                 launch.heartbeat.update(partial(progress.exiting, error=self._jvm.explain(failure)))
                 raise
             finally:
@@ -80,6 +83,8 @@ class Driver:
         is_shadow = not launch.writing.is_set()
         choose = checkpoint.begin_shadow if is_shadow else checkpoint.choose
         own = launch.root, state.identity(self._spec.spec, plan), self._spec.generation
+        if not is_shadow:
+            warnings += keeping.begin(launch, own[1])
         chosen = choose(*own)
         session = launch.session
         if launch.root.local:
@@ -120,11 +125,20 @@ class Driver:
         )
         session.streams.addListener(listener)
 
+        watcher = CheckpointWatcher(
+            chosen.path,
+            self._spec.checkpoints,
+            active=launch.writing.is_set,
+            wake=launch.wake,
+            ended=launch.ended,
+        )
+
         def look() -> None:
             if shadow is not None and not launch.writing.is_set():
                 shadow.look(partial(self._prepare, assembled, references))
             if launch.writing.is_set():
                 launch.check_lease()
+                watcher.check()
                 if boundary.is_reached():
                     launch.stop()
             listener.look()
@@ -138,6 +152,7 @@ class Driver:
                 chosen = choose(*own)
                 assembled = job.assemble(launch, plan, chosen)
         query = self._start(assembled, batches, chosen)
+        watcher.follow()
         groups.follow(launch.stopping)
         backlog.follow(launch)
         self._watch(query, batches, look)

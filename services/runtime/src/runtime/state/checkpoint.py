@@ -27,6 +27,8 @@ _GONE = ".gone"
 # Between the fingerprint and the generation in the name of a checkpoint that a shadow began (ADR 138). It
 # counts once there is a file beside it, by its name, that says up to where windows were written before.
 _OF, _HANDED = "~", ".handed"
+# In the checkpoint root of a dagger: the number of the last request to begin anew that was carried out.
+_ANEW = "from-start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Checkpoint:
     @property
     def committed(self) -> bool:
         """Whether a batch was ever committed here."""
-        return _last_batch(self.path / "commits") is not None
+        return has_committed(self.path)
 
     def forget_outdated(self) -> None:
         """Remove the checkpoints of other fingerprints."""
@@ -127,6 +129,47 @@ def hand_over(path: Place, written: datetime) -> None:
     path.with_name(path.name + _HANDED).write_text(json.dumps({"written": micros(written)}))
 
 
+def kept(root: Place, fingerprint: str) -> list[Place]:
+    """The checkpoints that count, that of a plan with this fingerprint first, which may not be there, and the
+    one that committed last before others. Raises: OSError.
+    """
+    folder = root / _FOLDER
+    begun = _checkpoints(folder)[0]
+    own = _own(folder, fingerprint, begun)
+    others = [place for place in begun if place.name != own.name]
+    return [own, *sorted(others, key=_committed, reverse=True)]
+
+
+def has_committed(checkpoint: Place) -> bool:
+    """Whether a batch was committed there. Raises: OSError."""
+    return _last_batch(checkpoint / "commits") is not None
+
+
+def counting(root: Place) -> list[Place]:
+    """The checkpoints of a dagger that count. Raises: OSError."""
+    return _checkpoints(root / _FOLDER)[0]
+
+
+def begin_anew(root: Place, request: int) -> bool:
+    """Remove all checkpoints of a dagger, once for each request by its number, 0 for one that has none;
+    whether that was done now. Raises: OSError.
+    """
+    folder, done = root / _FOLDER, root / _ANEW
+    if request and done.exists() and int(done.read_text()) >= request:
+        return False
+    begun, shadows = _checkpoints(folder)
+    for place in [*begun, *shadows, *(folder / name for name in _gone(folder))]:
+        _remove(place)
+    if request:
+        done.write_text(f"{request}\n")
+    return True
+
+
+def entries(folder: Place) -> list[Place]:
+    """What is in a directory, sorted; nothing when there is none. Raises: OSError."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
 def predecessor(root: Place, fingerprint: str) -> Stand | None:
     """How far the one had come that a plan with this fingerprint would go by, as `choose` has it. Changes
     nothing: a driver may use it. Raises: OSError, where that one removes what is read.
@@ -146,6 +189,12 @@ def closed(root: Place, fingerprint: str) -> datetime | None:
     folder = root / _FOLDER
     stand = _stand(_own(folder, fingerprint, _checkpoints(folder)[0]))
     return stand[1].watermark if stand is not None else None
+
+
+def _committed(checkpoint: Place) -> float:
+    """When it last committed; 0 for never."""
+    commit = _last_batch(checkpoint / "commits")
+    return 0.0 if commit is None else commit.modified()
 
 
 def _newest(checkpoints: Iterable[Place]) -> Stand | None:
@@ -177,16 +226,16 @@ def instant(micros: int) -> datetime:
 
 def _checkpoints(folder: Place) -> tuple[list[Place], list[Place]]:
     """Those that count, and those of shadows that were not handed over; none that is being removed."""
-    names = {entry.name for entry in _entries(folder)}
+    names = {entry.name for entry in entries(folder)}
     gone = _gone(folder)
-    there = [entry for entry in _entries(folder) if entry.name not in gone and entry.is_dir()]
+    there = [entry for entry in entries(folder) if entry.name not in gone and entry.is_dir()]
     shadows = [entry for entry in there if _OF in entry.name and entry.name + _HANDED not in names]
     return [entry for entry in there if entry not in shadows], shadows
 
 
 def _gone(folder: Place) -> set[str]:
     """The names of the checkpoints that are being removed."""
-    return {entry.name.removesuffix(_GONE) for entry in _entries(folder) if entry.name.endswith(_GONE)}
+    return {entry.name.removesuffix(_GONE) for entry in entries(folder) if entry.name.endswith(_GONE)}
 
 
 def _own(folder: Place, fingerprint: str, counting: Iterable[Place]) -> Place:
@@ -234,7 +283,7 @@ def _assignments(checkpoint: Place) -> list[Place]:
 
     Beside each file may be one with its checksum, whose name begins with a dot.
     """
-    files = [file for file in _entries(checkpoint / "source-start") if not file.name.startswith(".")]
+    files = [file for file in entries(checkpoint / "source-start") if not file.name.startswith(".")]
     return sorted(files, key=lambda file: int(file.name) if file.name.isdigit() else 0)
 
 
@@ -266,10 +315,5 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
 
 def _last_batch(log: Place) -> Place | None:
     """The newest file of one of Spark's logs: files named by the number of their batch."""
-    batches = [entry for entry in _entries(log) if entry.name.isdigit()]
+    batches = [entry for entry in entries(log) if entry.name.isdigit()]
     return max(batches, key=lambda entry: int(entry.name), default=None)
-
-
-def _entries(folder: Place) -> list[Place]:
-    """What is in a directory, sorted; nothing when there is none."""
-    return sorted(folder.iterdir()) if folder.is_dir() else []

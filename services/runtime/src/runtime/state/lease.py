@@ -86,7 +86,7 @@ class Lease:
         try:
             held = self._store.read()
             if held < self._generation:  # the directory was emptied, or restored from an old copy
-                held = self._store.take(self._generation)
+                held = self._store.take_again(self._generation)
         except (OSError, ValueError) as problem:
             if self._silence() < PATIENCE_S:
                 return False

@@ -75,6 +75,16 @@ def start_offsets(
     return replace(begin, closed=closed)
 
 
+def still_held(broker: Broker, topics: Sequence[str], start: int | str) -> bool:
+    """Whether Kafka holds all records of these topics that `start`, a `start_position`, names: none that may
+    be one of them was deleted. Raises `JobError`.
+    """
+    _, partitions = described(broker, topics)
+    first = broker.first(partitions)
+    positions = first if isinstance(start, str) else _positions(broker, partitions, start)
+    return all(first[p] == 0 or positions[p] > first[p] for p in partitions)
+
+
 def begin_at(
     broker: Broker,
     ids: Mapping[str, str],

@@ -39,6 +39,9 @@ class Place(Protocol):
     def is_dir(self) -> bool:
         """Whether it is a directory."""
 
+    def exists(self) -> bool:
+        """Whether there is a file or a directory of this name."""
+
     def modified(self) -> float:
         """When it was written last, in seconds after the epoch."""
 
@@ -63,6 +66,9 @@ class Store(Protocol):
 
     def take(self, generation: int) -> int:
         """Take it from an older generation, or from none; the generation that holds it then."""
+
+    def take_again(self, generation: int) -> int:
+        """The same of one that had it. Raises OSError where the whole checkpoint root is gone."""
 
 
 def open_root(checkpoint_root: str) -> tuple[Place, Store]:

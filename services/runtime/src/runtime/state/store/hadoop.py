@@ -73,6 +73,11 @@ class HadoopPath:
             there = self._files.exists(self._path())
             return bool(there and self._files.getFileStatus(self._path()).isDirectory())
 
+    def exists(self) -> bool:
+        """Whether there is a file or a directory of this name."""
+        with _as_os_error():
+            return bool(self._files.exists(self._path()))
+
     def modified(self) -> float:
         """When it was written last, in seconds after the epoch."""
         with _as_os_error():
@@ -125,7 +130,7 @@ class HadoopStore:
     """
 
     def __init__(self, root: HadoopPath) -> None:
-        self._folder = root / "lease"
+        self._root, self._folder = root, root / "lease"
 
     def read(self) -> int:
         """The generation that holds the lease; 0 when nobody ever did. Raises OSError, ValueError."""
@@ -143,6 +148,12 @@ class HadoopStore:
                 if int(entry.name) < generation:
                     entry.remove()
         return held
+
+    def take_again(self, generation: int) -> int:
+        """The same of one that had it. Raises OSError where the whole checkpoint root is gone."""
+        if not self._root.is_dir():
+            raise FileNotFoundError(f"{self._root} is gone")
+        return self.take(generation)
 
 
 def hadoop_path(root: str, settings: Mapping[str, str] | None = None) -> HadoopPath:

@@ -42,6 +42,14 @@ class LocalPlace:
         """Whether it is a directory."""
         return self.local.is_dir()
 
+    def exists(self) -> bool:
+        """Whether there is a file or a directory of this name."""
+        try:
+            self.local.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
     def modified(self) -> float:
         """When it was written last, in seconds after the epoch."""
         return self.local.stat().st_mtime
@@ -87,3 +95,8 @@ class LocalStore:
             if held < generation:
                 replace_text(self._path, str(generation), durable=True)
             return max(held, generation)
+
+    def take_again(self, generation: int) -> int:
+        """The same of one that had it. Raises OSError where the whole checkpoint root is gone."""
+        self._lock.parent.stat()
+        return self.take(generation)

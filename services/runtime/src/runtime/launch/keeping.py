@@ -1,0 +1,82 @@
+"""Whether a launch goes on with the checkpoint that its dagger kept, begins anew, or does neither (ADR 175).
+
+A checkpoint that vanished is no reason to begin anew: rows would be written twice or never, and nobody would
+know. It is begun anew where a person asked for it, or where nobody can see a difference: every sink puts rows
+in the place of those before, and Kafka still holds all that `start` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing, suppress
+
+from chassis.logging import logger
+from daggerspec import anew
+from runtime.clients.kafka import client_properties
+from runtime.errors import explain
+from runtime.launch.launch import Launch
+from runtime.source.planner import start_offsets
+from runtime.source.planner.broker import Broker
+from runtime.state import checkpoint, damage, root
+
+_NOTE = "damaged"
+"""In the checkpoint root of a dagger: Spark could not read what is there."""
+
+
+def find_root(launch: Launch) -> None:
+    """Return if the root of all checkpoints is the one, before anything is written there. Raises JobError."""
+    if launch.spec.HasField("checkpoints"):
+        root.settle(launch.spec.checkpoints)
+
+
+def begin(launch: Launch, fingerprint: str) -> Sequence[str]:
+    """Make sure that a launch of a plan with this fingerprint has the checkpoint that was kept, or none; what
+    a person should know of that. Raises: OSError; `JobError` (EXTERNAL) where it may not begin at all.
+    """
+    spec = launch.spec
+    if spec.from_start:
+        if not checkpoint.begin_anew(launch.root, spec.from_start):
+            return ()
+        return [_begun(launch, "As it was asked to")]
+    if not spec.checkpoints.has_own:
+        return ()
+    note = launch.root / _NOTE
+    found = damage.of_launch(launch.root, fingerprint)
+    if found is None and not note.exists():
+        return ()
+    if not (anew.overwrites(spec.spec) and _still_held(launch)):
+        if found is not None:
+            raise found.error(retryable=False)
+        note.remove()  # somebody may have mended it: Spark says
+        return ()
+    checkpoint.begin_anew(launch.root, 0)
+    if note.exists():
+        note.remove()
+    return [_begun(launch, found.detail if found else "Spark could not read its checkpoint")]
+
+
+def ended(launch: Launch, failure: BaseException) -> None:
+    """Leave word for the next launch where this one could not read its checkpoint."""
+    if explain(failure).reason == anew.DAMAGED:
+        with suppress(OSError):
+            (launch.root / _NOTE).write_text("Spark could not read it; driver.log says what.\n")
+
+
+def _begun(launch: Launch, why: str) -> str:
+    words = f"{why}, it began anew: {anew.consequences(launch.spec.spec)}"
+    logger().warning("begins anew", why=words)
+    return f"{anew.BEGUN} {words}"
+
+
+def _still_held(launch: Launch) -> bool:
+    """Whether Kafka holds all records that the dagger is to start with. Raises: `JobError`."""
+    for stream in launch.spec.streams:
+        start = stream.input.start
+        if not anew.names_a_place(start):
+            return False
+        group = launch.spec.spec.consumer_group
+        with closing(Broker(client_properties(stream.kafka), group)) as broker:
+            asked = start_offsets.start_position(start)
+            if not start_offsets.still_held(broker, stream.stream.topics, asked):
+                return False
+    return True

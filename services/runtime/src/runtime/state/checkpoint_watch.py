@@ -1,0 +1,68 @@
+"""Looks at the checkpoint while a driver runs: Spark itself only reads it at a launch.
+
+On a thread of its own, for a store whose host is gone never answers; that one is the lease's to judge.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from daggers.v1 import spec_pb2
+
+from runtime.errors import JobError
+from runtime.state import damage, root
+from runtime.state.store import Place, open_root
+
+_log = logging.getLogger(__name__)
+PERIOD_S = 10.0
+"""Between two looks: two that find the same say that it is so."""
+
+
+class CheckpointWatcher:
+    """Looks at one checkpoint until its launch has ended."""
+
+    def __init__(
+        self,
+        path: Place,
+        checkpoints: spec_pb2.CheckpointRoot,
+        *,
+        active: Callable[[], bool],
+        wake: threading.Event,
+        ended: threading.Event,
+        period_s: float = PERIOD_S,
+    ) -> None:
+        """`active`: whether it is this launch's to lose. `wake` is set when something is missing."""
+        self._path, self._checkpoints = path, checkpoints
+        self._active, self._wake, self._ended, self._period_s = active, wake, ended, period_s
+        self._failure: JobError | None = None
+
+    def follow(self) -> None:
+        """Look from now on."""
+        threading.Thread(target=self._watch, name="checkpoint", daemon=True).start()
+
+    def check(self) -> None:
+        """Return if all is there that was. Raises: `JobError` (EXTERNAL, retryable); never waits."""
+        if self._failure is not None:
+            raise self._failure
+
+    def look(self) -> JobError | None:
+        """What is missing now. Raises: OSError where the store does not answer."""
+        if self._checkpoints.root and not root.is_marked(open_root(self._checkpoints.root)[0]):
+            return root.missing(self._checkpoints.root)
+        found = damage.of(self._path)
+        return None if found is None else found.error(retryable=True)
+
+    def _watch(self) -> None:
+        before: JobError | None = None
+        while self._failure is None and not self._ended.wait(self._period_s):
+            try:
+                found = self.look() if self._active() else None
+            except (OSError, ValueError) as problem:
+                _log.warning("the checkpoint cannot be looked at: %s", problem)
+                continue
+            if found is not None and before is not None and found.error.reason == before.error.reason:
+                self._failure = found
+                self._wake.set()
+            before = found
