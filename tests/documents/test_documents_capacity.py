@@ -52,7 +52,7 @@ def test_the_formula_is_the_schedulers_and_its_examples_are_right() -> None:
     room = int(re.findall(r"idle ones by memory \((\d+) MiB\)", MEASURED.text)[0])
     by_cores = 16 / (0.02 + 10_000 / 130_000)
 
-    assert capacity.max_drivers(61_440, limits.DEFAULT_DRIVER_MEMORY_MIB, 0) == 25
+    assert capacity.max_drivers(61_440, limits.DEFAULT_DRIVER_MEMORY_MIB) == 25
     assert f"÷ {each:,} = 25" in PAGE.text
-    assert f"formula says {capacity.max_drivers(room, limits.DEFAULT_DRIVER_MEMORY_MIB, 0)}" in PAGE.text
+    assert f"formula says {capacity.max_drivers(room, limits.DEFAULT_DRIVER_MEMORY_MIB)}" in PAGE.text
     assert int(by_cores) == 165

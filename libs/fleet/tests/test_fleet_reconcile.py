@@ -320,6 +320,9 @@ def test_a_launch_without_a_sign_of_life_is_degraded_then_killed_and_its_exit_sa
     assert degraded.reasons == ["START_TIMEOUT"]
     assert action(*starting, degraded, observation=SILENT, now=late) == Kill()
     assert action(*starting, degraded, observation=GONE, now=late).error.reason == "START_TIMEOUT"
+    busy = replace(GONE, overload="the host is overloaded")
+    ended = action(*starting, degraded, observation=busy, now=late).error
+    assert (ended.reason, ended.domain) == ("HOST_OVERLOADED", events_pb2.ERROR_DOMAIN_EXTERNAL)
 
 
 def test_what_was_unreachable_before_it_ever_ran_is_killed_where_it_lives_and_what_ran_never_is() -> None:

@@ -14,7 +14,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2, vitals_
 from fleet import Dagger, vitals, watch
 from fleet.advice import ADVICE
 from fleet.dagger import Revision
-from fleet.health import Reason
+from fleet.health import SHOWN, Reason, degradation_reasons
 from fleet.phases import (
     BACKING_OFF,
     DEGRADED,
@@ -350,6 +350,22 @@ def test_that_nobody_launches_it_is_told_after_two_minutes(seconds: int, told: i
     assert [warning.message for warning in warnings] == [
         "no driver has been launched for 2 min; does a scheduler run?"
     ] * told
+
+
+def test_an_overloaded_host_is_named_before_what_it_slows_and_not_where_it_slows_nothing() -> None:
+    words = "the host is overloaded: tasks waited for a processor 91 % of the last minute"
+    heartbeat = beat(NOON, overload=words)
+    gets_on = warned(a_dagger(), watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON))
+    heartbeat.last_progress.FromDatetime(NOON + SKEW - 90 * SECOND)
+    observed = watch.hear(watch.begin(NOON - MINUTE, 3), heartbeat, NOON)
+    evidence = watch.evidence_of(observed, NOON, None)
+
+    stands = warned(a_dagger(), observed)
+    reasons = degradation_reasons(a_dagger(), evidence, phase_age=MINUTE, remote=False, limits=SHOWN)
+
+    assert gets_on == []
+    assert [code for code, *_ in stands] == reasons == ["HOST_OVERLOADED", "NO_PROGRESS"]
+    assert stands[0] == ("HOST_OVERLOADED", "host", words)
 
 
 def test_a_sink_that_is_away_is_named_before_the_progress_that_it_holds_back() -> None:

@@ -186,9 +186,14 @@ class TestSilentStore(StoreContract):
         return lambda: SilentStore(tmp_path)
 
 
-def test_a_store_that_never_answers_stops_the_driver_after_a_minute(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("overload", "reason"), [("", "LEASE_UNREADABLE"), ("the host is overloaded", "HOST_OVERLOADED")]
+)
+def test_a_store_that_never_answers_stops_the_driver_after_a_minute(
+    tmp_path: Path, overload: str, reason: str
+) -> None:
     clock, store, wake = Clock(), SilentStore(tmp_path), threading.Event()
-    holder = Lease(store, 7, clock)
+    holder = Lease(store, 7, clock, overload=lambda: overload)
     holder.take()
     store.mended.clear()
     store.asked.clear()
@@ -201,7 +206,8 @@ def test_a_store_that_never_answers_stops_the_driver_after_a_minute(tmp_path: Pa
         watcher.check()
     store.mended.set()
 
-    assert (stopped.value.error.reason, stopped.value.error.retryable) == ("LEASE_UNREADABLE", True)
+    assert (stopped.value.error.reason, stopped.value.error.retryable) == (reason, True)
+    assert ("check the disk" in stopped.value.error.detail) is (not overload)
 
 
 def test_a_lease_watcher_wakes_its_driver_when_a_newer_generation_has_the_lease(tmp_path: Path) -> None:

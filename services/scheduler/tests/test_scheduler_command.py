@@ -10,6 +10,7 @@ from daggers.v1 import spec_pb2
 from daggerspec.catalogue import Unresolved
 from scheduler import capacity
 from scheduler.__main__ import room
+from scheduler.capacity import MEASURED_EVERY_S, HostMemory
 from scheduler.command import (
     Installation,
     beside,
@@ -228,13 +229,9 @@ def test_a_secret_reference_cannot_change_what_runs(name: str) -> None:
     assert name not in made
 
 
-@pytest.mark.parametrize(
-    ("memory_mib", "running", "drivers"), [(16_384, 0, 6), (4_096, 0, 1), (1_000, 0, 1), (1_000, 3, 3)]
-)
-def test_as_many_drivers_fit_as_memory_takes_but_always_one(
-    memory_mib: int, running: int, drivers: int
-) -> None:
-    assert capacity.max_drivers(memory_mib, 768, running) == drivers
+@pytest.mark.parametrize(("memory_mib", "drivers"), [(16_384, 6), (4_096, 1), (1_000, 1)])
+def test_as_many_drivers_fit_as_memory_takes_but_always_one(memory_mib: int, drivers: int) -> None:
+    assert capacity.max_drivers(memory_mib, 768) == drivers
 
 
 @pytest.mark.parametrize(
@@ -247,7 +244,57 @@ def test_who_says_how_many_drivers_there_may_be_has_memory_for_them(
 ) -> None:
     settings = SchedulerSettings(**{"kafka_bootstrap_servers": "k:1", "state_dir": tmp_path, **told})
 
-    assert room(settings, 16_384, 0) == (drivers, memory_mib)
+    assert room(settings, 14_336) == (drivers, memory_mib)
+
+
+def test_a_hosts_room_is_measured_as_it_changes_and_a_busy_moment_passes() -> None:
+    now, free, ours = 0.0, 16_384, 0
+    memory = HostMemory(768, available=lambda: free, resident=lambda: ours, clock=lambda: now)
+
+    def after(seconds: float) -> int:
+        nonlocal now
+        now += seconds
+        return memory.mib()
+
+    begun = after(0)
+    free, ours = 14_384, 2_000  # a driver has grown: what others take is the same
+    grown = [after(MEASURED_EVERY_S) for _ in range(3)]
+    free = 2_000  # somebody else works
+    busy = [after(MEASURED_EVERY_S) for _ in range(3)]
+    free = 20_384
+    idle = [after(MEASURED_EVERY_S) for _ in range(3)]
+    unmeasured = after(MEASURED_EVERY_S / 2)
+
+    assert (begun, grown) == (14_336, [14_336] * 3)
+    assert busy == [14_336, 2_304, 2_304]  # one measurement is a peak, and one driver may always run
+    assert (idle, unmeasured) == ([2_304, 20_336, 20_336], 20_336)
+
+
+@pytest.mark.parametrize(
+    ("files", "stat", "mib"),
+    [
+        (
+            {"memory.max": 8_000, "memory.current": 6_000},
+            {"active_file": 1_000, "inactive_file": 3_000},
+            6_000,
+        ),
+        (
+            {"memory/memory.limit_in_bytes": 8_000, "memory/memory.usage_in_bytes": 6_000},
+            {"total_active_file": 0, "total_inactive_file": 1_000, "inactive_file": 0},
+            3_000,
+        ),
+    ],
+)
+def test_of_a_control_group_the_page_cache_can_be_had(
+    tmp_path: Path, files: dict[str, int], stat: dict[str, int], mib: int
+) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, size in files.items():
+        (tmp_path / name).write_text(f"{size * capacity.MIB}\n")
+    lines = "".join(f"{name} {size * capacity.MIB}\n" for name, size in stat.items())
+    (tmp_path / next(iter(files))).with_name("memory.stat").write_text(lines)
+
+    assert capacity.available_mib(tmp_path) == mib
 
 
 def test_this_host_has_memory() -> None:

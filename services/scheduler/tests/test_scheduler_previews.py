@@ -30,6 +30,7 @@ from fleet.quotas import Room
 from scheduler import previews
 from scheduler.occupancy import Occupancy, usual_mib
 from scheduler.previewfolders import PreviewFolders
+from scheduler.previewhost import slow
 from scheduler.previews import Previews
 
 STAND_IN = str(Path(__file__).with_name("preview_stand_in.py"))
@@ -85,12 +86,29 @@ async def world(
 
     folders = PreviewFolders(tmp_path / "previews", _me())
     how = {"ended": ends.append, **how}
-    made = Previews(sys.executable, folders, follower, fleet, command, room, **how)
+    made = Previews(sys.executable, folders, follower, fleet, command, lambda: room, **how)
     try:
         yield World(made, masters, ends)
     finally:
         made.close()
         following.cancel()
+
+
+@pytest.mark.parametrize(
+    ("overload", "reason", "text"),
+    [
+        ("", "PREVIEW_TIMED_OUT", "it said nothing for 75 s; ask for less"),
+        (
+            "the host is overloaded",
+            "HOST_OVERLOADED",
+            "it said nothing for 75 s, and the host is overloaded; ask again when it has less to do",
+        ),
+    ],
+)
+def test_a_preview_on_an_overloaded_host_is_not_told_to_ask_for_less(
+    overload: str, reason: str, text: str
+) -> None:
+    assert slow("it said nothing for 75 s", "ask for less", overload) == (reason, text)
 
 
 def until(what: Callable[[], object]) -> None:

@@ -97,6 +97,18 @@ def used(leader: int) -> Used:
     return Used(pages * resource.getpagesize(), ticks / _TICKS)
 
 
+def resident_bytes() -> dict[int, int]:
+    """Memory that the processes of each session take, by its leader; what they share counts for each."""
+    pages: dict[int, int] = {}
+    for entry in os.scandir(_PROC):
+        with suppress(OSError, IndexError, ValueError):  # it may have ended meanwhile
+            if entry.name.isdigit():
+                leader = os.getsid(int(entry.name))
+                resident = int((_PROC / entry.name / "statm").read_bytes().split()[1])
+                pages[leader] = pages.get(leader, 0) + resident
+    return {leader: count * resource.getpagesize() for leader, count in pages.items()}
+
+
 def age_ms(pid: int) -> int:
     """How long ago the living process with this id started; 0 when there is none."""
     started = start_ticks(pid)

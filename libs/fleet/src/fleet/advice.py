@@ -94,6 +94,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows each, and why."
     ),
     REFUSED: Advice("quarantine", _USER, "Read `daggers quarantine list {name}`: it shows each, and why."),
+    Reason.HOST_OVERLOADED: Advice(
+        "host",
+        _EXTERNAL,
+        "Give its host more processors or memory, or fewer daggers (`daggers list`): it goes on by itself.",
+    ),
     "STREAM_UNREACHABLE": Advice(
         "source",
         _EXTERNAL,

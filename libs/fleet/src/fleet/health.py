@@ -35,6 +35,7 @@ class Reason(StrEnum):
     LATE_ROWS = "LATE_ROWS"
     NO_OUTPUT = "NO_OUTPUT"
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
+    HOST_OVERLOADED = "HOST_OVERLOADED"
 
 
 MEANINGS: Final[Mapping[Reason, str]] = {
@@ -47,6 +48,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.LATE_ROWS: "more than a few rows come after a window of theirs was closed",
     Reason.NO_OUTPUT: "rows are read into windows, and none is closed in time",
     Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
+    Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
 """What each reason means."""
 TOLD_BY_DRIVER: Final = (
@@ -219,6 +221,8 @@ def degradation_reasons(
         own = {retry.reason for retry in heartbeat.retrying if retry.reason}
         reasons += [Reason.SINK_RETRYING, *sorted(own)]
     warned = driver_warnings(heartbeat)
+    if reasons and heartbeat.overload:  # alone it is no reason: it gets on
+        reasons.insert(0, Reason.HOST_OVERLOADED)
     reasons += [reason for reason in TOLD_BY_DRIVER if reason in warned]
     if dagger.phase == STARTING and heartbeat.state == Heartbeat.STATE_STARTING and not reasons:
         busy = evidence.batch_age is not None

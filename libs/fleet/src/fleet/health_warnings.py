@@ -86,6 +86,7 @@ def standstill(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime
     evidence = _evidence(watch, now, hearing)
     reasons = _reasons(dagger, evidence, now)
     return [
+        *(_of_its_host(evidence, now) if Reason.HOST_OVERLOADED in reasons else ()),
         *(_of_sinks(watch, evidence, now) if Reason.SINK_RETRYING in reasons else ()),
         *_of_its_ends(dagger, now),
         *_of_its_progress(reasons, evidence, now),
@@ -136,6 +137,12 @@ def _of_its_last_end(dagger: Dagger, now: datetime) -> Iterator[Told]:
         last = f"the last time {spoken(now - since)} ago"
         text = f"{advice.often(dagger.ends)}, {last}: {_clause(ended.error.detail)}; it runs again"
         yield Told(ended.error.reason, text, since, advice.runs_again(ended.error))
+
+
+def _of_its_host(evidence: Evidence, now: datetime) -> Iterator[Told]:
+    """That it has too much to do, which explains what else is slow."""
+    if evidence.heartbeat is not None:
+        yield _known(Reason.HOST_OVERLOADED, evidence.heartbeat.overload, now)
 
 
 def _of_sinks(watch: Watch, evidence: Evidence, now: datetime) -> Iterator[Told]:

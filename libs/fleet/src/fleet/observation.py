@@ -76,6 +76,8 @@ class Observation:
     """For a driver that is gone: how it ended."""
     full: Full | None = None
     """Why no driver of it may be launched now; None when one may."""
+    overload: str = ""
+    """Of a driver that is gone and gave no sign of life: that this host has too much to do, in one clause."""
     cutover: bool = False
     """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
     shadow: ShadowObservation | None = None

@@ -88,7 +88,7 @@ def _of_drivers(
     if dagger.confirmed_dead:
         return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
     if observation.presence is Presence.GONE:
-        return _exited(dagger, observation.exit or events_pb2.Exited())
+        return _exited(dagger, observation.exit or events_pb2.Exited(), observation.overload)
     if observation.presence is Presence.REMOTE:
         return _health(dagger, now, observation, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
@@ -183,7 +183,7 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
     return scheduled
 
 
-def _exited(dagger: Dagger, left: events_pb2.Exited) -> events_pb2.Exited:
+def _exited(dagger: Dagger, left: events_pb2.Exited, overload: str = "") -> events_pb2.Exited:
     """The exit with its reason: asked for, killed for one of ours, or as the driver left it."""
     exited = events_pb2.Exited()
     exited.CopyFrom(left)
@@ -191,9 +191,11 @@ def _exited(dagger: Dagger, left: events_pb2.Exited) -> events_pb2.Exited:
         if exited.code <= 0:  # drained or killed, as asked; any other end of a drain keeps its reason
             exited.ClearField("error")
     elif Reason.START_TIMEOUT in dagger.reasons:
-        exited.error.CopyFrom(
-            _error(Reason.START_TIMEOUT, "it gave no sign of life after its launch and was killed")
-        )
+        text = "it gave no sign of life after its launch and was killed"
+        if overload:
+            exited.error.CopyFrom(_error(Reason.HOST_OVERLOADED, f"{text}: {overload}"))
+        else:
+            exited.error.CopyFrom(_error(Reason.START_TIMEOUT, text))
     elif not exited.HasField("error"):
         exited.error.CopyFrom(_error("STOPPED_UNASKED", "it ended cleanly, but nobody had asked it to"))
     return exited

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from daggers.v1 import events_pb2, spec_pb2
 
-from chassis import logging, processes, service
+from chassis import logging, pressure, processes, service
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
@@ -91,7 +91,15 @@ async def serve(
     scheduler_id = identity()
     metrics = Metrics("scheduler")
     facts, ends = metrics.counter(FACTS), metrics.counter(PREVIEW_ENDS)
-    limit, memory_mib = room(told, capacity.available_mib(), len(drivers.living()))
+    previews: Previews  # made below, of what the scheduler follows
+    host_memory = capacity.HostMemory(
+        told.driver_memory_mib,
+        available=capacity.available_mib,
+        resident=lambda: drivers.resident_mib(told.driver_memory_mib, previews.leaders),
+    )
+
+    def measured() -> tuple[int, int]:
+        return room(told, host_memory.mib())
 
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
 
@@ -116,7 +124,6 @@ async def serve(
         return words, {**command.environment(own, master, installation, environment), **secrets}
 
     await ensure_topics(kafka)
-    previews: Previews  # made below, of what the scheduler follows
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         scheduler = Scheduler(
             control,
@@ -131,7 +138,6 @@ async def serve(
             options=Options(
                 scheduler_id=scheduler_id,
                 max_drivers=told.max_drivers,
-                memory_mib=memory_mib,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
                 spare=told.spare,
@@ -142,6 +148,8 @@ async def serve(
             ),
             appended=lambda fact: facts.labels(fact).inc(),
             previews=lambda: previews.running,
+            memory_mib=lambda: measured()[1],
+            overload=pressure.overload,
         )
         streams = StreamSampler(sys.executable, environment, state_dir, scheduler.follower, scheduler.fleet)
         previews = Previews(
@@ -150,7 +158,7 @@ async def serve(
             scheduler.follower,
             scheduler.fleet,
             preview_of,
-            Room(memory_mib=memory_mib, driver_memory_mib=told.driver_memory_mib),
+            lambda: Room(memory_mib=measured()[1], driver_memory_mib=told.driver_memory_mib),
             on=told.previews,
             idle_s=told.preview_idle_s,
             replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
@@ -182,7 +190,9 @@ async def serve(
             hostservice.serving(host, reached, metrics.calls()) as port,
             metrics.serving(
                 told.metrics_bind,
-                lambda: gauges(scheduler, limit, processes=previews.processes, previews=previews.open),
+                lambda: gauges(
+                    scheduler, measured()[0], processes=previews.processes, previews=previews.open
+                ),
             ),
         ):
             address = events_pb2.HostServing(
@@ -218,17 +228,15 @@ def policy(told: SchedulerSettings) -> Policy:
     )
 
 
-def room(told: SchedulerSettings, available_mib: int, running: int) -> tuple[int, int]:
-    """Drivers of the usual size that this host takes, and what all may need together, in MiB.
+def room(told: SchedulerSettings, memory_mib: int) -> tuple[int, int]:
+    """Drivers of the usual size that this host takes, and what all may need together, in MiB, where it has
+    `memory_mib` for them.
 
     Who says how many there may be has memory for so many of the usual size, whatever is free.
     """
-    driver_mib = told.driver_memory_mib
-    limit = told.max_drivers or capacity.max_drivers(available_mib, driver_mib, running)
-    memory_mib = told.memory_mib or max(
-        capacity.room_mib(available_mib, driver_mib, running), limit * (driver_mib + DRIVER_OVERHEAD_MIB)
-    )
-    return limit, memory_mib
+    each = told.driver_memory_mib + DRIVER_OVERHEAD_MIB
+    limit = told.max_drivers or memory_mib // each
+    return limit, told.memory_mib or max(memory_mib, limit * each)
 
 
 def find_installation() -> command.Installation:

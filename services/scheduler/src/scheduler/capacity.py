@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,35 +14,69 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB
 MIB: Final = 1024 * 1024
 # What everything else on the host may need: brokers, the database, these services.
 RESERVE_MIB: Final = 2048
+MEASURED_EVERY_S: Final = 5.0
 
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
 
-def available_mib() -> int:
-    """Memory that can be had now, MiB: of the host, or of our control group when that allows less."""
-    available = int(psutil.virtual_memory().available)
-    try:
-        limit = (_CGROUP / "memory.max").read_text().strip()
-        used = int((_CGROUP / "memory.current").read_text())
-    except (OSError, ValueError):  # no control group, or an older kind
-        return available // MIB
-    if limit != "max":
-        available = min(available, int(limit) - used)
-    return available // MIB
-
-
-def max_drivers(memory_mib: int, driver_memory_mib: int, running: int) -> int:
-    """Drivers that fit beside each other, at least 1.
-
-    `memory_mib` is what is available now, while `running` drivers of `driver_memory_mib` heap already run.
+def available_mib(cgroup: Path = _CGROUP) -> int:
+    """Memory that can be had now, MiB: of the host, or of our control group when that allows less. What files
+    take of it in the page cache can be had.
     """
-    return room_mib(memory_mib, driver_memory_mib, running) // _each(driver_memory_mib)
+    available = int(psutil.virtual_memory().available)
+    for names in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        for folder in (cgroup, cgroup / "memory"):
+            try:
+                limit, used = ((folder / name).read_text().strip() for name in names)
+                if limit != "max":
+                    cached = _page_cache((folder / "memory.stat").read_text())
+                    available = min(available, int(limit) - max(0, int(used) - cached))
+            except (OSError, ValueError):  # no control group, or one of the other version
+                continue
+    return max(0, available) // MIB
 
 
-def room_mib(memory_mib: int, driver_memory_mib: int, running: int) -> int:
-    """What drivers may need together, MiB, at least what one needs; told as `max_drivers`."""
-    driver_mib = _each(driver_memory_mib)
-    return max(driver_mib, running * driver_mib + max(0, memory_mib - RESERVE_MIB))
+def _page_cache(stat: str) -> int:
+    """Bytes that a control group has of files. Raises: ValueError."""
+    told = dict(line.split(maxsplit=1) for line in stat.splitlines())
+    prefix = "total_" if "total_inactive_file" in told else ""
+    return sum(int(told.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+
+
+class HostMemory:
+    """What drivers may need together on this host, measured anew every few seconds: what others leave."""
+
+    def __init__(
+        self,
+        driver_memory_mib: int,
+        *,
+        available: Callable[[], int],
+        resident: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`available` and `resident` give MiB: what can be had now, and what our own processes have of what
+        is counted for them. `clock` gives seconds.
+        """
+        self._least = _each(driver_memory_mib)
+        self._available, self._resident, self._clock = available, resident, clock
+        self._measured: list[int] = []
+        self._when = 0.0
+
+    def mib(self) -> int:
+        """MiB now, as far as that is no short peak: the median of the last three measurements. What one
+        driver needs at least.
+        """
+        now = self._clock()
+        if not self._measured or now - self._when >= MEASURED_EVERY_S:
+            measured = self._available() + self._resident() - RESERVE_MIB
+            self._measured, self._when = [*self._measured, measured][-3:], now
+        return max(self._least, sorted(self._measured)[len(self._measured) // 2])
+
+
+def max_drivers(memory_mib: int, driver_memory_mib: int) -> int:
+    """Drivers that fit beside each other, at least 1, where so much memory is available and none runs yet."""
+    each = _each(driver_memory_mib)
+    return max(each, memory_mib - RESERVE_MIB) // each
 
 
 def _each(driver_memory_mib: int) -> int:

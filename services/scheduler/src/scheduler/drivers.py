@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,7 +28,7 @@ from chassis.drivers import Identified
 from chassis.files import replace_bytes, replace_text
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
-from daggerspec.limits import MIN_HEAP_MIB
+from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
@@ -37,6 +37,7 @@ from scheduler import exit_classification
 _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
+_MIB: Final = 1024 * 1024
 KEPT_ATTEMPTS: Final = 20
 """The directories of so many attempts of replays are kept, whosever they are."""
 
@@ -268,6 +269,20 @@ class Drivers:
         """Every launch below `runs` that has a living process, and every spare."""
         self.reap()
         return drivers.living(self.runs)
+
+    def resident_mib(self, driver_memory_mib: int, others: Iterable[int] = ()) -> int:
+        """Memory that the drivers, spares and replays of this host take of what is counted for them, and
+        other sessions, led by `others`, of what is counted for a driver of `driver_memory_mib`.
+        """
+        taken = processes.resident_bytes()
+        counted = {
+            driver.pid: _heap_mib(Path(driver.run_dir)) or driver_memory_mib for driver in self.living()
+        }
+        counted |= dict.fromkeys(others, driver_memory_mib)
+        return sum(
+            min(taken.get(leader, 0) // _MIB, heap_mib + DRIVER_OVERHEAD_MIB)
+            for leader, heap_mib in counted.items()
+        )
 
     def drain(self, handle: events_pb2.DriverHandle) -> bool:
         """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.

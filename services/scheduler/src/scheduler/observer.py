@@ -8,6 +8,7 @@ from datetime import datetime
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from fleet import Dagger, Fleet, quotas
+from fleet.health import Reason
 from fleet.observation import Observation, Presence, ShadowObservation
 from fleet.quotas import Full, Room
 from scheduler.drivers import Drivers
@@ -23,13 +24,17 @@ class Observer:
         fleet: Fleet,
         drivers: Drivers,
         processes: ProcessWatcher,
-        room: Room,
+        room: Callable[[], Room],
         clock: Callable[[], datetime],
         taken: Callable[[], Occupancy],
         *,
         cutover: bool,
+        overload: Callable[[], str],
     ) -> None:
-        """`cutover`: whether a driver may be replaced by one that begins beside it."""
+        """`cutover`: whether a driver may be replaced by one that begins beside it. `overload` says in one
+        clause that this host has too much to do.
+        """
+        self._overload = overload
         self._fleet, self._drivers, self._processes = fleet, drivers, processes
         self._room, self._taken, self._cutover = room, taken, cutover
         self._now = clock
@@ -49,7 +54,7 @@ class Observer:
         heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
         if heartbeat is not None and heartbeat.generation != dagger.generation:
             heartbeat, heard_at = None, self._listening_since
-        presence, alive, left = Presence.REMOTE, None, None
+        presence, alive, left, overload = Presence.REMOTE, None, None, ""
         if dagger.driver is not None:
             driver = dagger.driver
             # Only its heartbeats told of it, see fleet.reconcile.
@@ -59,6 +64,7 @@ class Observer:
             presence = self._drivers.presence(driver)
             if presence is Presence.GONE:
                 left = self._drivers.exit(driver)
+                overload = self._overload() if Reason.START_TIMEOUT in dagger.reasons else ""
             elif presence is Presence.ALIVE:
                 self._processes.watch(dagger.name, driver.pid)
         elif dagger.unanswered:
@@ -72,6 +78,7 @@ class Observer:
             heartbeat=heartbeat,
             driver=alive,
             exit=left,
+            overload=overload,
             full=self._full(dagger),
             cutover=self._may_cut_over(dagger),
             shadow=self._shadow(dagger),
@@ -106,5 +113,5 @@ class Observer:
 
     def _lacks_room(self, dagger: Dagger) -> Full | None:
         """Why one driver more of it does not fit beside those that run."""
-        fleet, room = self._fleet, for_driver(self._room, self._taken())
+        fleet, room = self._fleet, for_driver(self._room(), self._taken())
         return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)

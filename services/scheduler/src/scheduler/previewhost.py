@@ -17,7 +17,7 @@ from typing import Final
 import grpc
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2
 
-from chassis import processes
+from chassis import pressure, processes
 from chassis.errors import ApiError
 from chassis.logging import logger
 from daggerspec import rundir
@@ -120,9 +120,8 @@ class PreviewHost:
                     message = await reader.readexactly(int.from_bytes(head[1:], "big"))
             except TimeoutError as error:
                 self.kill("hung")
-                raise _failed(
-                    "PREVIEW_TIMED_OUT", f"it said nothing for {_PATIENCE_S:g} s; {LESS}"
-                ) from error
+                why = f"it said nothing for {_PATIENCE_S:g} s"
+                raise _failed(*slow(why, LESS, pressure.overload())) from error
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 raise self._died() from error
             if head[:1] == ERROR:
@@ -141,7 +140,8 @@ class PreviewHost:
                     await asyncio.sleep(_CONNECT_S)
         except TimeoutError as error:
             self.kill("hung")
-            raise _failed("PREVIEW_TIMED_OUT", f"it did not start in {START_S:g} s; ask again") from error
+            why = f"it did not start in {START_S:g} s"
+            raise _failed(*slow(why, "ask again", pressure.overload())) from error
         finally:
             os.close(folder)
         raise self._died()
@@ -193,6 +193,15 @@ class PreviewHost:
         return _failed(
             "PREVIEW_HOST_DIED", f"it was killed, or its memory is too small for this query; {LESS}"
         )
+
+
+def slow(why: str, advice: str, overload: str) -> tuple[str, str]:
+    """The reason and the words for a process that took too long; `overload` says that its host has too much
+    to do: then no smaller preview would help.
+    """
+    if overload:
+        return pressure.HOST_OVERLOADED, f"{why}, and {overload}; ask again when it has less to do"
+    return "PREVIEW_TIMED_OUT", f"{why}; {advice}"
 
 
 def _failed(reason: str, why: str) -> ApiError:

@@ -82,14 +82,14 @@ class Previews:
         follower: Follower[Applied],
         fleet: Fleet,
         command: Command,
-        room: Room,
+        room: Callable[[], Room],
         *,
         on: bool = True,
         idle_s: float = 300.0,
         replays: Callable[[], Occupancy] = Occupancy,
         ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`room` is what this host has for drivers; `replays`: how many live there. `ended` hears why a
+        """`room` is what this host has for drivers now; `replays`: how many live there. `ended` hears why a
         process has ended, of `previewhost.WHYS`.
         """
         self._python, self._folders, self._ended = python, folders, ended
@@ -115,6 +115,11 @@ class Previews:
     def processes(self) -> int:
         """How many of them are of this scheduler."""
         return sum(lane.host is not None and lane.host.alive for lane in self._lanes.values())
+
+    @property
+    def leaders(self) -> list[int]:
+        """The leaders of their sessions."""
+        return [lane.host.pid for lane in self._lanes.values() if lane.host is not None and lane.host.alive]
 
     @property
     def open(self) -> int:
@@ -177,7 +182,7 @@ class Previews:
         self._number += 1
         master = self._master(job)
         own = spec_pb2.JobSpec(dagger=PREVIEWED, generation=self._number)
-        own.spec.driver_memory_mib = self._room.driver_memory_mib
+        own.spec.driver_memory_mib = self._room().driver_memory_mib
         folder: Path | None = None
         try:
             folder = self._folders.make(f"{cluster}-{self._number}")
@@ -204,8 +209,8 @@ class Previews:
     def _full(self, others: int) -> str:
         """Why one process more does not fit beside drivers, replays, and so many others."""
         drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
-        room = for_preview(self._room, replace(self._replays(), previews=others))
-        full = quotas.host_full(drivers, usual_mib(self._room), room)
+        room = for_preview(self._room(), replace(self._replays(), previews=others))
+        full = quotas.host_full(drivers, usual_mib(self._room()), room)
         return full.detail if full is not None else ""
 
     async def _give_way(self) -> None:

@@ -35,7 +35,7 @@ class Replays:
         drivers: Drivers,
         launcher: Launcher,
         command: Command,
-        room: Room,
+        room: Callable[[], Room],
         clock: Callable[[], datetime],
     ) -> None:
         self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
@@ -94,7 +94,7 @@ class Replays:
         number = step.record.sequence
         try:
             job = self._launcher.job(intended, number, self._drivers.attempt_dir(number))
-            job.spec.driver_memory_mib = self._room.driver_memory_mib  # as much as is counted for it
+            job.spec.driver_memory_mib = self._room().driver_memory_mib  # as much as is counted for it
             words, environment = self._command(job, self._master(intended))
             words = [*words, "--sequence", str(replay.sequence), "--created", str(intended.create_sequence)]
             start = partial(self._drivers.start_attempt, job, replay.request, words, environment)
@@ -139,8 +139,8 @@ class Replays:
         if not (running.replays or computes):
             return None
         occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
-        need = usual_mib(self._room) if computes else REPLAY_MIB
-        return quotas.host_full(occupied, need, for_replay(self._room, running))
+        need = usual_mib(self._room()) if computes else REPLAY_MIB
+        return quotas.host_full(occupied, need, for_replay(self._room(), running))
 
     def _alive(self) -> dict[str, list[Attempt]]:
         """The attempts that live, the newest of each dagger last."""

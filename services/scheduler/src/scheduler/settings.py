@@ -83,7 +83,7 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     enforce refuses them. Takes effect with the next launch of a dagger."""
     leader_timeout_s: float = Field(default=10, ge=0.5)
     """Seconds without a beat of the leader after which a standby takes over."""
-    start_timeout_s: float = Field(default=120, gt=0)
+    start_timeout_s: float = Field(default=600, gt=0)
     """Seconds within which a launched driver must give its first heartbeat, or be killed and relaunched."""
     drain_timeout_s: float = Field(default=60, gt=0)
     """Seconds a driver may take to finish its batch when it is asked to stop, before it is killed."""

@@ -102,7 +102,9 @@ class Scheduler:
     holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `set_aside_ends`:
     the offset behind all that is set aside, by partition; raises LogUnavailable. `clock` is this instant,
     UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
-    that was appended. `previews`: how many processes preview on this host.
+    that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
+    need together now, in place of what the options say. `overload` says in one clause that this host has too
+    much to do.
     """
 
     def __init__(
@@ -122,6 +124,8 @@ class Scheduler:
         dead: Callable[[str], bool] = proven_dead,
         appended: Callable[[str], None] = lambda _: None,
         previews: Callable[[], int] = lambda: 0,
+        memory_mib: Callable[[], int] | None = None,
+        overload: Callable[[], str] = str,
     ) -> None:
         self._now = clock
         self._appended = appended
@@ -132,19 +136,21 @@ class Scheduler:
         self._options = options
         self._fleet = Fleet()
         self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
-        room = Room(
-            drivers=options.max_drivers,
-            memory_mib=options.memory_mib,
-            driver_memory_mib=options.driver_memory_mib,
-        )
+
+        def room() -> Room:
+            return Room(
+                drivers=options.max_drivers,
+                memory_mib=options.memory_mib if memory_mib is None else memory_mib(),
+                driver_memory_mib=options.driver_memory_mib,
+            )
 
         def taken() -> Occupancy:
-            if options.memory_mib is None:
+            if options.memory_mib is None and memory_mib is None:
                 return Occupancy()  # nobody counts it then
             return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
 
         self._election = Election(
-            office(self._fleet, lambda: for_driver(room, taken())),
+            office(self._fleet, lambda: for_driver(room(), taken())),
             self._follower,
             beats,
             id=options.scheduler_id,
@@ -176,7 +182,14 @@ class Scheduler:
         self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
         self._processes = ProcessWatcher(self._look_at)
         self._observer = Observer(
-            self._fleet, drivers, self._processes, room, clock, taken, cutover=options.cutover
+            self._fleet,
+            drivers,
+            self._processes,
+            room,
+            clock,
+            taken,
+            cutover=options.cutover,
+            overload=overload,
         )
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()

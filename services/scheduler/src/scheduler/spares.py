@@ -29,7 +29,7 @@ class Spares:
         fleet: Fleet,
         drivers: Drivers,
         command: Command,
-        room: Room,
+        room: Callable[[], Room],
         clock: Callable[[], datetime],
         *,
         on: bool,
@@ -43,7 +43,7 @@ class Spares:
     async def take(self, job: spec_pb2.JobSpec, master: str) -> events_pb2.DriverHandle | None:
         """The spare as the driver of this launch; None: it starts cold. Raises: OSError, Unresolved."""
         spare = self._observe()
-        why = cold(job, master, spare, self._room.driver_memory_mib) if self._on else ""
+        why = cold(job, master, spare, self._room().driver_memory_mib) if self._on else ""
         if spare is None or why:
             note(**({"cold": why} if why else {}))
             return None
@@ -61,7 +61,7 @@ class Spares:
         if not self._on:
             return
         self._spare = self._observe()
-        room = for_spare(self._room, self._taken())
+        room = for_spare(self._room(), self._taken())
         match next_step(self._fleet, self._spare, room, self._failures, self._now()):
             case Start(master):
                 await self._start(master)
@@ -87,7 +87,7 @@ class Spares:
         number = int(now.timestamp() * 1_000_000)
         run_dir = self._drivers.runs / rundir.SPARE / str(number)
         job = spec_pb2.JobSpec(dagger=rundir.SPARE, generation=number, run_dir=str(run_dir))
-        job.spec.driver_memory_mib = self._room.driver_memory_mib
+        job.spec.driver_memory_mib = self._room().driver_memory_mib
         try:
             command, environment = self._command(job, master)
             identity = await to_its_end(partial(self._drivers.start_spare, job, command, environment))

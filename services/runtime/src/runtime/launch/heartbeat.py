@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat
 
-from chassis import processes
+from chassis import pressure, processes
 from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import HEARTBEATS
@@ -95,6 +95,7 @@ class HeartbeatSender:
         # What an orphan took is lost to its session once it has ended: time taken never becomes less.
         self._cpu_seconds = max(self._cpu_seconds, used.cpu_seconds)
         beat.memory_bytes, beat.cpu_seconds = used.resident_bytes, self._cpu_seconds
+        beat.overload = pressure.overload()
         beat.age_ms = processes.age_ms(leader) or processes.age_ms(os.getpid())
         self._sent += 1
         headers = cloudevents.headers(

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from chassis.pressure import HOST_OVERLOADED, overload
 from runtime.errors import FencedError, JobError, external
 from runtime.state.store import Store
 
@@ -54,8 +55,12 @@ class Lease:
         generation: int,
         clock: Callable[[], float],
         wait: Callable[[float], None] = time.sleep,
+        overload: Callable[[], str] = overload,
     ) -> None:
-        """`clock` gives monotonic seconds, `wait` lets some pass. Nothing is held before `take`."""
+        """`clock` gives monotonic seconds, `wait` lets some pass, `overload` says in one clause that the host
+        has too much to do. Nothing is held before `take`.
+        """
+        self._overload = overload
         self._wait = wait
         self._store = store
         self._generation = generation
@@ -104,7 +109,11 @@ class Lease:
 
     def give_up(self) -> JobError:
         """What to raise when the lease is lost."""
-        return self._unreadable(OSError(f"no answer for {PATIENCE_S:.0f} s"))
+        silent = OSError(f"no answer for {PATIENCE_S:.0f} s")
+        if overload := self._overload():  # nothing is wrong with a disk that is only slow
+            text = f"The lease cannot be asked for ({silent}): {overload}."
+            return external(HOST_OVERLOADED, text, retryable=True)
+        return self._unreadable(silent)
 
     def _stand_against(self, held: int) -> None:
         if held > self._generation:

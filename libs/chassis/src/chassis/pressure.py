@@ -1,0 +1,83 @@
+"""Whether this host has more to do than it can: so that what is only slow is not called broken.
+
+Linux counts for how long tasks waited for processors, memory and disks ("pressure stall information"): of
+the host in /proc/pressure, of a control group (v2) in its own files. Where it does not, the tasks that want
+to run are counted, for each processor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+HOST_OVERLOADED: Final = "HOST_OVERLOADED"
+"""What it is called, wherever it is told."""
+_KINDS: Final = {"cpu": ("some", 75.0), "memory": ("some", 30.0), "io": ("full", 60.0)}
+"""Of each what counts, and the share (%) of the last minute from which on it is too much: `some`, that any
+task waited; `full`, that all did."""
+_WAITED: Final = {"cpu": "a processor", "memory": "memory", "io": "a disk"}
+_RUNNABLE: Final = 4.0
+"""So many tasks for each processor are too many, where pressure is not counted."""
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """What was measured at one moment."""
+
+    waited: Mapping[str, float] = field(default_factory=dict)
+    """By kind (cpu, memory, io): the share (%) of the last minute in which tasks waited; the worst of host
+    and control group. Empty where nobody counts it."""
+    runnable: float = 0.0
+    """Tasks that wanted to run in the last minute, for each processor; those that wait for a disk, too."""
+
+    @property
+    def overload(self) -> str:
+        """What there is too much of, in one clause; empty where nothing is."""
+        for kind, share in self.waited.items():
+            if share >= _KINDS[kind][1]:
+                whom = "all tasks" if _KINDS[kind][0] == "full" else "tasks"
+                waited = f"{whom} waited for {_WAITED[kind]} {share:.0f} % of the last minute"
+                return f"the host is overloaded: {waited}"
+        if not self.waited and self.runnable >= _RUNNABLE:
+            return f"the host is overloaded: {self.runnable:.1f} tasks for each processor want to run"
+        return ""
+
+
+def measure(proc: Path = _PROC, cgroup: Path = _CGROUP, processors: int | None = None) -> Pressure:
+    """What this process feels now. Never raises: what cannot be read is not counted."""
+    waited: dict[str, float] = {}
+    for kind, (line, _) in _KINDS.items():
+        for file in _files(proc, cgroup, kind):
+            with suppress(OSError, ValueError, IndexError):
+                share = _share(file.read_text(), line)
+                waited[kind] = max(share, waited.get(kind, 0.0))
+    runnable = 0.0
+    with suppress(OSError, ValueError, IndexError):
+        load = float((proc / "loadavg").read_text().split()[0])
+        runnable = load / (processors or os.cpu_count() or 1)
+    return Pressure(waited, runnable)
+
+
+def overload() -> str:
+    """As `Pressure.overload`, measured now."""
+    return measure().overload
+
+
+def _files(proc: Path, cgroup: Path, kind: str) -> Iterator[Path]:
+    yield proc / "pressure" / kind
+    with suppress(OSError):
+        for line in (proc / "self" / "cgroup").read_text().splitlines():
+            number, _, own = line.split(":", 2)
+            if number == "0":  # the unified hierarchy, version 2
+                yield cgroup / own.lstrip("/") / f"{kind}.pressure"
+
+
+def _share(text: str, line: str) -> float:
+    """Of the last minute, in %, as "some avg10=1.00 avg60=2.00 …" says. Raises: ValueError, IndexError."""
+    [told] = [each for each in text.splitlines() if each.startswith(f"{line} ")]
+    return float(told.split("avg60=", 1)[1].split()[0])
