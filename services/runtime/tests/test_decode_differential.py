@@ -131,7 +131,7 @@ def expected(message: Message, column: Column) -> Any:
     if field.is_repeated:
         return [expected_value(one, column) for one in value]
     if field.has_presence and not message.HasField(column.name):
-        return None
+        return number(field.default_value, field) if field.has_default_value else None
     return expected_value(value, column)
 
 

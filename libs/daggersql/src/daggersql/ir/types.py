@@ -161,7 +161,7 @@ def of_message(message: Descriptor) -> Message:
 
 
 def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
-    """The type of a field, repetition included; None where recursion is cut, and for a proto2 group."""
+    """The type of a field, repetition included; None where recursion is cut."""
     entry = protobuf.map_entry(field)
     if entry is not None:
         key = of_field(entry.fields_by_name["key"], above)
@@ -185,7 +185,7 @@ def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
         return replace(inside, wrapped=True) if isinstance(inside, Scalar | Decimal) else inside
     if name in protobuf.JSON_LIKE:
         return STRING
-    if field.type == FieldDescriptor.TYPE_GROUP or above.count(name) > protobuf.RECURSION_LIMIT:
+    if above.count(name) > protobuf.RECURSION_LIMIT:
         return None
     return Message(below, (*above, name))
 
@@ -211,7 +211,7 @@ def cut_off(kind: Type) -> str | None:
         case Message(descriptor=message, above=above):
             for field in message.fields:
                 below, nested = of_field(field, above), field.message_type
-                if below is None and nested is not None and field.type != FieldDescriptor.TYPE_GROUP:
+                if below is None and nested is not None:
                     return str(nested.full_name)
                 if below is not None and (recursive := cut_off(below)) is not None:
                     return recursive

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -64,6 +64,46 @@ class Column:
         """Whether the field is a map<key, value>."""
         return is_map(self.field)
 
+    @property
+    def default(self) -> Any:
+        """What the schema declares for a field that is not set, as the column has it; None where it declares
+        nothing.
+        """
+        field = self.field
+        if self.kind is not Kind.SCALAR or field.is_repeated or not field.has_presence:
+            return None
+        if not field.has_default_value:
+            return None
+        return field.default_value if field.enum_type is None else enum_text(field, field.default_value)
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether it, or a field in it, has a declared default."""
+        return self.default is not None or any(child.has_defaults for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class TimePart:
+    """`seconds` or `nanos` of a single Timestamp or Duration: a column of its own, named by the whole path.
+
+    It is the number that was sent, also where the time is none and its column is NULL.
+    """
+
+    path: str
+    time: tuple[str, ...]
+    """The names on the way to the Timestamp or Duration."""
+    of_duration: bool
+
+    @property
+    def is_seconds(self) -> bool:
+        """Whether it is the seconds; else it is the nanos."""
+        return self.path.endswith(".seconds")
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of its column."""
+        return pa.int64() if self.is_seconds else pa.int32()
+
 
 # What is selected below a message: for each field name, what is selected below that; None is everything.
 _Selection: TypeAlias = "dict[str, _Selection | None]"
@@ -73,12 +113,35 @@ def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
     """The columns that `paths` (dotted field paths of `message`) need, in the order of the message's fields.
 
     A path that goes on below a Timestamp, a wrapper, a JSON-like message or a map selects the whole of it.
-    A proto2 group is left out. Raises `JobError` (USER) for a path the message does not have.
+    Raises `JobError` (USER) for a path the message does not have.
     """
     selection: _Selection = {}
     for path in paths:
         _add(selection, path.split("."))
     return _columns(message, selection, path="", above=(message.full_name,))
+
+
+def time_part(message: Descriptor, path: str) -> TimePart | None:
+    """The part of a time that a path leads to, through single messages; None for any other path."""
+    *parents, last = path.split(".")
+    if last not in ("seconds", "nanos") or not parents:
+        return None
+    owner: Descriptor | None = message
+    for name in parents:
+        field = None if owner is None else owner.fields_by_name.get(name)
+        if field is None or field.is_repeated:
+            return None
+        owner = field.message_type
+    if owner is None or owner.full_name not in (TIMESTAMP, DURATION):
+        return None
+    return TimePart(path, tuple(parents), owner.full_name == DURATION)
+
+
+def enum_text(field: FieldDescriptor, number: int) -> str:
+    """The name of a number of a field's enum, the first of several; its decimal text where it has none."""
+    assert field.enum_type is not None
+    named = field.enum_type.values_by_number.get(number)
+    return str(number) if named is None else str(named.name)
 
 
 def column_at(message: Descriptor, path: str) -> Column | None:
@@ -137,9 +200,7 @@ def _columns(
 def _column(
     field: FieldDescriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
 ) -> Column | None:
-    """The column of `field`; None where recursion is cut, and for a proto2 group: no decoder reads it."""
-    if field.type == FieldDescriptor.TYPE_GROUP:
-        return None
+    """The column of `field`; None where recursion is cut."""
     kind = _kind(field)
     children: tuple[Column, ...] = ()
     if kind is Kind.STRUCT:

@@ -1,15 +1,18 @@
-"""Records of one message type, decoded into Arrow columns in bulk.
+"""Records of one message type, decoded into Arrow columns.
 
-ptars decodes an array of records at once and fails as a whole when one of them is broken, so one that fails
-is halved until the broken ones stand alone. One broken record among 10,000 costs some 13 extra passes over
-ever smaller parts: a few times the time of that batch, and nothing for all others.
+ptars decodes an array of records at once. What it reads otherwise than Protobuf's own parser is marked by a
+scan before (`scanning`), and parsed by that (`reference`); so is everything where ptars cannot read the
+message, and where the scan was not built. ptars fails as a whole when one record has a text that is none, so
+an array that fails is halved until such records stand alone: one among 10,000 costs some 13 extra passes over
+ever smaller parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
@@ -18,12 +21,14 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from ptars import HandlerPool, PtarsConfig
 
-from runtime.decode import json_text
-from runtime.decode.columns import Column, Kind, arrow_schema, message_of, select
+from runtime.decode import json_text, scanning
+from runtime.decode.columns import Column, Kind, TimePart, arrow_schema, message_of, select, time_part
 from runtime.decode.pruning import prune
+from runtime.decode.reference import Parsed, Reference
 from runtime.errors import user
 
 _TIME = pa.timestamp("us", tz="UTC")
+_SECOND_US = pa.scalar(1_000_000, pa.int64())
 _CONFIG = PtarsConfig(
     enum_repr="string",
     timestamp_unit="us",
@@ -39,13 +44,17 @@ class Decoded:
     """Records, decoded.
 
     `columns` (one row for each record that is not broken, in order) and `rowtime` (timestamp[us, UTC], null
-    where the record has no event time; beyond the range of 64-bit microseconds it is the nearest end of that
-    range) have the same length; `broken` maps the index of each other record to what is wrong with it.
+    where the record has no event time, or one that is none) have the same length; `broken` maps the index of
+    each other record to what is wrong with it. `marks` says of each row what is to be counted
+    (`scanning.UNNAMED_ENUM`, `BEYOND_RANGE`), None where there is nothing; `beyond` has seconds and nanos of
+    event times that are none, by row.
     """
 
     columns: pa.RecordBatch
     rowtime: pa.TimestampArray
     broken: dict[int, str]
+    marks: scanning.Marks | None
+    beyond: dict[int, tuple[int, int]]
 
 
 def message_pool(files: FileDescriptorSet) -> DescriptorPool:
@@ -66,64 +75,154 @@ def find_message(pool: DescriptorPool, name: str) -> Descriptor:
 
 class Decoder:
     """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into
-    rowtime."""
+    rowtime.
 
-    def __init__(self, message: Descriptor, paths: Iterable[str], time_field: str | None) -> None:
-        wanted = tuple(paths)
+    A path to `seconds` or `nanos` of a single Timestamp or Duration is a column of that name, behind the
+    others (`columns.TimePart`).
+    """
+
+    def __init__(
+        self,
+        message: Descriptor,
+        paths: Iterable[str],
+        time_field: str | None,
+        library: scanning.Library | None = None,
+    ) -> None:
+        """`library` is what looks for irregular records; the one that was built, if any, when not given."""
+        parts, wanted = [], []
+        for path in dict.fromkeys(paths):
+            part = time_part(message, path)
+            if part is None:
+                wanted.append(path)
+            else:
+                parts.append(part)
         self.columns = select(message, wanted)
-        self.schema = arrow_schema(self.columns)
-        # The event time may be one of the columns, part of one, or none of them: it is decoded beside them.
-        wire = select(message, [*wanted, *([time_field] if time_field else [])])
-        self._decoded = {column.name: column for column in wire}
-        pruned = prune(wire)
-        self._names = {column.name: pruned.fields_by_number[column.field.number].name for column in wire}
-        self._time_path = _path(message, pruned, time_field.split(".")) if time_field else []
-        self._handler = HandlerPool([pruned.file], config=_CONFIG).get_for_message(pruned)
-        self._pool = message.file.pool
-        self._renderers: dict[str, json_text.Render] = {}
+        self.parts = tuple(parts)
+        self.schema = pa.schema(
+            [*arrow_schema(self.columns), *(pa.field(part.path, part.type) for part in parts)]
+        )
+        # Times may be one of the columns, part of one, or none of them: they are decoded beside them.
+        times = [".".join(part.time) for part in parts]
+        wire = select(message, [*wanted, *times, *([time_field] if time_field else [])])
+        self._reference = Reference(message, wire, self.columns, self.parts, time_field)
+        library = library or scanning.load()
+        self._bulk = (
+            _Bulk(message, wire, self.columns, self.parts, time_field, library)
+            if library is not None and scanning.is_bulk(wire)
+            else None
+        )
 
     def decode(self, values: pa.BinaryArray | Sequence[bytes]) -> Decoded:
         """Decodes `values`, each the bytes of one record, none of them NULL. Never raises for any bytes."""
         records = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
-        try:
-            columns, rowtime = self._decode_sound(records)
-        except ValueError:
-            broken = dict(self._broken(records, 0))
-            sound = [index for index in range(len(records)) if index not in broken]
-            columns, rowtime = self._decode_sound(records.take(pa.array(sound, pa.int64())))
-            return Decoded(columns, rowtime, broken)
-        return Decoded(columns, rowtime, {})
+        if self._bulk is None:
+            return self._of(self._reference.parse(records.to_pylist()))
+        marks = self._bulk.marks(records)
+        irregular = [] if marks is None else np.flatnonzero(marks & scanning.IRREGULAR).tolist()
+        if not irregular:
+            try:
+                columns, rowtime = self._bulk.decode(records)
+            except ValueError:
+                pass
+            else:
+                return Decoded(self._batch(columns, rowtime), rowtime, {}, marks, {})
+        return self._mixed(records, marks, irregular)
 
-    def _broken(self, values: pa.BinaryArray, start: int) -> Iterable[tuple[int, str]]:
-        """Index and defect of each broken record of `values`, the first of which has the index `start`."""
+    def _mixed(self, records: pa.BinaryArray, marks: scanning.Marks | None, irregular: list[int]) -> Decoded:
+        """Decodes records some of which are for the reference."""
+        assert self._bulk is not None
+        regular = np.delete(np.arange(len(records)), irregular)
+        failing = self._failing(records.take(pa.array(regular)), 0)
+        singly = np.sort(np.array([*irregular, *regular[list(failing)]], np.int64))
+        bulk = np.setdiff1d(np.arange(len(records)), singly, assume_unique=True)
+        columns, rowtime = self._bulk.decode(records.take(pa.array(bulk)))
+        parsed = self._reference.parse(records.take(pa.array(singly)).to_pylist())
+        sound = np.delete(singly, list(parsed.broken))
+        all_marks = np.zeros(len(records), np.uint8) if marks is None else marks
+        all_marks[sound] = parsed.marks
+        places = np.concatenate([bulk, sound])
+        order = pa.array(np.argsort(places))
+        joined = [
+            pa.chunked_array([one, other], one.type).combine_chunks().take(order)
+            for one, other in zip([*columns, rowtime], [*parsed.columns, parsed.rowtime], strict=True)
+        ]
+        kept = np.sort(places)
+        return Decoded(
+            self._batch(joined[:-1], joined[-1]),
+            joined[-1],
+            {int(singly[index]): why for index, why in parsed.broken.items()},
+            all_marks[kept],
+            {int(np.searchsorted(kept, sound[index])): time for index, time in parsed.beyond.items()},
+        )
+
+    def _failing(self, values: pa.BinaryArray, start: int) -> Iterator[int]:
+        """Index of each record that ptars fails at, the first of which has the index `start`."""
+        assert self._bulk is not None
         try:
-            self._decode_sound(values)
-        except ValueError as problem:
+            self._bulk.decode(values)
+        except ValueError:
             if len(values) == 1:
-                yield start, str(problem)
+                yield start
                 return
             middle = len(values) // 2
-            yield from self._broken(values[:middle], start)
-            yield from self._broken(values[middle:], start + middle)
+            yield from self._failing(values[:middle], start)
+            yield from self._failing(values[middle:], start + middle)
 
-    def _decode_sound(self, values: pa.BinaryArray) -> tuple[pa.RecordBatch, pa.TimestampArray]:
-        """Columns and rowtime of records none of which is broken; else raises ValueError."""
+    def _of(self, parsed: Parsed) -> Decoded:
+        marks = parsed.marks if parsed.marks.any() else None
+        return Decoded(
+            self._batch(parsed.columns, parsed.rowtime), parsed.rowtime, parsed.broken, marks, parsed.beyond
+        )
+
+    def _batch(self, columns: list[pa.Array], rowtime: pa.Array) -> pa.RecordBatch:
+        if not columns:
+            # Arrow takes a batch's length from its columns: one without columns needs a stand-in.
+            return _lengthless(len(rowtime))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class _Bulk:
+    """Decodes with ptars what `scanning.is_bulk` says yes of."""
+
+    def __init__(
+        self,
+        message: Descriptor,
+        wire: tuple[Column, ...],
+        columns: tuple[Column, ...],
+        parts: tuple[TimePart, ...],
+        time_field: str | None,
+        library: scanning.Library,
+    ) -> None:
+        self._columns, self._parts = columns, parts
+        self._decoded = {column.name: column for column in wire}
+        pruned = prune(wire)
+        self._names = {column.name: pruned.fields_by_number[column.field.number].name for column in wire}
+        self._time_path = _path(message, pruned, time_field.split(".")) if time_field else []
+        self._part_paths = [_path(message, pruned, part.time) for part in parts]
+        self._handler = HandlerPool([pruned.file], config=_CONFIG).get_for_message(pruned)
+        self._pool = message.file.pool
+        self._renderers: dict[str, json_text.Render] = {}
+        self._scanner = scanning.Scanner(library, wire)
+        self.marks = self._scanner.marks
+
+    def decode(self, values: pa.BinaryArray) -> tuple[list[pa.Array], pa.TimestampArray]:
+        """Columns and rowtime of regular records; ValueError where a text of one is none."""
         batch: pa.RecordBatch = self._handler.array_to_record_batch(values)
         rowtime = (
             follow(batch, self._time_path).cast(_TIME) if self._time_path else pa.nulls(batch.num_rows, _TIME)
         )
         arrays = [
             self._conform(batch.column(self._names[column.name]), self._decoded[column.name], column)
-            for column in self.columns
+            for column in self._columns
         ]
-        if not arrays:
-            # Arrow takes a batch's length from its columns: one without columns needs a stand-in.
-            return _lengthless(batch.num_rows), rowtime
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema), rowtime
+        parts = [
+            _part(follow(batch, path), part) for path, part in zip(self._part_paths, self._parts, strict=True)
+        ]
+        return [*arrays, *parts], rowtime
 
     def _conform(self, array: pa.Array, decoded: Column, wanted: Column) -> pa.Array:
         """`array`, decoded as `decoded`, in the type of `wanted`; copies only where the bytes differ."""
-        if array.type == wanted.type and wanted.kind is not Kind.JSON:
+        if array.type == wanted.type and wanted.kind is not Kind.JSON and not wanted.has_defaults:
             return array
         if wanted.is_map:
             keys, items = (
@@ -145,8 +244,11 @@ class Decoder:
         if wanted.kind is Kind.JSON:
             return self._json(array, message_of(wanted.field).full_name)
         if wanted.kind is not Kind.STRUCT or not wanted.children:
-            return array.cast(single)
-        below = {child.name: (index, child) for index, child in enumerate(decoded.children)}
+            cast = array.cast(single)
+            return cast if wanted.default is None else cast.fill_null(pa.scalar(wanted.default, single))
+        # ptars has the fields of a message by their numbers, whatever the order of their declaration.
+        by_number = sorted(decoded.children, key=lambda child: child.field.number)
+        below = {child.name: (index, child) for index, child in enumerate(by_number)}
         parts = []
         for child in wanted.children:
             index, full = below[child.name]
@@ -183,6 +285,19 @@ def _path(message: Descriptor, pruned: Descriptor, names: Sequence[str]) -> list
         if field.message_type is not None and kept.message_type is not None:
             message, pruned = field.message_type, kept.message_type
     return path
+
+
+def _part(times: pa.Array, part: TimePart) -> pa.Array:
+    """A part of times that are in microseconds. Seconds of an instant are rounded down, of a span to zero."""
+    micros = times.cast(pa.int64())
+    seconds = pc.divide(micros, _SECOND_US)
+    if not part.of_duration:
+        below = pc.and_(pc.less(micros, 0), pc.not_equal(pc.multiply(seconds, _SECOND_US), micros))
+        seconds = pc.subtract(seconds, below.cast(pa.int64()))
+    if part.is_seconds:
+        return seconds
+    rest = pc.subtract(micros, pc.multiply(seconds, _SECOND_US))
+    return pc.multiply(rest, 1000).cast(pa.int32())
 
 
 def _lengthless(rows: int) -> pa.RecordBatch:

@@ -1,21 +1,34 @@
-"""A Protobuf descriptor that has only the selected fields, so that a decoder skips all others.
+"""Protobuf descriptors that have only the selected fields, so that a decoder skips all others.
 
-Field numbers and wire types stay, names of messages do not. Names of fields stay but where two differ only in
-case or underscores, which proto2 allows and proto3 does not. Recursive messages are unrolled: every place a
-message is selected at has a message of its own. Two declarations differ from the original, on purpose:
+Field numbers and wire types stay, names of messages do not. Recursive messages are unrolled: every place a
+message is selected at has a message of its own. Required fields and closed enums of proto2 are read
+leniently: a number an enum does not know is a value, not an unknown field. There are two such descriptors.
 
-* everything is proto3 with explicit presence where the original has presence. Required fields and closed
-  enums of proto2 are thereby read leniently: a number an enum does not know is a value, not an unknown field;
-* Struct, Value, ListValue and Any are declared as bytes, which they are on the wire.
+* `prune`, for the decoder in bulk, is proto3 with explicit presence where the original has presence. Struct,
+  Value, ListValue and Any are declared as bytes, which they are on the wire; names of fields stay but where
+  two differ only in case or underscores, which proto2 allows and proto3 does not.
+* `prune_for_reference`, for Protobuf's own parser, is of edition 2023: it has groups (DELIMITED), enums are
+  numbers, and a oneof has all its members, selected or not, for the last on the wire clears the others. A
+  field is called by its number (`field_name`).
 """
 
 from __future__ import annotations
 
-from google.protobuf import descriptor_pool, duration_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    any_pb2,
+    descriptor_pool,
+    duration_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.descriptor_pb2 import (
+    EDITION_2023,
     DescriptorProto,
     EnumDescriptorProto,
+    EnumValueDescriptorProto,
+    FeatureSet,
     FieldDescriptorProto,
     FileDescriptorProto,
 )
@@ -23,18 +36,66 @@ from google.protobuf.descriptor_pb2 import (
 from runtime.decode.columns import Column, Kind, message_of
 
 _PACKAGE = "daggers.pruned"
-_KNOWN = (timestamp_pb2.DESCRIPTOR, duration_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR)
+_KNOWN = tuple(
+    module.DESCRIPTOR for module in (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+)
 
 
 def prune(columns: tuple[Column, ...]) -> Descriptor:
     """A message that has the fields of `columns` and no other, in a descriptor pool of its own."""
-    file = FileDescriptorProto(
-        name="daggers/pruned.proto",
-        package=_PACKAGE,
-        syntax="proto3",
-        dependency=[known.name for known in _KNOWN],
+    file = _file()
+    file.syntax = "proto3"
+    return _built(file, _Pruner(file).message(columns))
+
+
+def prune_for_reference(columns: tuple[Column, ...]) -> Descriptor:
+    """The same for Protobuf's own parser."""
+    file = _file()
+    file.syntax, file.edition = "editions", EDITION_2023
+    return _built(file, _ReferencePruner(file).message(columns))
+
+
+def field_name(field: FieldDescriptor) -> str:
+    """What a field is called in the message of `prune_for_reference`."""
+    return f"f{field.number}"
+
+
+def real_oneof(field: FieldDescriptor) -> OneofDescriptor | None:
+    """The oneof the schema's author wrote; `optional` of proto3 is one only on paper."""
+    oneof = field.containing_oneof
+    if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
+        return None
+    return oneof
+
+
+def verifies_text(field: FieldDescriptor) -> bool:
+    """Whether Protobuf's parser refuses a text of a field that is no UTF-8: not in proto2."""
+    file = FileDescriptorProto()
+    assert field.containing_type is not None
+    field.containing_type.file.CopyToProto(file)
+    if not file.edition:
+        return file.syntax == "proto3"
+    own, whole = field.GetOptions(), file.options
+    for options in (own, whole):
+        if options.features.HasField("utf8_validation"):
+            return options.features.utf8_validation != FeatureSet.NONE
+    return True
+
+
+def unselected_members(columns: tuple[Column, ...]) -> list[FieldDescriptor]:
+    """The fields that share a oneof with one of these of a message, and are not among them."""
+    selected = {column.field.number for column in columns}
+    oneofs = {oneof.name: oneof for column in columns if (oneof := real_oneof(column.field)) is not None}
+    return [field for oneof in oneofs.values() for field in oneof.fields if field.number not in selected]
+
+
+def _file() -> FileDescriptorProto:
+    return FileDescriptorProto(
+        name="daggers/pruned.proto", package=_PACKAGE, dependency=[known.name for known in _KNOWN]
     )
-    root = _Pruner(file).message(columns)
+
+
+def _built(file: FileDescriptorProto, root: str) -> Descriptor:
     pool = descriptor_pool.DescriptorPool()
     for known in _KNOWN:
         pool.AddSerializedFile(known.serialized_pb)
@@ -78,7 +139,7 @@ class _Pruner:
             field.type_name = self._map_entry(proto, owner, name, column)
         else:
             self._set_type(field, column)
-        oneof = _real_oneof(original)
+        oneof = real_oneof(original)
         if oneof is not None:
             if oneof.name not in oneofs:
                 oneofs[oneof.name] = len(proto.oneof_decl)
@@ -124,7 +185,8 @@ class _Pruner:
             proto.name = "E"
             values = list(proto.value)
             if not any(value.number == 0 for value in values):
-                values.append(type(values[0])(name=f"E{len(self._enums)}_ZERO_OF_PROTO3", number=0))
+                # proto3 wants one. Records that have the number are read by Protobuf's own parser.
+                values.append(type(values[0])(name=_unused(values), number=0))
             # proto3 wants zero first; the order of values with one number decides which name is shown.
             values.sort(key=lambda value: value.number != 0)
             del proto.value[:]
@@ -138,6 +200,82 @@ class _Pruner:
         return self._enums[original.full_name]
 
 
+class _ReferencePruner:
+    """Writes messages into one file, each under a new name."""
+
+    def __init__(self, file: FileDescriptorProto) -> None:
+        self._file = file
+
+    def message(self, columns: tuple[Column, ...]) -> str:
+        """Adds a message of these fields and of what shares a oneof with them; returns its name."""
+        proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
+        name = f".{_PACKAGE}.{proto.name}"
+        oneofs: dict[str, int] = {}
+        for column in columns:
+            self._field(proto, name, column.field, column, oneofs)
+        for field in unselected_members(columns):
+            self._field(proto, name, field, None, oneofs)
+        return name
+
+    def _field(
+        self,
+        proto: DescriptorProto,
+        owner: str,
+        original: FieldDescriptor,
+        column: Column | None,
+        oneofs: dict[str, int],
+    ) -> None:
+        """Adds one field; without a column, as a field whose value nobody wants."""
+        repeated = FieldDescriptorProto.LABEL_REPEATED
+        field = proto.field.add(
+            name=field_name(original),
+            number=original.number,
+            label=repeated if original.is_repeated else FieldDescriptorProto.LABEL_OPTIONAL,
+        )
+        if column is not None and column.is_map:
+            field.type = FieldDescriptorProto.TYPE_MESSAGE
+            entry = proto.nested_type.add(name=f"F{original.number}Entry")
+            entry.options.map_entry = True
+            field.type_name = f"{owner}.{entry.name}"
+            for child in column.children:
+                self._field(entry, field.type_name, child.field, child, {})
+                entry.field[-1].name = str(child.field.name)
+        elif original.message_type is not None:
+            field.type = FieldDescriptorProto.TYPE_MESSAGE
+            if original.type == FieldDescriptor.TYPE_GROUP:
+                field.options.features.message_encoding = FeatureSet.DELIMITED
+            field.type_name = self._message_name(original, column)
+        elif original.enum_type is not None:
+            field.type = FieldDescriptorProto.TYPE_INT32
+        elif column is None and original.type == FieldDescriptor.TYPE_STRING:
+            field.type = FieldDescriptorProto.TYPE_BYTES
+        else:
+            field.type = FieldDescriptorProto.Type.ValueType(original.type)
+            if original.type == FieldDescriptor.TYPE_STRING and not verifies_text(original):
+                field.options.features.utf8_validation = FeatureSet.NONE
+        oneof = real_oneof(original)
+        if oneof is not None:
+            if oneof.name not in oneofs:
+                oneofs[oneof.name] = len(proto.oneof_decl)
+                proto.oneof_decl.add(name=f"o{oneof.index}")
+            field.oneof_index = oneofs[oneof.name]
+
+    def _message_name(self, original: FieldDescriptor, column: Column | None) -> str:
+        if column is None:
+            return self.message(())
+        if column.kind is Kind.STRUCT:
+            return self.message(column.children)
+        return f".{message_of(original).full_name}"
+
+
+def _unused(values: list[EnumValueDescriptorProto]) -> str:
+    names = {value.name for value in values}
+    name = "ZERO_OF_PROTO3"
+    while name in names:
+        name += "_"
+    return name
+
+
 def _unique(columns: tuple[Column, ...]) -> list[str]:
     """A name for each field, its own if it can be: no two are one in camel case."""
     taken: set[str] = set()
@@ -149,11 +287,3 @@ def _unique(columns: tuple[Column, ...]) -> list[str]:
         taken.add(camel)
         names.append(name)
     return names
-
-
-def _real_oneof(field: FieldDescriptor) -> OneofDescriptor | None:
-    """The oneof the schema's author wrote; `optional` of proto3 is one only on paper."""
-    oneof = field.containing_oneof
-    if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
-        return None
-    return oneof

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from daggersql import Stage
 from runtime.source.offsets import Offsets
-from runtime.source.reader.control_rows import STATISTICS, Reason, function_of, invalid_inputs
+from runtime.source.reader.control_rows import DECODED, STATISTICS, Reason, function_of, invalid_inputs
 
 _PREFIX = "source."
 _STAGE = "late."
@@ -106,7 +106,14 @@ def count_late(rows: DataFrame, stage: Stage) -> DataFrame:
 def columns(computed: Sequence[str]) -> list[Column]:
     """What is observed of each reader's rows: their statistics together; `computed` are its own functions."""
     field = F.col(STATISTICS)
-    summed = ("rows", "late", "late_windows", "idle_advances", *Reason, *map(invalid_inputs, computed))
+    summed = (
+        "rows",
+        "late",
+        "late_windows",
+        "idle_advances",
+        *Reason,
+        *map(invalid_inputs, (*DECODED, *computed)),
+    )
     return [
         *(F.sum(field[name]).alias(name) for name in summed),
         *(F.max(field[name]).alias(name) for name in ("newest", "observed", "late_newest")),

@@ -23,9 +23,10 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, is_map
-from runtime.decode.columns import Column, Kind, column_at, message_of
+from runtime.decode.columns import Column, Kind, column_at, enum_text, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
+from runtime.decode.times import duration_us, instant_us
 from runtime.encode import json_text
 from runtime.errors import JobError, user
 
@@ -63,16 +64,18 @@ def _plain(column: Column, owner: Message) -> Any:
         return {key: _single(column.children[1], value[key]) for key in value}
     if field.is_repeated:
         return [_single(column, item) for item in value]
-    return None if field.has_presence and not owner.HasField(field.name) else _single(column, value)
+    is_unset = field.has_presence and not owner.HasField(field.name)
+    return column.default if is_unset else _single(column, value)
 
 
 def _single(column: Column, value: Any) -> Any:
     match column.kind:
         case Kind.TIMESTAMP:
-            return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+            instant = instant_us(value.seconds, value.nanos)
+            return None if instant is None else _EPOCH + timedelta(microseconds=instant)
         case Kind.DURATION:
-            # What is below the microsecond is cut off towards zero, as Protobuf's own libraries do.
-            return timedelta(seconds=value.seconds, microseconds=int(value.nanos / 1000))
+            span = duration_us(value.seconds, value.nanos)
+            return None if span is None else timedelta(microseconds=span)
         case Kind.WRAPPER:
             return value.value
         case Kind.JSON:
@@ -80,10 +83,7 @@ def _single(column: Column, value: Any) -> Any:
             return renderer(below.full_name, below.file.pool)(value.SerializeToString())
         case Kind.STRUCT:
             return {child.name: _plain(child, value) for child in column.children}
-    if column.field.enum_type is not None:
-        named = column.field.enum_type.values_by_number.get(value)
-        return str(value) if named is None else named.name
-    return value
+    return value if column.field.enum_type is None else enum_text(column.field, value)
 
 
 def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None], path: str) -> list[Any]:

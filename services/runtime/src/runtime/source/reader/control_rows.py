@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,12 @@ TIME = pa.timestamp("us", tz="UTC")
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _NUMBERS = ("rows", "late", "late_windows", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
 _INVALID = "invalid_"
+BAD_TIMES: Final = "timestamp"
+"""Among invalid inputs: records with a Timestamp or Duration beyond its range, which is NULL."""
+UNNAMED_ENUMS: Final = "enum"
+"""Among invalid inputs: records with a number of an enum that has no name, which is its decimal text."""
+DECODED: Final = (BAD_TIMES, UNNAMED_ENUMS)
+"""What a reader counts whatever it computes."""
 
 
 class Reason(StrEnum):
@@ -61,7 +68,8 @@ class RangeStatistics:
     """How far that is ahead of the earlier of its Kafka time and the time its batch was planned."""
     quarantined: Counter[Reason] = field(default_factory=Counter)
     invalid_inputs: Counter[str] = field(default_factory=Counter)
-    """Values that functions which are computed where records are read could not use, by function."""
+    """Values that functions which are computed where records are read could not use, by function; and records
+    with such values as `DECODED` says."""
 
     def add(self, micros: Ints) -> int | None:
         """Count rows with these event times.
@@ -114,7 +122,7 @@ def with_statistics(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -
 
     `computed` are the functions whose invalid inputs are counted.
     """
-    names = (*_NUMBERS, *Reason, *map(invalid_inputs, computed))
+    names = (*_NUMBERS, *Reason, *map(invalid_inputs, (*DECODED, *computed)))
     numbers = [pa.field(name, pa.int64()) for name in names]
     statistics = pa.struct([*numbers, pa.field("newest_record", pa.string())])
     schema = pa.schema([*columns, pa.field(STATISTICS, statistics)])
@@ -125,6 +133,7 @@ def statistics_row(schema: pa.Schema, statistics: RangeStatistics) -> pa.RecordB
     """One row that says what a range held."""
     values: dict[str, int | str | None] = {name: getattr(statistics, name) for name in _NUMBERS}
     values |= {reason: statistics.quarantined[reason] for reason in Reason}
+    values |= {invalid_inputs(name): statistics.invalid_inputs[name] for name in DECODED}
     values |= {invalid_inputs(function): count for function, count in statistics.invalid_inputs.items()}
     values["newest_record"] = statistics.newest_record
     time = _BEFORE_EVERYTHING_US if statistics.observed is None else statistics.observed

@@ -2,18 +2,14 @@
 
     python -m runtime.source.reader.native_library
 
-builds it. What is built has a hash of its source in its name, so one of another version is never loaded.
+builds it, and what looks for irregular records (`decode.scanning`).
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from functools import cache
@@ -22,11 +18,11 @@ from typing import Any
 
 from confluent_kafka import cimpl
 
+from runtime import compiled
+from runtime.decode import scanning
+
 _log = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("native_reader.c")
-_COMPILERS = ("cc", "gcc", "clang")
-_FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
-_TIMEOUT_S = 120
 
 
 class Reader(Structure):
@@ -139,36 +135,15 @@ def load() -> NativeLibrary | None:
 
 def place(folder: Path = SOURCE.parent) -> Path:
     """Where this version of it is, if it was built."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    return folder / f"{SOURCE.stem}-{digest}.so"
+    return compiled.place(SOURCE, folder)
 
 
 def build(folder: Path = SOURCE.parent) -> str:
     """Build it into a folder, unless it is there. Answers why not, in a sentence; "" when it is there."""
-    built = place(folder)
-    if built.is_file():
-        return ""
-    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
-    if compiler is None:
-        return "there is no C compiler (Debian: gcc and libc6-dev)"
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".native-reader-") as beside:
-            part = Path(beside) / built.name
-            words = [compiler, *_FLAGS, "-o", str(part), str(SOURCE)]
-            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
-            if done.returncode:
-                return f"{compiler} fails: {' '.join(done.stderr.split())[:300]}"
-            NativeLibrary(part)
-            part.replace(built)
-        for other in folder.glob(f"{SOURCE.stem}-*.so"):
-            if other != built:
-                other.unlink()  # of another version; who has loaded it keeps it
-    except (OSError, AttributeError, subprocess.TimeoutExpired) as problem:
-        return f"{type(problem).__name__}: {problem}"
-    return ""
+    return compiled.build(SOURCE, NativeLibrary, folder)
 
 
 if __name__ == "__main__":
-    reason = build()
+    reason = build() or scanning.build()
     sys.stdout.write(f"{reason or place()}\n")
     sys.exit(1 if reason else 0)

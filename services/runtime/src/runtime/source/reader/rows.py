@@ -15,9 +15,18 @@ from google.protobuf.descriptor import Descriptor
 from daggersql import Condition
 from runtime.decode.damage import prefix
 from runtime.decode.decoder import Decoder
+from runtime.decode.scanning import BEYOND_RANGE, UNNAMED_ENUM, Marks
+from runtime.decode.times import LAST_S
 from runtime.source.event_times import known_ms, latest_us
 from runtime.source.offsets import Partition
-from runtime.source.reader.control_rows import ROWTIME, TIME, RangeStatistics, Reason
+from runtime.source.reader.control_rows import (
+    BAD_TIMES,
+    ROWTIME,
+    TIME,
+    UNNAMED_ENUMS,
+    RangeStatistics,
+    Reason,
+)
 from runtime.source.records import HEADERS, HEADERS_COLUMN, NO_TIME, Ints, Records
 
 _METADATA = {
@@ -39,6 +48,7 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+_COUNTED = ((BAD_TIMES, BEYOND_RANGE), (UNNAMED_ENUMS, UNNAMED_ENUM))
 # Of nonsense in a Kafka time, the nearest that a column of microseconds can hold.
 _LAST_MS = (2**63 - 1) // 1000
 
@@ -109,9 +119,9 @@ class Rows:
             known_ms(records.times, planned_ms),
             np.arange(len(records)),
         )
+        for index in np.flatnonzero(values.is_null()) if values.null_count else ():
+            quarantine(index, Reason.EMPTY_VALUE, "The record has no value.")
         if values.null_count:
-            for index in np.flatnonzero(values.is_null()):
-                quarantine(index, Reason.EMPTY_VALUE, "The record has no value.")
             indexes = np.flatnonzero(values.is_valid())
             values, times_ms = values.drop_null(), times_ms[indexes]
         decoded = self._decoder.decode(values)
@@ -124,9 +134,10 @@ class Rows:
         event = times.cast(pa.int64())
         timeless, micros = np.asarray(event.is_null()), np.asarray(event.fill_null(0))
         future = ~timeless & (micros > latest_us(times_ms, planned_ms, self._tolerance_ms))
+        marks = decoded.marks
         if timeless.any() or future.any():
-            for index in indexes[timeless]:
-                quarantine(index, Reason.NO_EVENT_TIME, "The record's event time is not set.")
+            for row in np.flatnonzero(timeless):
+                quarantine(indexes[row], *_timeless(decoded.beyond.get(int(row))))
             for index, event_us, written in zip(
                 indexes[future], micros[future], times_ms[future], strict=True
             ):
@@ -135,11 +146,13 @@ class Rows:
             mask = pa.array(sound)
             columns, times = columns.filter(mask), times.filter(mask)
             micros, times_ms, indexes = micros[sound], times_ms[sound], indexes[sound]
+            marks = None if marks is None else marks[sound]
         newest = statistics.add(micros)
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
         statistics.quarantined.update(record.reason for record in quarantined)
+        _count(marks, statistics)
         kept = records if len(indexes) == len(records) else records.take(indexes)
         metadata = [_metadata(name, partition, kept, times_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
@@ -184,6 +197,12 @@ class Rows:
         return record
 
 
+def _count(marks: Marks | None, statistics: RangeStatistics) -> None:
+    """Counts records by what they are marked with."""
+    for name, mark in () if marks is None else _COUNTED:
+        statistics.invalid_inputs[name] += int(np.count_nonzero(marks & mark))
+
+
 def wanted(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
     """The rows that meet all conditions."""
     for condition in conditions:
@@ -218,6 +237,17 @@ def _metadata(name: str, partition: Partition, records: Records, written_ms: Int
 
 def _sentence(why: str) -> str:
     return f"The record does not decode: {why.removeprefix('failed to decode Protobuf message: ')}."
+
+
+def _timeless(time: tuple[int, int] | None) -> tuple[Reason, str]:
+    """Why a record without an event time is quarantined; `time`: seconds and nanos of one that is none."""
+    if time is None:
+        return Reason.NO_EVENT_TIME, "The record's event time is not set."
+    seconds, nanos = time
+    why = f"The record's event time is no Timestamp: seconds {seconds}, nanos {nanos}"
+    if seconds <= LAST_S:
+        return Reason.NO_EVENT_TIME, f"{why}."
+    return Reason.FROM_THE_FUTURE, f"{why}. Are they milliseconds, or less?"
 
 
 def _future(event_us: int, written_ms: int, planned_ms: int) -> str:

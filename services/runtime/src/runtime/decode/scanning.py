@@ -1,0 +1,230 @@
+"""Which records the decoder in bulk reads as Protobuf's own parser does, and which it may not.
+
+ptars takes the last of two messages where Protobuf merges them, keeps two members of a oneof, both values of
+a key, and knows no groups. `Scanner` (in C: it looks at every tag of every record) marks such records, and
+those with a time that is none, so that only they are parsed again. `is_bulk` says of what is selected of a
+message whether ptars can read it at all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+from collections.abc import Iterable
+from ctypes import c_int, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from runtime import compiled
+from runtime.decode.columns import Column, Kind, message_of
+from runtime.decode.pruning import real_oneof, unselected_members
+
+_log = logging.getLogger(__name__)
+SOURCE: Final = Path(__file__).with_name("wire_scanner.c")
+Marks: TypeAlias = npt.NDArray[np.uint8]
+"""Of each record, what is to be known of it: a sum of the following."""
+IRREGULAR: Final = 1
+"""The decoder in bulk may read it otherwise than Protobuf."""
+UNNAMED_ENUM: Final = 2
+"""An enum has a number that has no name."""
+BEYOND_RANGE: Final = 4
+"""A Timestamp or Duration is beyond its range."""
+_MOST_NUMBERS: Final = 2**19
+"""So many field numbers ptars may make room for: it has a table as long as the greatest of each message, of
+16 bytes a number."""
+
+_VARINT, _FIXED64, _FIXED32, _BYTES, _MESSAGE, _TIMESTAMP, _DURATION, _MAP = range(8)
+_REPEATED, _ENUM, _FLAG, _WORD = 1, 2, 4, 8
+_F = FieldDescriptor
+_ACTIONS: Final = {
+    _F.TYPE_DOUBLE: _FIXED64, _F.TYPE_FIXED64: _FIXED64, _F.TYPE_SFIXED64: _FIXED64,
+    _F.TYPE_FLOAT: _FIXED32, _F.TYPE_FIXED32: _FIXED32, _F.TYPE_SFIXED32: _FIXED32,
+    _F.TYPE_STRING: _BYTES, _F.TYPE_BYTES: _BYTES, _F.TYPE_MESSAGE: _BYTES,
+}  # fmt: skip
+_FIXED_SIZE: Final = (_FIXED64, _FIXED32)
+_FIELD: Final = np.dtype(
+    [
+        ("action", "u1"), ("flags", "u1"), ("unused", "u2"), ("child", "i4"), ("once", "i4"),
+        ("oneof", "i4"), ("enum_first", "i4"), ("enum_count", "i4"),
+    ]
+)  # fmt: skip
+_NODE: Final = np.dtype([(name, "i4") for name in ("places", "numbers", "once", "oneofs", "entry")])
+
+
+def is_bulk(columns: tuple[Column, ...]) -> bool:
+    """Whether ptars can read these fields: none of them, or of what shares a oneof with them, is a group, no
+    map has keys of a fixed size (it loses their entries), and numbers of fields are not beyond its tables.
+    """
+    return _numbers(columns) <= _MOST_NUMBERS and not any(map(_is_foreign, _all(columns)))
+
+
+def _numbers(columns: tuple[Column, ...]) -> int:
+    own = max((column.field.number for column in columns), default=0)
+    return own + sum(_numbers(column.children) for column in columns if column.children)
+
+
+def _all(columns: tuple[Column, ...]) -> Iterable[Column | FieldDescriptor]:
+    yield from columns
+    yield from unselected_members(columns)
+    for column in columns:
+        yield from _all(column.children)
+
+
+def _is_foreign(field: Column | FieldDescriptor) -> bool:
+    if isinstance(field, FieldDescriptor):
+        return field.type == FieldDescriptor.TYPE_GROUP
+    if field.is_map:
+        return _ACTIONS.get(field.children[0].field.type) in _FIXED_SIZE
+    return field.field.type == FieldDescriptor.TYPE_GROUP
+
+
+class Library:
+    """The C file's function."""
+
+    def __init__(self, built: Path) -> None:
+        """Raises: OSError for what cannot be loaded; AttributeError for one without the function."""
+        self.scan = ctypes.CDLL(str(built)).wire_scan
+        self.scan.argtypes = [*(c_void_p,) * 6, c_int64, c_void_p]
+        self.scan.restype = c_int
+
+
+@cache
+def load() -> Library | None:
+    """The library, once for each process; None where it was not built or does not load."""
+    built = compiled.place(SOURCE)
+    try:
+        return Library(built) if built.is_file() else None
+    except (OSError, AttributeError) as problem:
+        _log.warning("Records are parsed one by one: %s does not load: %s", built.name, problem)
+        return None
+
+
+class Scanner:
+    """Marks records as `IRREGULAR` or `UNNAMED_ENUM`, by what is selected of their message."""
+
+    def __init__(self, library: Library, columns: tuple[Column, ...]) -> None:
+        """`columns` that `is_bulk` says yes of."""
+        self._scan = library.scan
+        table = _Table()
+        table.node(columns)
+        self._nodes = np.array(table.nodes, _NODE)
+        self._fields = np.array(table.fields, _FIELD)
+        self._places = np.array(table.places, np.int32)
+        self._enums = np.array(table.enums or [0], np.int32)
+
+    def marks(self, records: pa.BinaryArray) -> Marks | None:
+        """Those of each record, none of them NULL; None where no record has any."""
+        marks = np.empty(len(records), np.uint8)
+        _, ends, data = records.buffers()
+        if not len(records) or ends is None:
+            return None
+        any_marked = self._scan(
+            self._nodes.ctypes.data,
+            self._places.ctypes.data,
+            self._fields.ctypes.data,
+            self._enums.ctypes.data,
+            ends.address + 4 * records.offset,
+            None if data is None else data.address,
+            len(records),
+            marks.ctypes.data,
+        )
+        return marks if any_marked else None
+
+
+class _Table:
+    """The selected fields as the C file has them: a node for each place of a message."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[int, ...]] = []
+        self.fields: list[tuple[int, ...]] = []
+        self.places: list[int] = []
+        self.enums: list[int] = []
+        self._enums: dict[str, tuple[int, int]] = {}
+
+    def node(self, columns: tuple[Column, ...], entry: int = 0) -> int:
+        """Adds the node of these fields of a message; its number."""
+        number = len(self.nodes)
+        self.nodes.append(())
+        once, oneofs, by_number = 0, dict[str, int](), dict[int, tuple[int, ...]]()
+        for column in columns:
+            row = self._field(column, once)
+            once += column.field.message_type is not None and not column.field.is_repeated
+            by_number[column.field.number] = (*row[:5], _oneof(column.field, oneofs), *row[5:])
+        for field in unselected_members(columns):
+            row = _ACTIONS.get(field.type, _VARINT), 0, 0, 0, -1, _oneof(field, oneofs), 0, 0
+            by_number[field.number] = row
+        first, numbers = len(self.places), max(by_number, default=-1) + 1
+        self.places += [0] * numbers
+        for at, row in by_number.items():
+            self.fields.append(row)
+            self.places[first + at] = len(self.fields)
+        self.nodes[number] = (first, numbers, once, len(oneofs), entry)
+        return number
+
+    def _field(self, column: Column, once: int) -> tuple[int, ...]:
+        """A field without its oneof."""
+        field = column.field
+        if column.is_map:
+            value = column.children[1]
+            entry = 1 if value.kind is Kind.SCALAR else 2
+            return _MAP, 0, 0, self.node(column.children, entry), -1, 0, 0
+        if field.is_repeated:
+            once = -1
+        match column.kind:
+            case Kind.TIMESTAMP:
+                return _TIMESTAMP, 0, 0, 0, once, 0, 0
+            case Kind.DURATION:
+                return _DURATION, 0, 0, 0, once, 0, 0
+            case Kind.STRUCT:
+                return _MESSAGE, 0, 0, self.node(column.children), once, 0, 0
+            case Kind.WRAPPER:
+                return _MESSAGE, 0, 0, self._wrapper(message_of(field)), once, 0, 0
+            case Kind.JSON:
+                return _BYTES, 0, 0, 0, once, 0, 0
+        flags = _REPEATED if field.is_repeated else 0
+        if field.type == FieldDescriptor.TYPE_BOOL:
+            flags |= _FLAG
+        elif field.cpp_type in (FieldDescriptor.CPPTYPE_INT32, FieldDescriptor.CPPTYPE_UINT32):
+            flags |= _WORD
+        enum = (0, 0) if field.enum_type is None else self._enum(field)
+        if field.enum_type is not None:
+            flags |= _ENUM
+        return _ACTIONS.get(field.type, _VARINT), flags, 0, 0, -1, *enum
+
+    def _wrapper(self, message: Descriptor) -> int:
+        """The node of a wrapper: its one value."""
+        value = message.fields_by_name["value"]
+        return self.node((Column(value, Kind.SCALAR, (), pa.null()),))
+
+    def _enum(self, field: FieldDescriptor) -> tuple[int, int]:
+        enum = field.enum_type
+        assert enum is not None
+        if enum.full_name not in self._enums:
+            numbers = sorted({value.number for value in enum.values})
+            self._enums[enum.full_name] = len(self.enums), len(numbers)
+            self.enums += numbers
+        return self._enums[enum.full_name]
+
+
+def _oneof(field: FieldDescriptor, oneofs: dict[str, int]) -> int:
+    """The number of the oneof that a field is a member of; -1 where it is in none."""
+    oneof = real_oneof(field)
+    return -1 if oneof is None else oneofs.setdefault(oneof.name, len(oneofs))
+
+
+def build() -> str:
+    """Build the C file, unless it is there. Answers why not; "" when it is there."""
+    return compiled.build(SOURCE, Library)
+
+
+if __name__ == "__main__":
+    reason = build()
+    sys.stdout.write(f"{reason or compiled.place(SOURCE)}\n")
+    sys.exit(1 if reason else 0)
