@@ -89,11 +89,22 @@ def test_a_query_may_select_every_path_and_every_example(orders: Table) -> None:
         (table.name, text): found
         for table in (orders, *CORPUS)
         for column in columns(table)[0]
+        if not column.unread
         for text in {column.path, column.example}
         if (found := wrong(table, text))
     }
 
     assert refused == {}
+
+
+def test_a_field_that_no_query_can_read_is_told_with_the_reason_that_the_check_gives(orders: Table) -> None:
+    unread = {column.path: column.unread for column in columns(orders)[0] if column.unread}
+    reason = "shop.v1.Node contains itself: columns end 2 below the first of them"
+
+    assert unread == {"node.next[1].next[1].next": reason}
+    assert wrong(orders, "node.next[1].next[1].next") == [
+        f"node.next.next has no field next that can be read: {reason}"
+    ]
 
 
 def test_each_column_stands_before_the_fields_in_it_however_many_are_told(orders: Table) -> None:

@@ -88,6 +88,8 @@ message Booking {
   string city = 2;
   Status status = 3;
   Booking.Place place = 4;
+  reserved 10 to 11;
+  reserved "old_city";
 }
 """
     )

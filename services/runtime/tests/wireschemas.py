@@ -27,6 +27,7 @@ _VALUES: Final = (
     *("Int64Value", "StringValue", "DoubleValue", "BoolValue", "UInt32Value", "BytesValue"),
 )
 _TOP: Final = 536_870_911
+_EMPTY: Final = dp.FieldOptions(features=dp.FeatureSet())
 
 
 def schema(rng: Random) -> dp.FileDescriptorSet:
@@ -48,7 +49,7 @@ class _Schema:
                 self.file.options.features.message_encoding = dp.FeatureSet.DELIMITED
             if rng.random() < 0.2:
                 self.file.options.features.repeated_field_encoding = dp.FeatureSet.EXPANDED
-        else:
+        elif self.syntax != "proto2":
             self.file.syntax = self.syntax
         # Most schemas are ordinary: a group anywhere, or a great number, is read by the reference alone.
         self.groups = rng.random() < 0.3
@@ -59,6 +60,10 @@ class _Schema:
             self._message(name)
         if self.syntax != "proto3" and rng.random() < 0.3:
             self._extension()
+        for message in self.file.message_type:
+            for field in message.field:
+                if not field.options.ByteSize() or field.options == _EMPTY:
+                    field.ClearField("options")
 
     @property
     def editions(self) -> bool:
@@ -105,6 +110,7 @@ class _Schema:
             for index in range(rng.randrange(1, 4)):
                 field = self._single(message, f"o{index}", self._number(taken))
                 field.ClearField("proto3_optional")
+                field.options.features.ClearField("field_presence")
                 field.oneof_index = oneof
         if self.syntax == "proto3":
             for field in message.field:
@@ -164,7 +170,8 @@ class _Schema:
             if self.syntax != "proto3" and rng.random() < 0.4:
                 field.default_value = self._default(field.type)
         if self.syntax == "proto3":
-            field.proto3_optional = rng.random() < 0.3
+            if rng.random() < 0.3:
+                field.proto3_optional = True
         elif self.editions and field.type != _F.TYPE_MESSAGE and not field.default_value:
             closed = field.type == _F.TYPE_ENUM and self._is_closed(field.type_name)
             if rng.random() < 0.3 and not closed:

@@ -13,6 +13,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from daggerspec.protobuf import map_entry, scalar
 from daggersql.analyse.scope import stream_columns
+from daggersql.ir import types
 from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
 from daggersql.ir.walk import METADATA
 from daggersql.plan import Table
@@ -20,6 +21,8 @@ from daggersql.syntax.cursor import written
 
 MOST: Final = 2_000
 """So many are told of a stream. A schema may be recursive, and large: the deepest are left out."""
+_BEHIND: Final = 2**30
+"""Positions from here on are of what no query can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Described:
     """An expression that reads one value."""
     field: str
     """Full name of the field of a message, shop.v1.Customer.id; empty for what is none."""
+    unread: str = ""
+    """Why it is no column and has no type; empty for what can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class _Node:
     field: FieldDescriptor | None
     order: tuple[int, ...]
     """Positions in the messages on the way down to it."""
+    unread: str = ""
 
 
 def columns(table: Table, most: int = MOST) -> tuple[list[Described], bool]:
@@ -60,6 +66,7 @@ def columns(table: Table, most: int = MOST) -> tuple[list[Described], bool]:
         _Node(written(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,))
         for number, (name, kind) in enumerate(stream_columns(table).items())
     ]
+    level += _unread(types.of_message(table.message), "", ())
     told: list[_Node] = []
     while level and len(told) < most:
         more = len(level) > most - len(told)
@@ -78,10 +85,23 @@ def _below(node: _Node) -> Iterator[_Node]:
         for number, (name, below) in enumerate(kind.fields().items()):
             field = kind.descriptor.fields_by_name[name]
             yield _Node(f"{path}.{written(name)}", below, field, (*node.order, number))
+        yield from _unread(kind, f"{path}.", node.order)
+
+
+def _unread(message: Message, prefix: str, order: tuple[int, ...]) -> Iterator[_Node]:
+    """What a message has and no query can read, behind what it can."""
+    fields = message.descriptor.fields_by_name
+    for number, (name, reason) in enumerate(message.unread().items()):
+        field, path = fields.get(name), f"{prefix}{name if name.startswith('[') else written(name)}"
+        yield _Node(path, types.UNKNOWN, field, (*order, _BEHIND + number), reason)
 
 
 def _described(node: _Node) -> Described:
     field, kind = node.field, _inner(node.type)
+    if node.unread:
+        names = ("", "") if field is None else (_protobuf(field), str(field.full_name))
+        repeated = field is not None and field.is_repeated and map_entry(field) is None
+        return Described(node.path, "", names[0], repeated, (), "", names[1], node.unread)
     values: tuple[tuple[str, int], ...] = ()
     if field is not None and isinstance(kind, EnumText):
         values = tuple((str(value.name), value.number) for value in _enum(field).values)

@@ -33,8 +33,13 @@ def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamRespo
             protobuf_type=field_.protobuf_type,
             is_repeated=field_.repeated,
             example=field_.example,
-            comment=said.get(field_.field, ""),
+            comment=_comment(said.get(field_.field, ""), field_.unread),
         )
         for name, number in field_.enum_values:
             column.enum_values.add(name=name, number=number)
     return answer
+
+
+def _comment(said: str, unread: str) -> str:
+    """What is said of a field; first of all why it cannot be read."""
+    return " ".join(filter(None, (f"Cannot be read: {unread}." if unread else "", said)))

@@ -276,6 +276,8 @@ class Scope:
                 why = f": it is a list, take one element first, as in {shown}[1]"
             case MapOf():
                 why = f": it is a map, write {shown}['{name.name}']"
+            case Message() as message if (reason := message.unread().get(name.name)) is not None:
+                why = f" that can be read: {reason}"
             case _ if not known:
                 why = ": it is not a message"
             case _:

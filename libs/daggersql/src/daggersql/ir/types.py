@@ -100,6 +100,20 @@ class Message(Type):
         """As Spark writes it."""
         return f"struct<{','.join(f'{name}:{inner.spark}' for name, inner in self.fields().items())}>"
 
+    def unread(self) -> Mapping[str, str]:
+        """Its fields that are no columns, each with the reason; extensions by full names in brackets."""
+        bound = f"columns end {protobuf.RECURSION_LIMIT} below the first of them"
+        reasons = {
+            str(field_.name): f"{below.full_name} contains itself: {bound}"
+            for field_ in self.descriptor.fields
+            if of_field(field_, self.above) is None and (below := _below(field_)) is not None
+        }
+        pool = self.descriptor.file.pool
+        return reasons | {
+            f"[{extension.full_name}]": "extensions are no columns"
+            for extension in pool.FindAllExtensions(self.descriptor)
+        }
+
     def fields(self) -> Mapping[str, Type]:
         """Its fields, in the order of the schema, without those beyond the recursion limit."""
         fields = {}
@@ -169,6 +183,12 @@ def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
         return None if key is None or value is None else MapOf(key, value)
     single = _single(field, above)
     return Array(single) if field.is_repeated and single is not None else single
+
+
+def _below(field: FieldDescriptor) -> Descriptor | None:
+    """The message of a field, or of the values of a map."""
+    entry = protobuf.map_entry(field)
+    return field.message_type if entry is None else entry.fields_by_name["value"].message_type
 
 
 def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
