@@ -157,7 +157,7 @@ def test_a_path_is_read_once_and_only_as_deep_as_it_is_used() -> None:
         "SELECT customer, customer.id AS c, items[1].name AS i, event_timestamp.seconds AS s FROM bookings"
     )
 
-    assert planned.reads[0].paths[3:] == ("customer", "event_timestamp", "items.name")
+    assert planned.reads[0].paths[3:] == ("customer", "event_timestamp:seconds", "items.name")
 
 
 def test_own_functions_are_named_in_lower_case() -> None:

@@ -16,7 +16,7 @@ from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
 from daggersql.functions import registry
-from daggersql.ir import closing, lineage, whole
+from daggersql.ir import closing, lineage, timeparts, whole
 from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MOST_REPAIRED, check_size
@@ -159,9 +159,10 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         warn_of_records(select, report)
         warn_of_decimals(select, columns, report)
     added_up, state = partial.aggregation(select)
+    sent = timeparts.as_sent(select)
     return Plan(
-        spark_sql=queries.spark_sql(select),
-        reads=reads.reads(select),
+        spark_sql=queries.spark_sql(sent),
+        reads=reads.reads(sent),
         window=whole.window(select),
         horizon=whole.horizon(select),
         lookback=whole.lookback(select),

@@ -35,6 +35,9 @@ REAL_FIELDS: Final = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.C
 """Of `cpp_type`: numbers with a fraction."""
 RECURSION_LIMIT: Final = 2
 """A message that contains itself is followed this often below its first occurrence; there its columns end."""
+TIME_PART: Final = ":"
+"""In a path to be decoded it stands between a single Timestamp or Duration and one of its fields
+(`seen:seconds`), where that is wanted as it was sent, in a column of its own."""
 _END_OF_TIME_S: Final = 253_402_300_800
 _NANOS: Final = 1_000_000_000
 

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from daggerspec.nearest import hint
 from daggerspec.query import quote_name
 from daggersql.findings import Report, Span, instead_of_constant, instead_of_step
-from daggersql.ir.expr import Expr, bytes_constant, call, text_constant, variable
+from daggersql.ir.expr import Expr, bytes_constant, call, cast, text_constant, variable
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import (  # fmt: skip
@@ -155,7 +155,7 @@ def _default(field: FieldDescriptor, kind: Type, span: Span) -> Expr | None:
         case MapOf():
             return call(Op.EMPTY_MAP, kind, span)
     if field.has_presence:
-        return None
+        return _declared(field, kind, span) if field.has_default_value else None
     if isinstance(kind, EnumText):
         return text_constant(kind.values[0], STRING, span)
     match family(kind):
@@ -164,6 +164,16 @@ def _default(field: FieldDescriptor, kind: Type, span: Span) -> Expr | None:
         case Family.BINARY:
             return bytes_constant("", span)
     return call(Op.FALSE if kind == BOOLEAN else Op.ZERO, kind, span)
+
+
+def _declared(field: FieldDescriptor, kind: Type, span: Span) -> Expr:
+    """The default that the schema declares."""
+    value = field.default_value
+    if field.enum_type is not None:
+        value = field.enum_type.values_by_number[value].name
+    if isinstance(value, bytes):
+        return bytes_constant(value.hex(), span)
+    return cast(text_constant(str(value), STRING, span), kind)
 
 
 def is_known_later(name: Expr) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIMESTAMP, WRAPPERS, is_map
+from daggerspec.protobuf import DURATION, JSON_LIKE, RECURSION_LIMIT, TIME_PART, TIMESTAMP, WRAPPERS, is_map
 from runtime.errors import user
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -97,7 +97,7 @@ class TimePart:
     @property
     def is_seconds(self) -> bool:
         """Whether it is the seconds; else it is the nanos."""
-        return self.path.endswith(".seconds")
+        return self.path.endswith(f"{TIME_PART}seconds")
 
     @property
     def type(self) -> pa.DataType:
@@ -122,19 +122,22 @@ def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
 
 
 def time_part(message: Descriptor, path: str) -> TimePart | None:
-    """The part of a time that a path leads to, through single messages; None for any other path."""
-    *parents, last = path.split(".")
-    if last not in ("seconds", "nanos") or not parents:
+    """The part of a time that a path leads to (behind `TIME_PART`); None for any other.
+
+    Raises `JobError` (USER) for a path the message does not have.
+    """
+    time, _, part = path.partition(TIME_PART)
+    if not part:
         return None
     owner: Descriptor | None = message
-    for name in parents:
+    for name in time.split("."):
         field = None if owner is None else owner.fields_by_name.get(name)
         if field is None or field.is_repeated:
-            return None
+            raise user("UNKNOWN_FIELD", f"The message {message.full_name} has no single field {time!r}.")
         owner = field.message_type
     if owner is None or owner.full_name not in (TIMESTAMP, DURATION):
-        return None
-    return TimePart(path, tuple(parents), owner.full_name == DURATION)
+        raise user("UNKNOWN_FIELD", f"The field {time!r} of {message.full_name} is no time.")
+    return TimePart(path, tuple(time.split(".")), owner.full_name == DURATION)
 
 
 def enum_text(field: FieldDescriptor, number: int) -> str:

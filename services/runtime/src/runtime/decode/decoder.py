@@ -77,8 +77,8 @@ class Decoder:
     """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into
     rowtime.
 
-    A path to `seconds` or `nanos` of a single Timestamp or Duration is a column of that name, behind the
-    others (`columns.TimePart`).
+    A path to `seconds` or `nanos` of a single Timestamp or Duration (`seen:seconds`) is a column of that
+    name, behind the others (`columns.TimePart`).
     """
 
     def __init__(

@@ -202,8 +202,12 @@ def _rename_times(message: DescriptorProto, package: str) -> None:
 def _default(field: FieldDescriptor) -> str:
     if field.is_repeated:
         return "{}" if is_map(field) else "[]"
-    if field.has_presence:
+    declared = field.default_value if field.has_default_value else None
+    if field.has_presence and declared is None:
         return "null"
+    if declared is not None:
+        value = declared if field.enum_type is None else enum_text(field, declared)
+        return json_text.texts(pa.array([value]), json_text.SPARK)[0]
     if field.enum_type is not None:
         return f'"{field.enum_type.values[0].name}"'
     if isinstance(field.default_value, bool):

@@ -136,8 +136,8 @@ class Rows:
         future = ~timeless & (micros > latest_us(times_ms, planned_ms, self._tolerance_ms))
         marks = decoded.marks
         if timeless.any() or future.any():
-            for row in np.flatnonzero(timeless):
-                quarantine(indexes[row], *_timeless(decoded.beyond.get(int(row))))
+            for place in np.flatnonzero(timeless):
+                quarantine(indexes[place], *_timeless(decoded.beyond.get(int(place))))
             for index, event_us, written in zip(
                 indexes[future], micros[future], times_ms[future], strict=True
             ):
@@ -199,8 +199,9 @@ class Rows:
 
 def _count(marks: Marks | None, statistics: RangeStatistics) -> None:
     """Counts records by what they are marked with."""
-    for name, mark in () if marks is None else _COUNTED:
-        statistics.invalid_inputs[name] += int(np.count_nonzero(marks & mark))
+    if marks is not None:
+        for name, mark in _COUNTED:
+            statistics.invalid_inputs[name] += int(np.count_nonzero(marks & mark))
 
 
 def wanted(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
