@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -29,6 +29,8 @@ class UserEvents:
     """Rows with a value of more bytes than it may have, and the first property of which that is so."""
     longest: int = 0
     """Bytes that a value may have; 0: any."""
+    unnamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    """Why rows have no name."""
 
     def refusals(self) -> list[Refusal]:
         """The rows that are no events of anybody, or have a value that is too long."""
@@ -36,8 +38,8 @@ class UserEvents:
             row: ("TOO_LARGE", f"The value of {name} has more than {self.longest} bytes.")
             for row, name in self.too_long.items()
         }
-        null = (row for row, name in enumerate(self.names) if not name)
-        why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "The event's name has a value that is NULL.")))
+        empty = "TEMPLATE_NULL", "The event's name is empty."
+        why.update({row: self.unnamed.get(row, empty) for row, name in enumerate(self.names) if not name})
         nobody = (row for row, identity in enumerate(self.identities) if not identity)
         why.update(dict.fromkeys(nobody, ("NO_IDENTITY", "The row says nobody whose event it is.")))
         return [Refusal(row, *why[row]) for row in sorted(why)]
@@ -70,13 +72,16 @@ def of(
     said = zip(*pieces, strict=True) if pieces else ((),) * rows.num_rows
     time = layout.time or (WINDOW_END if layout.windowed else None)
     count = rows.num_rows
+    names = template.texts(event, columns, count) if event else ["profile"] * count
+    missing = (row for row, name in enumerate(names) if name is None)
     return UserEvents(
-        template.texts(event, columns, count) if event else ["profile"] * count,
+        names,
         template.texts(f"${{{identity}}}", columns, count),
         microseconds(rows.column(time)) if time else [None] * count,
         [",".join(filter(None, row)) for row in said],
         too_long,
         longest,
+        {row: template.why_missing([event], columns, row) for row in missing},
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final
@@ -106,19 +107,24 @@ class CalledRows:
             name: template.texts(text, columns, rows.num_rows) for name, text in sorted(sink.metadata.items())
         }
         self._source, self._keys = f"{target.dagger}/{target.name}", keys(target.layout, rows)
-        self.refusals = [*unfit, *self._unsendable({refusal.row for refusal in unfit})]
+        self.refusals = [
+            *unfit,
+            *self._unsendable({refusal.row for refusal in unfit}, sink.metadata, columns),
+        ]
         self.parts = parts(rows.num_rows, self.refusals, 1)
         self._success = (sink.success_if, sink.response, target.descriptors) if sink.success_if else None
         self._tries = Counter[int]()
         self._has_taken = False
 
-    def _unsendable(self, unfit: set[int]) -> list[Refusal]:
+    def _unsendable(
+        self, unfit: set[int], templates: Mapping[str, str], columns: template.Columns
+    ) -> list[Refusal]:
         """Further rows that no call can carry."""
         why: dict[int, tuple[str, str]] = {}
         for name, texts in self._metadata.items():
             for row, text in enumerate(texts):
                 if text is None:
-                    why[row] = "TEMPLATE_NULL", "A value of the row within a text is NULL."
+                    why[row] = template.why_missing([templates[name]], columns, row)
                 elif not _VALUE.fullmatch(text):
                     why[row] = "SINK_REFUSED", f"A value of the row cannot stand in the metadata {name}."
         return [Refusal(row, *why[row]) for row in sorted(why.keys() - unfit)]

@@ -111,6 +111,7 @@ class HttpRows:
         self._keys = keys(target.layout, rows) if told is None else told
         self._values, valueless = record_values(rows) if target.layout.has_records else ([], [])
         self._objects: Sequence[str | None] = []
+        self._strings = [*templates.strings(templates.parsed(sink.template))] if sink.template else []
         if sink.template:
             self._objects = template.objects(sink.template, columns, count)
         elif not target.layout.has_records:
@@ -122,10 +123,10 @@ class HttpRows:
         self._headers = {name: template.texts(text, columns, count) for name, text in sink.headers.items()}
         self._base = str(URL(sink.url))
         self._around = templates.around(sink.wrap) if sink.wrap else ("[", "]")
-        self.refusals = [*valueless, *self._unsendable({refusal.row for refusal in valueless})]
+        self.refusals = [*valueless, *self._unsendable({refusal.row for refusal in valueless}, columns)]
         self.parts = parts(count, self.refusals, sink.rows_per_request)
 
-    def _unsendable(self, valueless: set[int]) -> list[Refusal]:
+    def _unsendable(self, valueless: set[int], columns: template.Columns) -> list[Refusal]:
         """Further rows that no request can carry."""
         why: dict[int, tuple[str, str]] = {}
         for name, texts in self._headers.items():
@@ -135,8 +136,14 @@ class HttpRows:
         away = (row for row, text in enumerate(self._path) if text and _DOTS.intersection(text.split("/")))
         why.update(dict.fromkeys(away, ("SINK_REFUSED", "A value of the row leads out of the path.")))
         said = [self._objects, self._path, *self._query.values(), *self._headers.values()]
-        null = (row for texts in said for row, text in enumerate(texts) if text is None)
-        why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "A value of the row within a text is NULL.")))
+        missing = {row for texts in said for row, text in enumerate(texts) if text is None}
+        written = [
+            *self._strings,
+            self.sink.path,
+            *self.sink.query.values(),
+            *self.sink.headers.values(),
+        ]
+        why.update({row: template.why_missing(written, columns, row) for row in missing})
         return [Refusal(row, *why[row]) for row in sorted(why.keys() - valueless)]
 
     def request(self, rows: Rows) -> Request:
