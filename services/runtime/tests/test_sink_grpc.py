@@ -205,7 +205,46 @@ def test_a_row_that_is_too_large_is_set_aside_and_the_others_are_written(server:
     outcome = write(sink(server.target), batch({(NOON, "a"): 1, (NOON, "x" * 2_000_000): 2, (NOON, "b"): 3}))
 
     assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, "TOO_LARGE")]
-    assert sorted(request.row.n for request in server.received) == [1, 3]
+    assert {request.row.n for request in server.received} == {1, 3}
+    assert len(server.received) == 3, "one of the others was sent once more, to compare"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "message size 5000000 is larger than configured max 4194304",
+        "grpc: received message larger than max (5000000 vs. 4194304)",
+        "gRPC message exceeds maximum size 4194304: 5000000",
+        "Error, message length too large: found 5000000 bytes, the limit is: 4194304 bytes",
+        "Die Nachricht ist zu lang",
+        "",
+    ],
+)
+def test_too_large_is_told_from_too_many_in_whatever_words(server: Server, words: str) -> None:
+    def answer(got: Received) -> Reply:
+        return Reply(StatusCode.RESOURCE_EXHAUSTED, words) if got.row.n in (3, 7) else Reply()
+
+    server.answer = answer
+    outcome = write(sink(server.target), batch(many(12)))
+
+    assert [(each.row, each.reason) for each in outcome.refused] == [(3, "TOO_LARGE"), (7, "TOO_LARGE")]
+    assert {request.row.n for request in server.received} == {*range(12)}
+
+
+def test_a_row_by_itself_is_compared_with_one_of_a_batch_before(server: Server) -> None:
+    write(sink(server.target), batch(many(1)))
+    server.answer = lambda got: Reply(StatusCode.RESOURCE_EXHAUSTED) if got.row.n == 5 else Reply()
+
+    assert [each.reason for each in write(sink(server.target), batch({(NOON, "a"): 5})).refused] == [
+        "TOO_LARGE"
+    ]
+
+
+def test_rows_that_a_server_has_no_room_for_wait_all_of_them(server: Server, soon: None) -> None:
+    write(sink(server.target), batch(many(1)))
+    server.answer = lambda _: Reply(StatusCode.RESOURCE_EXHAUSTED)
+    with pytest.raises(TemporaryError, match="SINK_THROTTLES"):
+        write(sink(server.target), batch(many(5)))
 
 
 def test_an_answer_that_is_too_long_says_that_there_is_one(server: Server) -> None:

@@ -101,9 +101,33 @@ def test_a_sink_that_refuses_most_has_nothing_more_set_aside(
 
 
 @given(st.lists(st.integers(0, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))))
-def test_without_a_share_all_is_set_aside_as_it_comes(steps: list[tuple[int, int]]) -> None:
+def test_without_a_share_all_is_set_aside_unless_none_of_many_passes(steps: list[tuple[int, int]]) -> None:
     breaker = FloodBreaker[int](None)
+    ready, rows, refused = 0, 0, 0
+    for more, wrong in steps:
+        rows, refused = rows + more, refused + wrong
+        ready += sum(breaker.add(more, wrong, wrong))
+        assert breaker.is_open == (refused == rows >= LEAST)
+        assert ready in (0, refused)
+        assert ready == refused or refused == rows
+        if breaker.is_open:
+            assert not breaker.rest()
+            return
+    ready += sum(breaker.rest())
 
-    for rows, refused in steps:
-        assert sum(breaker.add(rows, refused, refused)) == refused
-    assert breaker.rest() == []
+    assert ready == refused
+
+
+@given(st.lists(st.integers(0, 300)))
+def test_rows_that_no_server_has_seen_are_set_aside_however_many(steps: list[int]) -> None:
+    breaker = FloodBreaker[int](None)
+    ready = sum(sum(breaker.add(rows, rows, rows, by_server=0)) for rows in steps)
+
+    assert ready + sum(breaker.rest()) == sum(steps)
+
+
+@given(st.lists(st.integers(0, 300)))
+def test_where_all_may_be_refused_they_are_set_aside_as_they_come(steps: list[int]) -> None:
+    breaker = FloodBreaker[int](0.5, is_off=True)
+
+    assert [sum(breaker.add(rows, rows, rows)) for rows in steps] == steps

@@ -40,9 +40,9 @@ from runtime.clients.credentials import forbidden
 from runtime.clients.http.oauth2 import Token, Tokens
 from runtime.clients.secrets import resolve
 from runtime.encode.rows import Layout
+from runtime.encode.samplerow import sample
 from runtime.errors import TemporaryError, explain, external
 from runtime.launch import planned
-from runtime.launch.samplerow import sample
 from runtime.sinks import BatchRef, Part, Target
 
 STEP: Final = b"S"

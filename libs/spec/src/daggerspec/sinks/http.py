@@ -83,8 +83,8 @@ KEYS: Final = (
     ),
     Key(
         "split",
-        "Whether a refused request of several rows is halved until it is known which were meant; without it"
-        " all of them are set aside.",
+        "Says nothing any more: a refused request of several rows is always halved until it is known which"
+        " were meant.",
     ),
 )
 resolve = own_address

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import grpc
 import pyarrow as pa
@@ -27,11 +27,12 @@ from grpc import StatusCode, aio
 
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress, eventloop, handshake, pace
+from runtime.clients.bisection import Rows
 from runtime.clients.credentials import forbidden
 from runtime.clients.http.caller import Caller
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
-from runtime.clients.sending import Batches, Requests
+from runtime.clients.sending import Batches, Requests, Sending
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 
@@ -127,6 +128,7 @@ class Client:
         most = InFlightLimit().most
         self.limit = InFlightLimit(most=min(share.max_in_flight or most, most))
         """Calls that may be under way, as far as is known."""
+        self.control: Request | None = None
         self._caller = Caller(server.auth, server.target, server.name, server.egress)
         self._client_tls = spec_pb2.ClientTls.FromString(server.client_tls)
         self._credentials = None if server.is_plain else _credentials(server, self._client_tls)
@@ -214,13 +216,36 @@ kept: Final = Kept(Client)
 """The clients of this process, each with its channel."""
 
 
+@runtime_checkable
+class CallRequests(Requests, Protocol):
+    """The rows of a batch in calls, which can be told from others that were taken."""
+
+    def is_taken(self, answer: Answer) -> bool:
+        """Whether a call has what it was for."""
+
+    def found_too_large(self, rows: Rows) -> None:
+        """Is told of rows that are refused while others are taken."""
+
+
 class Calling(Batches):
     """The batches of one partition on their way to a method."""
 
     def __init__(
-        self, server: Server, encode: Callable[[pa.RecordBatch], Requests], *, ordered: bool = False
+        self,
+        server: Server,
+        encode: Callable[[pa.RecordBatch], CallRequests],
+        *,
+        ordered: bool = False,
+        may_refuse: bool = False,
     ) -> None:
-        super().__init__(encode, kept, server, ordered)
+        super().__init__(encode, kept, server, ordered, may_refuse)
+
+    def _sent_as(self, made: Requests) -> Sending:
+        """As any; a call that was taken tells others apart."""
+        sending = super()._sent_as(made)
+        if isinstance(made, CallRequests):
+            sending.is_taken, sending.on_refused = made.is_taken, made.found_too_large
+        return sending
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
         """As any batches; a server that takes nothing may have moved, and is looked up anew.

@@ -18,6 +18,7 @@ from psycopg.abc import PQGen
 from chassis.egress.addresses import AddressRefused
 from daggerspec.sinks import postgres
 from runtime.clients import egress
+from runtime.clients.bisection import Refused
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
 
@@ -32,11 +33,19 @@ OPTIONS: Final = (
     f" -c idle_in_transaction_session_timeout={_LEFT_S}s"
     " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=4"
 )
-# Classes of SQLSTATE that time mends: connections, transactions that ended, resources, shutdowns, locks.
-_LATER: Final = ("08", "25", "53", "57", "40", "55")
-_ROWS: Final = ("22", "23")
-_DENIED: Final = ("28", "42501")
+_STATE: Final = ("08", "25", "40", "53", "57", "58", "55P03", "55006")
+"""SQLSTATEs of a server's state: connections, read-only, transactions that ended, resources, shutdowns,
+disks, locks. Whatever else it says may be for the sake of a row."""
+_VALUES: Final = ("22", "23")
+"""Those of values: data exceptions, and constraints."""
+_RIGHTS: Final = "42501"
+_DENIED: Final = ("28", _RIGHTS)
 _MISSING: Final = ("3D", "3F", "42P01")
+_STATEMENT: Final = ("3D", "3F", "42")
+"""Those of a statement, which is refused before any row is looked at, unless it is one within a function."""
+_CHECKS_RIGHTS: Final = "aclcheck_error"
+"""Where in the server it is found that somebody may not write, whichever the row; of row-level security it is
+found elsewhere, with the same SQLSTATE."""
 # What libpq says when it has no SQLSTATE, in its own words and the server's.
 _SAYS_DENIED: Final = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|role .* does not exist"
@@ -95,11 +104,11 @@ _open: dict[bytes, Attentive] = {}
 
 
 class RefusedError(Exception):
-    """The database refuses rows for what is in them. Its text is one sentence without values."""
+    """The database refuses rows, perhaps for what is in them. Its text is one sentence without values."""
 
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
+    def __init__(self, why: Refused) -> None:
+        super().__init__(why.detail)
+        self.why = why
 
 
 @contextmanager
@@ -199,13 +208,36 @@ def _close() -> None:
 
 
 def meaning(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError | RefusedError:
-    """What an error of the database means for the rows, or for the job. It quotes no row."""
+    """What an error of the database means for the job, or perhaps for rows. It quotes no row."""
     server = f"PostgreSQL at {place(address)}"
     state, said = error.sqlstate or "", " ".join(str(error).split())
-    if state.startswith(_ROWS):
-        return _refused(error, state)
+    if state.startswith(_VALUES):
+        return RefusedError(_refused(error, state, None))
     if state == errors.ReadOnlySqlTransaction.sqlstate:
         return TemporaryError("SINK_READ_ONLY", f"{server} takes no writes now: it is read-only.")
+    if state == errors.LockNotAvailable.sqlstate:
+        return TemporaryError("SINK_UNAVAILABLE", f"{server} makes rows wait: another session has a lock.")
+    if state.startswith(_STATE):
+        return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
+    otherwise = _otherwise(error, state, said, server, address)
+    if not state or _is_of_statement(error, state):
+        return otherwise
+    return RefusedError(_refused(error, state, otherwise))
+
+
+def _is_of_statement(error: psycopg.Error, state: str) -> bool:
+    """Whether it is about what was asked, whichever the rows: no function of a trigger has asked it."""
+    if state.startswith("28"):
+        return True
+    if state == _RIGHTS:
+        return error.diag.source_function == _CHECKS_RIGHTS and not error.diag.context
+    return state.startswith(_STATEMENT) and not error.diag.context
+
+
+def _otherwise(
+    error: psycopg.Error, state: str, said: str, server: str, address: spec_pb2.PostgresAddress
+) -> JobError:
+    """What an error means where it is about no row."""
     if state.startswith(_DENIED) or (not state and _SAYS_DENIED.search(said)):
         what = f"{server} refuses {address.user!r} in {address.database!r}"
         return external("SINK_DENIED", f"{what}: check its password, and its rights.", retryable=True)
@@ -215,15 +247,13 @@ def meaning(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError
     if not state and _SAYS_UNTRUSTED.search(said):
         what = f"{server} is not the server that its certificates speak of"
         return external("SINK_TLS", f"{what}: name their issuer by `ca_file`.", retryable=True)
-    if state == errors.LockNotAvailable.sqlstate:
-        return TemporaryError("SINK_UNAVAILABLE", f"{server} makes rows wait: another session has a lock.")
-    if not state or state.startswith(_LATER):
+    if not state:
         return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
-    what = f"{server} cannot take these columns ({type(error).__name__}): somebody changed the table."
+    what = f"{server} takes no row ({type(error).__name__}): somebody changed the table, or what it calls."
     return external("SINK_SCHEMA", what, retryable=True)
 
 
-def _refused(error: psycopg.Error, state: str) -> RefusedError:
+def _refused(error: psycopg.Error, state: str, otherwise: JobError | None) -> Refused:
     """Why rows are refused, without the values: the kind of error, and of which column or constraint."""
     diagnosis = error.diag
     column = diagnosis.column_name
@@ -233,4 +263,4 @@ def _refused(error: psycopg.Error, state: str) -> RefusedError:
     if diagnosis.constraint_name:
         place = f" by the constraint {diagnosis.constraint_name}"
     reason = "CONSTRAINT" if state.startswith("23") else "SINK_REFUSED"
-    return RefusedError(reason, f"PostgreSQL refuses the row{place} ({type(error).__name__}).")
+    return Refused(reason, f"PostgreSQL refuses the row{place} ({type(error).__name__}).", otherwise)

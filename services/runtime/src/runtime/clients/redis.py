@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress
+from runtime.clients.bisection import Refused
 from runtime.clients.secrets import resolve
 from runtime.clients.sending import DENIED
 from runtime.errors import JobError, TemporaryError, external
@@ -31,8 +32,12 @@ _LATER: Final = frozenset(
     {"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "OOM", "UNBLOCKED"}
 )
 _CLUSTER: Final = frozenset({"MOVED", "ASK", "CROSSSLOT"})
-WRONG_TYPE: Final = "WRONGTYPE"
-"""The key holds a value of another type: an error of its row."""
+_WRONG_TYPE: Final = "WRONGTYPE"
+"""The key holds a value of another type: an error of its row, whatever passes."""
+_NO_RIGHT: Final = "NOPERM"
+"""Somebody may not give this command, or not of this key."""
+RefusedReply: TypeAlias = redis.ResponseError
+"""The reply of a command, which may be for the sake of its key or value: others of its request pass."""
 
 
 class Connection(redis.Connection):
@@ -88,9 +93,9 @@ def connected(sink: spec_pb2.ResolvedSink) -> Iterator[Connection]:
 
 
 def replies(connection: Connection, commands: Sequence[Command]) -> list[Any]:
-    """Send commands at once; the reply of each, an error that is about its key as a value.
+    """Send commands at once; the reply of each, an error that may be about its key as a value.
 
-    Raises: redis.RedisError for the first that says something else.
+    Raises: redis.RedisError for the first that says something of the server.
     """
     connection.send_packed_command(connection.pack_commands(commands), check_health=False)  # type: ignore[no-untyped-call]
     return [_reply(connection) for _ in commands]
@@ -100,9 +105,20 @@ def _reply(connection: Connection) -> Any:
     try:
         return connection.read_response()
     except redis.ResponseError as error:
-        if code(error) == WRONG_TYPE:
-            return error
-        raise
+        kind = code(error)
+        if kind in _LATER | _CLUSTER | (_DENIED - {_NO_RIGHT}) or kind == "READONLY":
+            raise
+        return error
+
+
+def refusal(error: RefusedReply, own: spec_pb2.RedisSink, rows: Sequence[int]) -> Refused:
+    """What an error means for these rows, or for the job where no row passes. It quotes no row."""
+    server, kind = f"Redis at {own.address}", code(error)
+    if kind == _WRONG_TYPE:
+        detail = f"{server} refuses the row: its key holds a value of another type ({kind})."
+        return Refused("SINK_REFUSED", detail, rows=rows)
+    said = kind if kind.isupper() else "ERR"  # else it may be a word of the row
+    return Refused("SINK_REFUSED", f"{server} refuses the row ({said}).", meaning(error, own), rows)
 
 
 def _connect(sink: spec_pb2.ResolvedSink) -> Connection:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from runtime.clients import eventloop
+from runtime.clients.bisection import Bisection, Learnt, Refused, Rows, learnt_of
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
 from runtime.clients.pace import Pace
@@ -28,7 +28,8 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 DENIED: Final = "SINK_DENIED"
 TLS: Final = "SINK_TLS"
-Rows: TypeAlias = Sequence[int]
+_COMPARED_S: Final = (0.1, 0.3, 0.9)
+"""Pauses before a row is compared with one that was taken."""
 Request: TypeAlias = Any
 """What a client sends: each has its own."""
 Answer: TypeAlias = Any
@@ -40,6 +41,8 @@ class Client(Protocol):
     pace: Pace
     limit: InFlightLimit
     """Requests that may be under way, as far as is known."""
+    control: Request
+    """A request that its server has taken; None before there is one, and where none is kept."""
 
     async def send(self, request: Request) -> Answer:
         """One request, and its answer, whatever it says. Raises: JobError; TemporaryError for silence."""
@@ -49,14 +52,19 @@ class Client(Protocol):
 class Verdict:
     """What an answer means for the rows of its request: those that nothing is said of are written."""
 
+    whole: Refused | None = None
+    """Why all of it is refused, for the sake of nobody knows which rows."""
     refused: Sequence[Refusal] = ()
-    """Those that can never be written."""
+    """Those that can never be written, whatever becomes of others."""
     again: Sequence[Rows] = ()
     """Those to be sent again, in these requests."""
     why: TemporaryError | None = None
     """Why the server did not take them, where it was not for their sake: they wait for a moment."""
     is_throttled: bool = False
     """Whether it asks for fewer requests."""
+    doubt: Refused | None = None
+    """Why they are refused, if a request that was taken before is taken once more at the same time; if it is
+    not, `why` holds."""
 
 
 @dataclass
@@ -69,44 +77,60 @@ class Sending:
     """What an answer means. Raises: JobError for what is about no row, but about the sink."""
     parts: Iterable[Rows]
     """The rows, as requests are to have them."""
-    refused: list[Refusal] = field(default_factory=list)
-    """Rows that are settled, and can never be written."""
     ordered: bool = False
     """Whether the next request waits until the one before it is settled: by then its rows were taken or
     refused, and are never sent behind others."""
+    learnt: Learnt = field(default_factory=Learnt)
+    """What is known of where they go."""
+    may_refuse: bool = False
+    """Whether all of them may be refused."""
+    is_taken: Callable[[Answer], bool] | None = None
+    """Whether an answer says that its request was taken; None: no request is kept to compare others with."""
+    on_refused: Callable[[Rows], None] = field(default=lambda _: None)
+    """Is told of rows that were refused by a comparison."""
 
     def __post_init__(self) -> None:
-        self._open = deque(self.parts)
+        self._rows = Bisection(self.parts, self.learnt, time.monotonic())
         self._lanes = 0
+        self._comparing = asyncio.Lock()
         self._trouble: JobError | None = None
         self._not_before = 0.0
         self._idle_since: float | None = None
 
-    async def run(self, client: Client) -> None:
-        """Send until all rows are settled. Raises: JobError; asked again, it goes on with what is open."""
+    async def run(self, client: Client) -> list[Refusal]:
+        """Send until all rows are settled; those that are refused.
+
+        Raises: JobError; asked again, it goes on with what is open.
+        """
         self._trouble = self._idle_since = None
         async with asyncio.TaskGroup() as lanes:
             self._widen(client, lanes)
         if self._trouble is not None:
             raise self._trouble
+        is_sound = self._rows.is_in_doubt and await self._takes_control(client)
+        return self._rows.settled(time.monotonic(), may_refuse=self.may_refuse, is_sound=lambda: is_sound)
 
     def _widen(self, client: Client, lanes: asyncio.TaskGroup) -> None:
         most = 1 if self.ordered else client.limit.requests
-        for _ in range(min(most - self._lanes, len(self._open))):
+        for _ in range(min(most - self._lanes, self._rows.open)):
             self._lanes += 1
             lanes.create_task(self._lane(client, lanes))
 
     async def _lane(self, client: Client, lanes: asyncio.TaskGroup) -> None:
         """One request after the other, as long as the limit has room for it."""
         pause = _FIRST_PAUSE_S
-        while self._open and self._trouble is None and self._lanes <= client.limit.requests:
+        while self._trouble is None and self._lanes <= client.limit.requests:
             if (left := self._not_before - time.monotonic()) > 0:
                 await asyncio.sleep(left)
                 continue
-            rows = self._open.popleft()
+            async with self._comparing:  # what is compared goes out alone
+                rows = self._rows.next(time.monotonic())
+            if rows is None:
+                break
             verdict = await self._verdict(client, rows)
-            self.refused += verdict.refused
-            self._open.extendleft(reversed(verdict.again))
+            if verdict.doubt is not None:
+                verdict = await self._compared(client, rows, verdict)
+            self._settle(rows, verdict)
             if self._trouble is not None:
                 break
             if verdict.why is None or sum(map(len, verdict.again)) < len(rows):
@@ -119,16 +143,59 @@ class Sending:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
         self._lanes -= 1
 
+    def _settle(self, rows: Rows, verdict: Verdict) -> None:
+        now = time.monotonic()
+        if verdict.whole is not None:
+            self._rows.refused(rows, verdict.whole, now)
+        elif verdict.refused or verdict.again:
+            alone = [(each.row, Refused(each.reason, each.detail)) for each in verdict.refused]
+            self._rows.answered(rows, alone, verdict.again, now)
+        else:
+            self._rows.taken(rows)
+
     async def _verdict(self, client: Client, rows: Rows) -> Verdict:
         try:
             if (left := client.pace.reserved(len(rows))) > 0:
                 await asyncio.sleep(left)
-            return self.judge(rows, await client.send(self.request(rows)))
+            request = self.request(rows)
+            answer = await client.send(request)
+            if self.is_taken is not None and self.is_taken(answer):
+                client.control = request
+            return self.judge(rows, answer)
         except TemporaryError as silence:
             return Verdict(again=[rows], why=silence, is_throttled=True)
         except JobError as error:
             self._trouble = self._trouble or error
             return Verdict(again=[rows])
+
+    async def _compared(self, client: Client, rows: Rows, verdict: Verdict) -> Verdict:
+        """Whether rows are refused for their own sake: nothing else goes out for a while and they are, and
+        directly behind them a request that was taken before is taken once more.
+        """
+        doubt = verdict.doubt
+        if client.control is None or doubt is None:
+            return verdict
+        async with self._comparing:
+            for pause in _COMPARED_S:
+                await asyncio.sleep(pause)
+                verdict = await self._verdict(client, rows)
+                if verdict.doubt is None:
+                    return verdict
+            if not await self._takes_control(client):
+                return verdict
+        self.on_refused(rows)
+        return Verdict(whole=doubt)
+
+    async def _takes_control(self, client: Client) -> bool:
+        """Whether the server takes once more what it has taken before."""
+        if client.control is None or self.is_taken is None:
+            return False
+        try:
+            if (left := client.pace.reserved(1)) > 0:
+                await asyncio.sleep(left)
+            return self.is_taken(await client.send(client.control))
+        except JobError:
+            return False
 
     def _is_waited_for(self, client: Client, verdict: Verdict, why: TemporaryError) -> bool:
         """Whether it is worth another try soon; else all stop."""
@@ -174,9 +241,12 @@ class Batches:
     """Where the rows go."""
     ordered: bool = False
     """Whether they go there one request after the other, in the order of the rows."""
+    may_refuse: bool = False
+    """Whether all of them may be refused."""
 
     def __post_init__(self) -> None:
         self._rows: pa.RecordBatch | None = None
+        self._unsendable: list[Refusal] = []
         self._sending: Sending
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:
@@ -186,16 +256,27 @@ class Batches:
         """
         if self._rows is not batch:
             made = self.encode(batch)
-            self._rows = batch
-            self._sending = Sending(made.request, made.judge, made.parts, made.refusals, self.ordered)
+            self._sending = self._sent_as(made)
+            self._rows, self._unsendable = batch, made.refusals
         try:
-            eventloop.run(self._sending.run(self.kept.client(self.server)))
+            refused = eventloop.run(self._sending.run(self.kept.client(self.server)))
         except JobError as error:
             if error.error.reason not in (DENIED, TLS):
                 raise
             self.kept.drop(self.server)  # once more, with secrets and certificates as they are now
-            eventloop.run(self._sending.run(self.kept.client(self.server)))
-        return self._sending.refused
+            refused = eventloop.run(self._sending.run(self.kept.client(self.server)))
+        return [*self._unsendable, *refused]
+
+    def _sent_as(self, made: Requests) -> Sending:
+        """How these requests are on their way."""
+        return Sending(
+            made.request,
+            made.judge,
+            made.parts,
+            ordered=self.ordered,
+            learnt=learnt_of(self.server),
+            may_refuse=self.may_refuse,
+        )
 
 
 def parts(count: int, refused: Sequence[Refusal], at_once: int) -> list[Rows]:

@@ -29,6 +29,8 @@ class Refusal:
     """Index in the Arrow batch."""
     reason: str
     detail: str
+    by_server: bool = False
+    """Whether a server has refused it; else it can be sent to none."""
 
 
 @dataclass(frozen=True, slots=True)

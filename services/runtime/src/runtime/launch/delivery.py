@@ -92,7 +92,7 @@ class Delivery:
         if (why := self.skipped.get(target.name)) is not None:
             return _Skipping(why)
         part = Part(BatchRef(self.checkpoint, self.batch_id, self.generation), partition)
-        return open_writer(replace(target, part=part))
+        return open_writer(replace(target, part=part, may_refuse=self.may_refuse))
 
     def _stand(self) -> None:
         """Return unless a newer generation is known to hold the lease: the driver looks for all else."""
@@ -140,8 +140,8 @@ class _Sink:
     def __init__(self, target: Target, writer: Writer, *, may_refuse: bool = False) -> None:
         self.target = target
         self._writer = writer
-        is_unbound = may_refuse or isinstance(writer, _Skipping)
-        self._breaker = FloodBreaker[_Refused](None if is_unbound else target.max_refused)
+        is_off = may_refuse or isinstance(writer, _Skipping)
+        self._breaker = FloodBreaker[_Refused](target.max_refused, is_off)
         self._written = 0
         self._refused = Counter[str]()
         self._skipped = 0
@@ -176,7 +176,8 @@ class _Sink:
         self._printed += outcome.printed
         self._receipt = outcome.receipt or self._receipt
         refused = outcome.rows if outcome.rows is not None else batch
-        ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused))
+        by_server = sum(refusal.by_server for refusal in outcome.refused)
+        ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused), by_server)
         if self._breaker.is_open:
             # Not in the words of the sink: they may have values of the row in them.
             reasons = ", ".join(sorted({refusal.reason for refusal in outcome.refused}))

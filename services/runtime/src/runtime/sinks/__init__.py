@@ -86,6 +86,8 @@ class Target:
     them."""
     corrects: str = ""
     """The replay that computes again what its rows are; empty: none was there before."""
+    may_refuse: bool = False
+    """Whether all of its rows may be refused, because somebody has said so."""
     condition: str = ""
     """The column that says which rows of a batch it gets; empty: all."""
 
@@ -110,6 +112,11 @@ class Target:
         if self.part is None:
             raise ValueError("nothing is written")
         return self.part
+
+    @property
+    def may_refuse_all(self) -> bool:
+        """Whether rows are refused of which none passes: so it was allowed, or they were set aside before."""
+        return self.may_refuse or self.is_replay
 
     @property
     def max_refused(self) -> float | None:

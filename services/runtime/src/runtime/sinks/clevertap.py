@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.clevertap import CAPABILITIES, LONGEST_VALUE, MOST_IN_FLIGHT
+from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server
 from runtime.clients.http.posting import Posting
-from runtime.clients.sending import Rows, Verdict, parts
+from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError
@@ -53,7 +55,8 @@ def ask(target: Target) -> str:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Uploads(target, server, rows)).sent)
+    encode = partial(Uploads, target, server)
+    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -115,8 +118,7 @@ class Uploads:
             elif code == _SERVER_ERROR:
                 again.append(same.pop())
             else:
-                detail = f"{self._server.name} does not process the record (code {code})."
-                refused.append(Refusal(same.pop(), "SINK_REFUSED", detail))
+                refused.append(Refusal(same.pop(), "SINK_REFUSED", self._unprocessed(code)))
         if unknown:  # nobody knows which: all of them once more, by themselves
             return self._told_apart(rows, failed)
         if not again:
@@ -127,13 +129,13 @@ class Uploads:
         return Verdict(refused=refused, again=[again], why=why)
 
     def _told_apart(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
-        if len(rows) > 1 and len(failed) < len(rows):
-            return Verdict(again=posting.halves(rows))
         codes = [_failure(record)[0] for record in failed]
         if _SERVER_ERROR in codes:
             return Verdict(again=[rows], why=self._away())
-        detail = f"{self._server.name} does not process the record (code {codes[0]})."
-        return Verdict(refused=[Refusal(row, "SINK_REFUSED", detail) for row in rows])
+        return Verdict(whole=Refused("SINK_REFUSED", self._unprocessed(codes[0])))
+
+    def _unprocessed(self, code: int) -> str:
+        return f"{self._server.name} does not process the record (code {code})."
 
     def _away(self) -> TemporaryError:
         return TemporaryError("SINK_UNAVAILABLE", f"{self._server.name} does not take records now.")

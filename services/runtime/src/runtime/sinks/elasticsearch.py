@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,10 +23,11 @@ from daggers.v1 import spec_pb2
 from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
+from runtime.clients.bisection import Rows, sized_parts
 from runtime.clients.http import client, posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
-from runtime.clients.http.posting import Posting, sized_parts
-from runtime.clients.sending import DENIED, Rows, Verdict
+from runtime.clients.http.posting import Posting
+from runtime.clients.sending import DENIED, Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
 from runtime.errors import TemporaryError, external, user
@@ -77,7 +79,8 @@ def probe(target: Target) -> None:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Documents(target, server, rows)).sent)
+    encode = partial(Documents, target, server)
+    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -155,7 +158,7 @@ class Documents:
         said = {"_index": index, "_id": ids}
         if sink.routing:
             said["routing"] = template.texts(sink.routing, columns, count)
-        self.refusals = _unsendable(said)
+        self.refusals = _unsendable(said, [sink.id, sink.index, sink.routing], columns)
         version = ""
         if target.updates:
             batch = target.writes.batch if target.part else BatchRef("", 0, 0)
@@ -216,15 +219,16 @@ def is_taken(answer: Answer) -> bool:
     return answer.status == 200 and posting.json_object(answer).get("errors") is False
 
 
-def _unsendable(said: Mapping[str, Sequence[str | None]]) -> list[Refusal]:
+def _unsendable(
+    said: Mapping[str, Sequence[str | None]], templates: Sequence[str], columns: template.Columns
+) -> list[Refusal]:
     """The rows whose document has no place."""
     why: dict[int, tuple[str, str]] = {}
     for row, text in enumerate(said["_id"]):
         if text is not None and not 0 < len(text.encode(errors="replace")) <= _MAX_ID:
             why[row] = ("TOO_LARGE", f"The _id of the row is empty, or longer than {_MAX_ID} bytes.")
-    for texts in said.values():
-        null = (row for row, text in enumerate(texts) if text is None)
-        why.update(dict.fromkeys(null, ("TEMPLATE_NULL", "A value of the row within a text is NULL.")))
+    missing = {row for texts in said.values() for row, text in enumerate(texts) if text is None}
+    why.update({row: template.why_missing(templates, columns, row) for row in missing})
     return [Refusal(row, *why[row]) for row in sorted(why)]
 
 

@@ -9,10 +9,11 @@ for patience, the batch waits.
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import pyarrow as pa
@@ -22,8 +23,9 @@ from grpc import StatusCode
 
 from daggerspec import success
 from runtime.clients import calls
+from runtime.clients.bisection import Refused, Rows, learnt_of
 from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.sending import DENIED, Rows, Verdict, parts
+from runtime.clients.sending import DENIED, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
@@ -31,6 +33,8 @@ from runtime.sinks import RowWriter, Target, Writer
 
 TRIES: Final = 5
 """So often a call may fail by what may be the server's fault or the row's."""
+_FEW_TRIES: Final = 3
+"""So often a call may be one too many, until it is compared with others."""
 _TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})
 _LATER: Final = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.ABORTED, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED}
@@ -41,8 +45,6 @@ _CROWDED: Final = frozenset(
 """What a server says that has too many calls under way."""
 _DENIED: Final = frozenset({StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED})
 _UNCLEAR: Final = frozenset({StatusCode.INTERNAL, StatusCode.UNKNOWN})
-# As gRPC for C++ and Python, Go and Java, and Rust say it.
-_TOO_LARGE: Final = re.compile(r"larger than max|exceeds maximum size|length too large", re.IGNORECASE)
 _VALUE: Final = re.compile(r"[\x20-\x7e]*")
 
 
@@ -72,7 +74,8 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
     ordered = target.resolved.sink.grpc.ordered
-    return RowWriter(Calling(server, lambda rows: CalledRows(target, server, rows), ordered=ordered).sent)
+    encode = partial(CalledRows, target, server)
+    return RowWriter(Calling(server, encode, ordered=ordered, may_refuse=target.may_refuse_all).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -114,7 +117,7 @@ class CalledRows:
         self.parts = parts(rows.num_rows, self.refusals, 1)
         self._success = (sink.success_if, sink.response, target.descriptors) if sink.success_if else None
         self._tries = Counter[int]()
-        self._has_taken = False
+        self._learnt = learnt_of(server)
 
     def _unsendable(
         self, unfit: set[int], templates: Mapping[str, str], columns: template.Columns
@@ -142,11 +145,7 @@ class CalledRows:
         Raises: JobError for what somebody has to mend.
         """
         status, server = answer.status, self._server
-        is_taken = status in _TAKEN
-        if status == StatusCode.OK and self._success is not None:
-            is_taken = _succeeds(*self._success, answer.message)
-        if is_taken:
-            self._has_taken = True
+        if self.is_taken(answer):
             return Verdict()
         if status in _DENIED:
             detail = f"{server.name} answers {status.name}: check the secret that it is shown."
@@ -154,19 +153,40 @@ class CalledRows:
         if status == StatusCode.UNIMPLEMENTED:
             detail = f"{server.name} answers {status.name}: it has no method {server.method}."
             raise external("SINK_MISSING", detail, retryable=True)
-        if status == StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(answer.said):
-            return self._refused(rows, answer, "TOO_LARGE")
-        is_unclear = status in _UNCLEAR or status == StatusCode.OK
-        if is_unclear:
+        if status == StatusCode.RESOURCE_EXHAUSTED:
+            return self._exhausted(rows, answer)
+        detail, later = f"{server.name} answers {_told(answer)}.", _later(server, answer)
+        if status in _UNCLEAR or status == StatusCode.OK:
             self._tries[rows[0]] += 1
-        is_given_up = self._has_taken and self._tries[rows[0]] >= TRIES
-        if status in _LATER or status in _CROWDED or (is_unclear and not is_given_up):
-            return Verdict(again=[rows], why=_later(server, answer), is_throttled=status in _CROWDED)
-        return self._refused(rows, answer, "SINK_REFUSED")
+            if self._tries[rows[0]] >= TRIES:
+                return Verdict(whole=Refused("SINK_REFUSED", detail, later))
+            return Verdict(again=[rows], why=later)
+        if status in _LATER:
+            return Verdict(again=[rows], why=later, is_throttled=status in _CROWDED)
+        return Verdict(whole=Refused("SINK_REFUSED", detail))
 
-    def _refused(self, rows: Rows, answer: Answer, reason: str) -> Verdict:
-        detail = f"{self._server.name} answers {_told(answer)}."
-        return Verdict(refused=[Refusal(row, reason, detail) for row in rows])
+    def is_taken(self, answer: Answer) -> bool:
+        """Whether a row was taken, as far as success was said what it is."""
+        if answer.status == StatusCode.OK and self._success is not None:
+            return _succeeds(*self._success, answer.message)
+        return answer.status in _TAKEN
+
+    def _exhausted(self, rows: Rows, answer: Answer) -> Verdict:
+        """There are too many calls, or a message is too large: each library has its own words for that. What
+        tells is a row that was taken before, or one that was too large.
+        """
+        told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
+        too_large = Refused("TOO_LARGE", f"{told}: its message is too large.")
+        if self._learnt.is_too_large(time.monotonic(), len(self._messages[rows[0]] or b"")):
+            return Verdict(whole=too_large)
+        self._tries[rows[0]] += 1
+        doubt = too_large if self._tries[rows[0]] >= _FEW_TRIES else None
+        return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
+
+    def found_too_large(self, rows: Rows) -> None:
+        """These were refused while others were taken."""
+        for row in rows:
+            self._learnt.refuses_bytes(time.monotonic(), len(self._messages[row] or b""))
 
 
 def _told(answer: Answer) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -27,10 +27,11 @@ from yarl import URL
 from daggerspec import cloudevents
 from daggerspec import template as templates
 from daggerspec.sinks import http as kind
+from runtime.clients.bisection import Rows
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
-from runtime.clients.sending import Rows, Verdict, parts
+from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.sinks import Outcome, RowWriter, Target, Writer
@@ -72,7 +73,8 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     sink = target.resolved.sink.http
     if sink.rows_per_request == 1:
         encode = partial(HttpRows, target, server)
-        return RowWriter(Posting(server, encode, ordered=sink.ordered).sent)
+        posting_ = Posting(server, encode, ordered=sink.ordered, may_refuse=target.may_refuse_all)
+        return RowWriter(posting_.sent)
     return BatchedWriter(target, server)
 
 
@@ -170,18 +172,17 @@ class HttpRows:
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:
         """What an answer means, by what the sink says of it first. Raises: JobError."""
-        server, splits = self._server, self.sink.split
+        server = self._server
         if answer.status in self._retried:
             return posting.again(server, rows, answer)
         if answer.status in self._refused:
-            return posting.refusing(server, rows, answer, splits=splits)
+            return posting.refusing(server, rows, answer)
         return posting.meaning(
             server,
             rows,
             answer,
             is_taken=is_taken(self.sink, answer),
             has_one_url=self._has_one_url,
-            splits=splits,
         )
 
     def _id(self, row: int) -> str:
@@ -219,7 +220,10 @@ class BatchedWriter:
         sink = target.resolved.sink.http
         self._at_once, self._ordered = sink.rows_per_request, sink.ordered
         self._posting = Posting(
-            server, lambda rows: HttpRows(target, server, rows, self._open[0].keys), ordered=sink.ordered
+            server,
+            lambda rows: HttpRows(target, server, rows, self._open[0].keys),
+            ordered=sink.ordered,
+            may_refuse=target.may_refuse_all,
         )
         self._kept: list[pa.RecordBatch] = []
         self._whole: pa.RecordBatch | None = None
@@ -249,9 +253,7 @@ class BatchedWriter:
         while self._open:
             part = self._open[0]
             refused = self._posting.sent(part.rows)
-            self._refused += [
-                Refusal(part.start + refusal.row, refusal.reason, refusal.detail) for refusal in refused
-            ]
+            self._refused += [replace(refusal, row=part.start + refusal.row) for refusal in refused]
             self._open.popleft()
         return Outcome(refused=self._refused, rows=self._whole)
 

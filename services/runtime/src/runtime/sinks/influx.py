@@ -31,12 +31,12 @@ from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES
-from runtime.clients import pace
+from runtime.clients import bisection, pace
+from runtime.clients.bisection import Refused, Rows, sized_parts
 from runtime.clients.egress import checked
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
-from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
@@ -98,30 +98,28 @@ class InfluxWriter:
         """Write a batch; returns the rows that are no point or that the database refused."""
         del batch_id
         lines, refusals = self._encoder.encode(batch)
-        rows = [(row, line) for row, line in enumerate(lines) if line is not None]
-        most = self._pace.most(CAPABILITIES.max_rows or len(rows))
-        for start in range(0, len(rows), most):
-            refusals += self._post(rows[start : start + most])
+        texts = [None if line is None else line.encode() for line in lines]
+        most_rows, most_bytes = CAPABILITIES.max_rows or len(texts), CAPABILITIES.max_bytes or 1
+        refusals += bisection.divide(
+            sized_parts(texts, refusals, self._pace.most(most_rows), most_bytes),
+            lambda rows: self._refused(rows, texts),
+            bisection.learnt_of(self._sink.SerializeToString(deterministic=True)),
+        )
         return Outcome(refused=refusals)
 
     def finish(self) -> Outcome:
         """Nothing is kept: what was written is durable."""
         return Outcome()
 
-    def _post(self, rows: Sequence[tuple[int, str]]) -> list[Refusal]:
-        """Write these lines. A refused request is halved until it is known which lines were meant."""
-        lines = "\n".join(line for _, line in rows).encode()
-        if len(lines) <= (CAPABILITIES.max_bytes or len(lines)) or len(rows) == 1:
-            self._pace.wait(len(rows))
-            try:
-                _post(self._sink, lines)
-            except _RefusedError as refused:
-                if len(rows) == 1 or refused.dropped == len(rows):
-                    return [Refusal(row, "SINK_REFUSED", refused.detail) for row, _ in rows]
-            else:
-                return []
-        half = len(rows) // 2
-        return self._post(rows[:half]) + self._post(rows[half:])
+    def _refused(self, rows: Rows, lines: Sequence[bytes | None]) -> Refused | None:
+        """Write the lines of these rows; why the database has refused some of them."""
+        self._pace.wait(len(rows))
+        try:
+            _post(self._sink, b"\n".join(lines[row] or b"" for row in rows))
+        except _RefusedError as refused:
+            are_all = refused.dropped == len(rows)
+            return Refused("SINK_REFUSED", refused.detail, rows=rows if are_all else None)
+        return None
 
 
 class _RefusedError(Exception):

@@ -10,16 +10,18 @@ others are imported; while it is away, or asks for patience, the batch waits.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.mixpanel import CAPABILITIES
+from runtime.clients.bisection import Rows, sized_parts
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.http.posting import Posting, sized_parts
-from runtime.clients.sending import Rows, Verdict
+from runtime.clients.http.posting import Posting
+from runtime.clients.sending import Verdict
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal, event_id, keys
 from runtime.sinks import RowWriter, Target, Writer
@@ -49,7 +51,8 @@ def ask(target: Target) -> str:
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
-    return RowWriter(Posting(server, lambda rows: Imports(target, server, rows)).sent)
+    encode = partial(Imports, target, server)
+    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:

@@ -15,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import psycopg
 import pyarrow as pa
@@ -28,10 +30,12 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
-from runtime.clients import pace, postgres
+from runtime.clients import bisection, pace, postgres
+from runtime.clients.bisection import Refused, Rows
 from runtime.clients.postgres import RefusedError
-from runtime.clients.written import Marker, Refused
-from runtime.encode import extent, table_csv
+from runtime.clients.written import Marker
+from runtime.clients.written import Refused as RefusedRow
+from runtime.encode import extent, samplerow, table_csv
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Refusal, keys
 from runtime.encode.table_csv import NUMBER
@@ -159,7 +163,7 @@ class AppendWriter:
                 refused = table.write(connection, rows, table.append)
                 if not is_replay and not layout.windowed:
                     self._mark.reach(connection, reached, is_whole=False)
-                kept = [Refused(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
+                kept = [RefusedRow(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
                 if kept:
                     self._mark.refuse(connection, kept)
             else:
@@ -173,6 +177,10 @@ class AppendWriter:
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
 
+_Put: TypeAlias = Callable[[psycopg.Connection, pa.Table], None]
+"""How rows are written, in the transaction that is going on."""
+
+
 class _Table:
     """The table of one sink, and the statements about it."""
 
@@ -180,6 +188,7 @@ class _Table:
         self.resolved = target.resolved
         self.sink = self.resolved.sink.postgres
         self.layout = target.layout
+        self._may_refuse = target.may_refuse_all
         self._staged = ""
         """The temporary table that rows go through."""
 
@@ -273,18 +282,56 @@ class _Table:
         self,
         connection: psycopg.Connection,
         rows: pa.Table,
-        put: Callable[[psycopg.Connection, pa.Table], None],
+        put: _Put,
     ) -> list[Refusal]:
         """Put rows, a few thousand with a statement; those that the database refused."""
         held = pace.of(self.resolved)
         most = held.most(kind.CAPABILITIES.max_rows or rows.num_rows)
+        numbers = rows[NUMBER]
 
-        def paced(connection: psycopg.Connection, part: pa.Table) -> None:
-            held.wait(part.num_rows)
-            put(connection, part)
+        def attempt(part: Rows) -> Refused | None:
+            held.wait(len(part))
+            return self._refused(connection, rows.slice(part[0], len(part)), put)
 
-        parts = (rows.slice(start, most) for start in range(0, rows.num_rows, most))
-        return [refusal for part in parts for refusal in _halved(connection, part, paced, self.address)]
+        every = range(rows.num_rows)
+        refused = bisection.divide(
+            (every[start : start + most] for start in range(0, rows.num_rows, most)),
+            attempt,
+            bisection.learnt_of(self.resolved.SerializeToString(deterministic=True)),
+            may_refuse=self._may_refuse,
+            is_sound=lambda: self._takes_a_sample(connection, put),
+        )
+        return [replace(refusal, row=numbers[refusal.row].as_py()) for refusal in refused]
+
+    def _refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> Refused | None:
+        """Put rows, all or none; why they were refused. Raises: psycopg.Error for what is about no row."""
+        try:
+            with connection.transaction():
+                put(connection, rows)
+        except psycopg.Error as error:
+            why = postgres.meaning(error, self.address)
+            if not isinstance(why, RefusedError):
+                raise
+            return why.why
+        return None
+
+    def _takes_a_sample(self, connection: psycopg.Connection, put: _Put) -> bool:
+        """Whether the table takes a row that is made up, and taken back."""
+        try:
+            rows, refusals = self.writable(samplerow.sample(self.layout, datetime.now(UTC)))
+        except JobError:  # nothing is made up for its columns
+            return False
+        if refusals:
+            return False
+        try:
+            with connection.transaction():
+                put(connection, rows)
+                raise psycopg.Rollback
+        except psycopg.Error as error:
+            if not isinstance(postgres.meaning(error, self.address), RefusedError):
+                raise
+            return False
+        return True
 
     def put(self, connection: psycopg.Connection, rows: pa.Table) -> None:
         """Write rows, of one key the last, in the transaction that is going on."""
@@ -326,28 +373,6 @@ class _Table:
 def _copy(connection: psycopg.Connection, into: str, rows: pa.Table) -> None:
     with connection.cursor() as cursor, cursor.copy(f"COPY {into} FROM STDIN (FORMAT csv)") as copying:
         copying.write(table_csv.text(rows))
-
-
-def _halved(
-    connection: psycopg.Connection,
-    rows: pa.Table,
-    put: Callable[[psycopg.Connection, pa.Table], None],
-    address: spec_pb2.PostgresAddress,
-) -> list[Refusal]:
-    """Put these rows. Where some are refused, halves are tried until it is known which."""
-    try:
-        with connection.transaction():
-            put(connection, rows)
-    except psycopg.Error as error:
-        why = postgres.meaning(error, address)
-        if not isinstance(why, RefusedError):
-            raise
-        if rows.num_rows == 1:
-            return [Refusal(rows[NUMBER][0].as_py(), why.reason, str(why))]
-        half = rows.num_rows // 2
-        first, second = rows.slice(0, half), rows.slice(half)
-        return _halved(connection, first, put, address) + _halved(connection, second, put, address)
-    return []
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

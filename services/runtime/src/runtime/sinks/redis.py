@@ -18,8 +18,8 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.redis import CAPABILITIES, MAX_KEY
-from runtime.clients import pace, redis
-from runtime.clients.http.posting import sized_parts
+from runtime.clients import bisection, pace, redis
+from runtime.clients.bisection import Refused, Rows, sized_parts
 from runtime.clients.redis import Command
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal
@@ -52,22 +52,28 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 def _written(target: Target, keys: _Keys) -> list[Refusal]:
     """Write rows, of one key the last; those that are refused. Raises: JobError."""
     held = pace.of(target.resolved)
-    refusals = list(keys.refusals)
-    where = target.resolved.sink.redis.address
-    most_rows, most_bytes = held.most(CAPABILITIES.max_rows or 1), CAPABILITIES.max_bytes or 1
-    for rows in sized_parts(keys.texts, keys.refusals, most_rows, most_bytes):
+    own = target.resolved.sink.redis
+
+    def attempt(rows: Rows) -> Refused | None:
+        """Write these rows; which of them were refused, and why the first was."""
         held.wait(len(rows))
         commands = [(row, command) for row in rows for command in keys.commands(row)]
         with redis.connected(target.resolved) as connection:
             replies = redis.replies(connection, [command for _, command in commands])
-        wrong = {
-            row for (row, _), reply in zip(commands, replies, strict=True) if isinstance(reply, Exception)
-        }
-        detail = (
-            f"Redis at {where} refuses the row: its key holds a value of another type ({redis.WRONG_TYPE})."
-        )
-        refusals += [Refusal(row, "SINK_REFUSED", detail) for row in sorted(wrong)]
-    return refusals
+        said = zip(commands, replies, strict=True)
+        wrong = {row: reply for (row, _), reply in said if isinstance(reply, redis.RefusedReply)}
+        if not wrong:
+            return None
+        return redis.refusal(next(iter(wrong.values())), own, rows=sorted(wrong))
+
+    most_rows, most_bytes = held.most(CAPABILITIES.max_rows or 1), CAPABILITIES.max_bytes or 1
+    refused = bisection.divide(
+        sized_parts(keys.texts, keys.refusals, most_rows, most_bytes),
+        attempt,
+        bisection.learnt_of(target.sink),
+        may_refuse=target.may_refuse_all,
+    )
+    return [*keys.refusals, *refused]
 
 
 class _Keys:
@@ -79,7 +85,7 @@ class _Keys:
         self._ttl = sink.ttl.ToTimedelta() // timedelta(milliseconds=1) if sink.HasField("ttl") else 0
         visible = [(column.name, array) for column, array in target.layout.visible(rows)]
         self._keys = template.texts(sink.key, dict(visible), rows.num_rows)
-        self.refusals = _unsendable(self._keys)
+        self.refusals = _unsendable(self._keys, sink.key, dict(visible))
         if self._is_hash:
             columns = [template.plain(array) for _, array in visible]
             self._names = [name.encode() for name, _ in visible]
@@ -109,12 +115,12 @@ class _Keys:
         return made
 
 
-def _unsendable(keys: list[str | None]) -> list[Refusal]:
+def _unsendable(keys: list[str | None], written: str, columns: template.Columns) -> list[Refusal]:
     """The rows that have no key."""
     refusals = []
     for row, key in enumerate(keys):
         if key is None:
-            refusals.append(Refusal(row, "TEMPLATE_NULL", "A value of the row within its key is NULL."))
+            refusals.append(Refusal(row, *template.why_missing([written], columns, row)))
         elif not 0 < len(key.encode(errors="replace")) <= MAX_KEY:
             what = f"The key of the row is empty, or longer than {MAX_KEY} bytes."
             refusals.append(Refusal(row, "TOO_LARGE", what))

@@ -25,6 +25,7 @@ class Client:
         self.pace = pace.Pace(share)
         self.limit = InFlightLimit(most=min(share.max_in_flight or server.most, server.most))
         """Requests that may be under way, as far as is known."""
+        self.control: Request | None = None
         self._caller = Caller(server.auth, server.url, server.name, server.egress)
         self._connection = Connection(server)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
 
+from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import client
 from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.sending import DENIED, Batches, Requests, Rows, Verdict
-from runtime.encode.rows import Refusal
+from runtime.clients.sending import DENIED, Batches, Requests, Verdict
 from runtime.errors import TemporaryError, external
 
 THROTTLES: Final = 429
@@ -25,30 +25,18 @@ AWAY: Final = frozenset({THROTTLES, 502, 503, 504})
 """What a question that changes nothing is answered while a server takes no rows."""
 
 
-def sized_parts(
-    texts: Sequence[bytes], refused: Sequence[Refusal], most_rows: int, most_bytes: int
-) -> list[Rows]:
-    """As many rows as a request may have, and bytes of their texts."""
-    never = {refusal.row for refusal in refused}
-    cut, size = list[list[int]](), most_bytes
-    for row, text in enumerate(texts):
-        if row in never:
-            continue
-        size += len(text)
-        if size > most_bytes or len(cut[-1]) == most_rows:
-            cut.append([])
-            size = len(text)
-        cut[-1].append(row)
-    return [*cut]
-
-
 class Posting(Batches):
     """The batches of one partition on their way to an HTTP server."""
 
     def __init__(
-        self, server: Server, encode: Callable[[pa.RecordBatch], Requests], *, ordered: bool = False
+        self,
+        server: Server,
+        encode: Callable[[pa.RecordBatch], Requests],
+        *,
+        ordered: bool = False,
+        may_refuse: bool = False,
     ) -> None:
-        super().__init__(encode, client.kept, server, ordered)
+        super().__init__(encode, client.kept, server, ordered, may_refuse)
 
 
 def meaning(
@@ -58,7 +46,6 @@ def meaning(
     *,
     is_taken: bool,
     has_one_url: bool = True,
-    splits: bool = True,
 ) -> Verdict:
     """What an answer says. No word of it quotes an answer, which may quote a row.
 
@@ -82,7 +69,7 @@ def meaning(
     if status < 400:
         detail = f"{name} answers {status}, and redirects are not followed: name where it leads to."
         raise external("SINK_REDIRECTS", detail, retryable=True)
-    return refusing(server, rows, answer, splits=splits)
+    return refusing(server, rows, answer)
 
 
 def again(server: Server, rows: Rows, answer: Answer) -> Verdict:
@@ -90,20 +77,10 @@ def again(server: Server, rows: Rows, answer: Answer) -> Verdict:
     return Verdict(again=[rows], why=later(server, answer), is_throttled=answer.status == THROTTLES)
 
 
-def refusing(server: Server, rows: Rows, answer: Answer, *, splits: bool) -> Verdict:
-    """The rows are refused. Halves of what is too large can be sent: nothing of it was taken."""
-    if len(rows) > 1 and (splits or answer.status == TOO_LARGE):
-        return Verdict(again=halves(rows))
+def refusing(server: Server, rows: Rows, answer: Answer) -> Verdict:
+    """The rows are refused, for what is in one of them: it is found by sending halves."""
     reason = "TOO_LARGE" if answer.status == TOO_LARGE else "SINK_REFUSED"
-    whole = f" for a request of {len(rows)} rows" if len(rows) > 1 else ""
-    detail = f"{server.name} answers {answer.status}{whole}."
-    return Verdict(refused=[Refusal(row, reason, detail) for row in rows])
-
-
-def halves(rows: Rows) -> list[Rows]:
-    """Two requests in the place of one."""
-    half = len(rows) // 2
-    return [rows[:half], rows[half:]]
+    return Verdict(whole=Refused(reason, f"{server.name} answers {answer.status}."))
 
 
 def unproven(server: Server, answer: Answer) -> TemporaryError:
