@@ -5,13 +5,22 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from daggers.v1 import spec_pb2
 from services.runtime.tests.test_sink_contract import (
     COUNTS,
     LAYOUT,
     SCHEMA,
+    Counts,
     batch,
     create,
     fresh_topic,
@@ -19,7 +28,10 @@ from services.runtime.tests.test_sink_contract import (
 )
 from services.runtime.tests.test_sink_protobuf import FILES
 
+from daggersql import Column, Role
 from runtime import sinks
+from runtime.clients.topiclimits import TopicLimits
+from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
 from runtime.sinks import Target
 
@@ -138,6 +150,72 @@ def test_a_record_that_the_broker_finds_too_large_is_refused(kafka: str) -> None
     outcome = sinks.open_writer(plain).write(batch(counts), 0)
 
     assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(0, "SINK_REFUSED")]
+
+
+def limited(kafka: str, **said: str) -> str:
+    """A topic of one partition with these settings."""
+    config = {name.replace("_", "."): value for name, value in said.items()}
+    return create(kafka, NewTopic(f"sink-{uuid4().hex[:8]}", 1, 1, config=config))
+
+
+def of_150_bytes(rows: int) -> Counts:
+    """As many rows, none of which is like another to who compresses them."""
+    return {(f"2026-01-01T12:0{row % 6}:00Z", uuid4().hex * 3): row for row in range(rows)}
+
+
+def test_rows_that_fit_their_topic_are_written_however_many_a_batch_of_the_client_has(kafka: str) -> None:
+    topic = limited(kafka, max_message_bytes="20000")
+    outcome = sinks.open_writer(target(kafka, topic)).write(batch(of_150_bytes(600)), 0)
+
+    assert (outcome.refused, len(records(kafka, topic))) == ([], 600)
+
+
+def test_a_topic_that_takes_less_from_now_on_is_looked_at_again(kafka: str) -> None:
+    topic = limited(kafka, max_message_bytes="900000")
+    writer = sinks.open_writer(target(kafka, topic))
+    assert writer.write(batch(of_150_bytes(10)), 0).refused == []
+    change = ConfigResource(ResourceType.TOPIC, topic)
+    change.add_incremental_config(
+        ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
+    )
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.incremental_alter_configs([change])[change].result(30)
+    counts = of_150_bytes(300) | {("2026-01-01T12:01:00Z", "".join(uuid4().hex for _ in range(200))): 1}
+    outcome = writer.write(batch(counts), 1)
+
+    assert [each.row for each in outcome.refused] == [300]
+    assert len({record.key() for record in records(kafka, topic)}) == 310
+
+
+@pytest.mark.parametrize("is_described", [True, False])
+def test_a_record_without_a_key_is_refused_by_a_compacted_topic_and_the_others_are_written(
+    kafka: str, is_described: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not everybody may read a topic's settings; then the broker refuses the client's whole batch."""
+    if not is_described:
+        monkeypatch.setattr("runtime.clients.topiclimits.of", lambda *_: TopicLimits())
+    topic = limited(kafka, cleanup_policy="compact")
+    hidden = ("__key_0", "__key_1", "__key_2")
+    schema = pa.schema(
+        [("value", pa.binary()), ("key", pa.binary()),
+         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+         ("__key_0", pa.string()), ("__key_1", pa.int32()), ("__key_2", pa.int64())]
+    )  # fmt: skip
+    rows = [
+        {"value": str(row).encode(), "key": None if row == 7 else str(row % 5).encode(), "headers": None,
+         "__key_0": "t", "__key_1": 0, "__key_2": row}
+        for row in range(40)
+    ]  # fmt: skip
+    columns = tuple(Column(name, Role.FIELD, name, "binary") for name in ("value", "key", "headers"))
+    layout = Layout(columns, hidden, has_records=True)
+    forwarding = replace(target(kafka, topic), layout=layout, schema=schema)
+    outcome = sinks.open_writer(forwarding).write(pa.RecordBatch.from_pylist(rows, schema=schema), 0)
+
+    found = records(kafka, topic)
+    assert [each.row for each in outcome.refused] == [7]
+    assert {int(record.value() or b"") for record in found} == {*range(40)} - {7}
+    last = {record.key(): int(record.value() or b"") for record in found}
+    assert last == {str(row % 5).encode(): row for row in range(35, 40)}
 
 
 def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -318,3 +318,124 @@ def test_rows_wait_for_a_server_that_became_read_only(table: Table) -> None:
     table.write(numbered(1), batch_id=1)
 
     assert table.rows() == once(numbered(0), numbered(1))
+
+
+# Rows that the database refuses in whatever words
+
+
+def refused_of(table: Table, counts: Counts, batch_id: int = 0) -> list[int]:
+    """Write a batch as one; the rows that were refused."""
+    writer = sinks.open_writer(replace(target("d", table.resolved), part=Part(BatchRef("c", batch_id, 1), 0)))
+    outcomes = [writer.write(batch(counts), batch_id), writer.finish()]
+    assert all(refusal.by_server and refusal.detail for each in outcomes for refusal in each.refused)
+    return sorted(refusal.row for each in outcomes for refusal in each.refused)
+
+
+def raising(table: Table, when: str, what: str) -> None:
+    """A trigger of the table's owner."""
+    table.sql(
+        f"CREATE OR REPLACE FUNCTION complain() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN IF {when} THEN {what}; END IF; RETURN new; END $$",
+        "CREATE OR REPLACE TRIGGER complain BEFORE INSERT OR UPDATE ON counts"
+        " FOR EACH ROW EXECUTE FUNCTION complain()",
+    )
+
+
+COMPLAINTS: Final = {
+    "an exception": "RAISE EXCEPTION 'negative'",
+    "any code": "RAISE EXCEPTION 'no' USING ERRCODE = 'QQ123'",
+    "no such function": "PERFORM nowhere(new.n)",
+    "no such table": "INSERT INTO nowhere VALUES (new.n)",
+    "no right": "RAISE insufficient_privilege",
+    "an assertion": "ASSERT false",
+    "too many columns": "RAISE too_many_columns",
+    "internal": "RAISE internal_error",
+}
+
+
+@pytest.mark.parametrize("what", COMPLAINTS.values(), ids=COMPLAINTS)
+def test_a_row_for_which_a_trigger_raises_is_refused_by_itself(table: Table, what: str) -> None:
+    raising(table, "new.n IN (3, 17)", what)
+
+    assert refused_of(table, numbered(0)) == [3, 17]
+    assert table.rows() == {row: 1 for row in once(numbered(0)) if row[1] not in (3, 17)}
+
+
+@pytest.mark.parametrize("what", ["RAISE EXCEPTION 'closed'", "PERFORM nowhere(new.n)"])
+def test_rows_wait_where_a_trigger_raises_for_each(table: Table, what: str) -> None:
+    raising(table, "true", what)
+    with pytest.raises(JobError) as waits:
+        refused_of(table, numbered(0))
+
+    assert (waits.value.error.reason, waits.value.error.retryable) == ("SINK_SCHEMA", True)
+    raising(table, "false", "RETURN new")
+    assert refused_of(table, numbered(0)) == []
+    assert table.rows() == once(numbered(0))
+
+
+def test_a_row_by_itself_is_compared_with_one_that_is_made_up_and_taken_back(table: Table) -> None:
+    raising(table, "new.n < 0", "RAISE EXCEPTION 'negative'")
+
+    assert refused_of(table, {(MINUTE, "a"): -1}) == [0]
+    assert table.rows() == {}
+
+
+@pytest.mark.parametrize("table", [Sink.MODE_UPSERT], indirect=True)
+def test_a_key_that_is_too_long_for_its_index_is_refused_by_itself(table: Table) -> None:
+    long = "".join(f"{number:x}" for number in range(100_000, 101_500))
+    counts = {(MINUTE, "a"): 1, (MINUTE, long): 2, (MINUTE, "b"): 3}
+
+    assert refused_of(table, counts) == [1]
+    assert table.rows() == {("a", 1): 1, ("b", 3): 1}
+
+
+def test_row_level_security_refuses_rows_by_themselves_and_a_missing_right_none(table: Table) -> None:
+    role = f"tenant_{os.getpid()}_{table.resolved.sink.postgres.mode}"
+    password = Path(table.resolved.sink.postgres.address.password.file).read_text().strip()
+    schema = table.resolved.sink.postgres.schema
+    table.sql(
+        f"CREATE ROLE {role} LOGIN PASSWORD '{password}'",
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+        f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+        "ALTER TABLE counts ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY own ON counts USING (n <> 5)",
+    )
+    table.resolved.sink.postgres.address.user = role
+
+    assert refused_of(table, numbered(0)) == [5]
+    assert sum(table.rows().values()) == 39
+    table.sql(f"REVOKE INSERT ON counts FROM {role}")
+    with pytest.raises(JobError) as waits:
+        refused_of(table, numbered(1), batch_id=1)
+    assert (waits.value.error.reason, waits.value.error.retryable) == ("SINK_DENIED", True)
+    table.sql(f"GRANT INSERT ON counts TO {role}")
+    assert refused_of(table, numbered(1), batch_id=1) == [5]
+
+
+STATES: Final = {
+    "too many connections": "too_many_connections",
+    "disk full": "disk_full",
+    "out of memory": "out_of_memory",
+    "limit": "configuration_limit_exceeded",
+    "shutdown": "admin_shutdown",
+    "crash": "crash_shutdown",
+    "starting": "cannot_connect_now",
+    "canceled": "query_canceled",
+    "read-only": "read_only_sql_transaction",
+    "deadlock": "deadlock_detected",
+    "serialization": "serialization_failure",
+    "lock": "lock_not_available",
+    "io": "io_error",
+    "connection": "connection_failure",
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_what_a_server_says_of_its_own_state_is_no_rows_fault(table: Table, state: str) -> None:
+    raising(table, "new.n = 3", f"RAISE {state}")
+    with pytest.raises(TemporaryError, match=r"SINK_UNAVAILABLE|SINK_READ_ONLY"):
+        refused_of(table, numbered(0))
+    raising(table, "false", "RETURN new")
+
+    assert refused_of(table, numbered(0)) == []
+    assert table.rows() == once(numbered(0))

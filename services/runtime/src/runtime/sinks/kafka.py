@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -27,7 +28,9 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from kafkaclient.replacing import Replaceable, answers, discard
 from kafkaclient.tail import backwards, further
-from runtime.clients import kafka, pace
+from runtime.clients import bisection, kafka, pace, topiclimits
+from runtime.clients.bisection import Bisection, Refused
+from runtime.clients.topiclimits import TopicLimits
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
@@ -41,7 +44,8 @@ PROBE_S = 5.0
 READ_RANK = 1
 JSON_TYPE = "daggers.v1.Row"
 _SPARE = 1_000
-_REFUSED = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
+_VALUES = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
+"""What a broker says of a record, or of a batch for the sake of one of its records."""
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -65,7 +69,7 @@ def check(target: Target) -> None:
 def probe(target: Target) -> None:
     """Raise `JobError` while the broker does not say where the topic is."""
     address, topic = target.resolved.kafka, target.resolved.sink.kafka.topic
-    client = _client(address.SerializeToString(deterministic=True), target.dagger)
+    client = _client(address.SerializeToString(deterministic=True), target.dagger, topic)
     client.heard.clear()
     try:
         client.producer.list_topics(topic, PROBE_S)
@@ -120,6 +124,8 @@ class KafkaWriter:
         self._topic = target.resolved.sink.kafka.topic
         self._address = target.resolved.kafka
         self._place = f"Kafka at {self._address.bootstrap_servers}"
+        self._has_looked = False
+        """Whether the limits of the topic were read again for this batch."""
         self._values = None if target.layout.has_records else _Values(target)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
@@ -127,28 +133,105 @@ class KafkaWriter:
 
         Raises: TemporaryError while the broker takes none.
         """
-        records, refusals = self._records(batch, batch_id)
-        client = _client(self._address.SerializeToString(deterministic=True), self._target.dagger)
+        self._has_looked = False
+        made, refusals = self._records(batch, batch_id)
+        records = list(made)
+        if self._client.limits.is_compacted:
+            keyless = [row for row, record in enumerate(records) if record is not None and record[0] is None]
+            refusals += (Refusal(row, "NO_KEY", self._needs_a_key, by_server=True) for row in keyless)
+            for row in keyless:
+                records[row] = None
+        left = [row for row, record in enumerate(records) if record is not None]
+        learnt = bisection.learnt_of((self._target.sink, self._topic))
+        rows = Bisection([left] if left else [], learnt, time.monotonic())
+        while (part := rows.next(time.monotonic())) is not None:
+            self._settle(rows, part, records, self._produced(part, records))
+        settled = rows.settled(time.monotonic(), may_refuse=self._target.may_refuse_all)
+        return Outcome(refused=[*refusals, *settled])
+
+    @property
+    def _client(self) -> _Client:
+        """The producer of this process. Raises: JobError."""
+        address = self._address.SerializeToString(deterministic=True)
+        return _client(address, self._target.dagger, self._topic)
+
+    @property
+    def _needs_a_key(self) -> str:
+        return f"The topic {self._topic} is compacted: a record of it has to have a key."
+
+    def _produced(self, part: Sequence[int], records: Sequence[_Record | None]) -> dict[int, KafkaError]:
+        """Produce these rows, and wait until each is acknowledged or has failed; those that have.
+
+        Raises: TemporaryError where the broker says neither.
+        """
+        client = self._client
         producer = client.producer
         client.heard.clear()
         failures: dict[int, KafkaError] = {}
         held = pace.of(self._target.resolved)
-        most = held.most(batch.num_rows)
-        for row, record in enumerate(records):
-            if row % most == 0:
-                held.wait(min(most, batch.num_rows - row))
-            if record is not None:
+        most = held.most(len(part))
+        for number, row in enumerate(part):
+            if number % most == 0:
+                held.wait(min(most, len(part) - number))
+            if (record := records[row]) is not None:
                 _produce(producer, self._topic, record, row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
         # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
-        for row, error in failures.items():
-            refusals.append(Refusal(row, "SINK_REFUSED", self._meaning(error, client)))
+        for error in failures.values():
+            if error.code() not in _VALUES:
+                self._raise_state(error, client)
         if unheard:
             client.missed()
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
         client.producers.succeeded()
-        return Outcome(refused=refusals)
+        return failures
+
+    def _settle(
+        self,
+        rows: Bisection,
+        part: Sequence[int],
+        records: Sequence[_Record | None],
+        failures: Mapping[int, KafkaError],
+    ) -> None:
+        """What became of rows that were produced. A batch of the client's fails whole, for one of its
+        records or because it is too large: of its rows halves are tried, and with them those of their keys
+        that were written behind them, so that the last of a key stays the last.
+        """
+        if not failures:
+            rows.taken(part)
+            return
+        if len(failures) == 1:
+            [(row, error)] = failures.items()
+            rows.answered(part, [(row, self._refused(error))], (), time.monotonic())
+            return
+        failed_keys = {record[0] for row in failures if (record := records[row]) is not None} - {None}
+        first = min(failures)
+        again = [
+            row
+            for row in part
+            if row in failures
+            or (row > first and (record := records[row]) is not None and record[0] in failed_keys)
+        ]
+        is_large = any(error.code() == KafkaError.MSG_SIZE_TOO_LARGE for error in failures.values())
+        if is_large and self._fits_anew():
+            rows.answered(part, (), [again], time.monotonic())
+            return
+        half = (len(again) + 1) // 2
+        rows.answered(part, (), [again[:half], again[half:]], time.monotonic())
+
+    def _fits_anew(self) -> bool:
+        """Whether the topic takes less than this process knew: from now on batches are made to fit."""
+        if self._has_looked:
+            return False
+        self._has_looked = True
+        if topiclimits.of(kafka.client_properties(self._address), self._topic) == self._client.limits:
+            return False
+        _client.cache_clear()
+        return True
+
+    def _refused(self, error: KafkaError) -> Refused:
+        return Refused("SINK_REFUSED", f"{self._place} refuses the record: {hidden(error.str())}.")
 
     def finish(self) -> Outcome:
         """Nothing is kept: what was written is durable."""
@@ -192,12 +275,10 @@ class KafkaWriter:
             )
         ]
 
-    def _meaning(self, error: KafkaError, client: _Client) -> str:
-        """The sentence for a refused row; raises for an error that is not about the row."""
+    def _raise_state(self, error: KafkaError, client: _Client) -> NoReturn:
+        """Raise what an error is that is about no record."""
         said = hidden(error.str())
         code = error.code()
-        if code in _REFUSED:
-            return f"{self._place} refuses the record: {said}."
         if code in _MISSING:
             raise external(
                 "SINK_MISSING",
@@ -258,6 +339,8 @@ class _Client:
 
     producers: Replaceable[Producer]
     heard: list[KafkaError]
+    limits: TopicLimits
+    """Of its topic, as they were when it was made."""
 
     @property
     def producer(self) -> Producer:
@@ -275,9 +358,9 @@ class _Client:
 
 
 @lru_cache(maxsize=8)
-def _client(address: bytes, dagger: str) -> _Client:
+def _client(address: bytes, dagger: str, topic: str) -> _Client:
     """An idempotent producer, kept by the worker between batches with its connections: one for each dagger,
-    which alone waits for its rows.
+    which alone waits for its rows, and each topic, whose batches fit it.
     """
     del dagger
     defaults = {
@@ -286,14 +369,15 @@ def _client(address: bytes, dagger: str) -> _Client:
         "partitioner": "murmur2_random",  # the Java client's, so that equal keys meet
     }
     # The last two are one property, and the last one set counts.
-    limits = dict.fromkeys(("delivery.timeout.ms", "message.timeout.ms"), DELIVERY_TIMEOUT_MS)
-    required = {"enable.idempotence": True, "acks": "all", **limits}
+    most = dict.fromkeys(("delivery.timeout.ms", "message.timeout.ms"), DELIVERY_TIMEOUT_MS)
+    required = {"enable.idempotence": True, "acks": "all", **most}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
+    limits = topiclimits.of(properties, topic)
     heard: list[KafkaError] = []
     hearing = {"error_cb": heard.append}
-    producing = {**defaults, **properties, **required, **hearing}
+    producing = {**defaults, **limits.properties, **properties, **required, **hearing}
     make = partial(kafka.client, Producer, producing)
-    return _Client(Replaceable(lambda _: make(), lambda: answers(properties), discard), heard)
+    return _Client(Replaceable(lambda _: make(), lambda: answers(properties), discard), heard, limits)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:

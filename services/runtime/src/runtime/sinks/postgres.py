@@ -160,6 +160,7 @@ class AppendWriter:
                     refusals = [refusal for refusal in refusals if refusal.row not in known]
             before = self._mark.claim(connection, told)
             if before is None:
+                table.stage_where_copies_are_refused(connection)
                 refused = table.write(connection, rows, table.append)
                 if not is_replay and not layout.windowed:
                     self._mark.reach(connection, reached, is_whole=False)
@@ -344,7 +345,18 @@ class _Table:
 
     def append(self, connection: psycopg.Connection, rows: pa.Table) -> None:
         """Write rows, whatever is there, in the transaction that is going on."""
-        _copy(connection, f"{self.name} ({self._list})", rows.select([*self.columns]))
+        if not self._staged:
+            _copy(connection, f"{self.name} ({self._list})", rows.select([*self.columns]))
+            return
+        connection.execute(f"DELETE FROM {self._staged}")  # noqa: S608 - names
+        _copy(connection, f"{self._staged} ({self._list}, {NUMBER})", rows.select([*self.columns, NUMBER]))
+        said = f"SELECT {self._list} FROM {self._staged} ORDER BY {NUMBER}"  # noqa: S608 - names
+        connection.execute(f"INSERT INTO {self.name} ({self._list}) {said}")
+
+    def stage_where_copies_are_refused(self, connection: psycopg.Connection) -> None:
+        """See to a temporary table where row-level security holds: PostgreSQL copies into no such table."""
+        if connection.execute("SELECT row_security_active(%s::regclass)", (self.name,)).fetchone() == (True,):
+            self.stage(connection)
 
     @cached_property
     def _list(self) -> str:
