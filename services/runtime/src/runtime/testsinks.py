@@ -12,6 +12,7 @@ step goes to its standard output, in frames.
     tls       where it is HTTPS: it is whom its certificates speak of
     token     where one is asked for (OAuth2): it was given
     ask       what the sink says, to who shows the secrets
+    rows      of a specification: it takes the rows of the query, as far as can be tried and taken back
     row       with --send-one: a row that is made up was taken
 """
 
@@ -41,7 +42,7 @@ from runtime.clients.http.oauth2 import Token, Tokens
 from runtime.clients.secrets import resolve
 from runtime.encode.rows import Layout
 from runtime.encode.samplerow import sample
-from runtime.errors import TemporaryError, explain, external
+from runtime.errors import JobError, TemporaryError, explain, external
 from runtime.launch import planned
 from runtime.sinks import BatchRef, Part, Target
 
@@ -68,15 +69,29 @@ def _answer(out: BinaryIO, send_one: bool) -> None:
 
 def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:
     """Every step, and what became of it. Raises: JobError for a specification that is none."""
-    layout = planned.layout(job, planned.checked(job)) if send_one else Layout((), ())
-    row = sample(layout, now)
+    has_query = job.spec.sql != "" or job.spec.HasField("forward")
+    layout = planned.layout(job, planned.checked(job)) if has_query else Layout((), ())
+    row = _made_up(layout, now, is_wanted=send_one)
     files = planned.messages(job)
     for name, whole in planned.named_sinks(job).items():
-        target = Target(OWNER.format(job.dagger), whole, layout, row.schema, files, updates=False)
-        yield from _tried(name, _Trial(target), row if send_one else None)
+        schema = pa.schema([]) if row is None else row.schema
+        target = Target(OWNER.format(job.dagger), whole, layout, schema, files, updates=False)
+        yield from _tried(name, _Trial(target), row, has_query=has_query, send_one=send_one)
 
 
-def _tried(name: str, trial: _Trial, row: pa.RecordBatch | None) -> Iterator[SinkStep]:
+def _made_up(layout: Layout, now: datetime, *, is_wanted: bool) -> pa.RecordBatch | None:
+    """A row that is made up; None where that cannot be, and is not asked for. Raises: JobError."""
+    try:
+        return sample(layout, now)
+    except JobError:
+        if is_wanted:
+            raise
+        return None
+
+
+def _tried(
+    name: str, trial: _Trial, row: pa.RecordBatch | None, *, has_query: bool, send_one: bool
+) -> Iterator[SinkStep]:
     steps: list[tuple[str, Callable[[], str]]] = [
         ("secrets", trial.secrets),
         ("address", trial.addresses),
@@ -85,7 +100,9 @@ def _tried(name: str, trial: _Trial, row: pa.RecordBatch | None) -> Iterator[Sin
         ("token", trial.token),
         ("ask", lambda: sinks.ask(trial.target)),
     ]
-    if row is not None:
+    if has_query:
+        steps.append(("rows", lambda: sinks.rehearse(trial.target, row)))
+    if row is not None and send_one:
         steps.append(("row", lambda: trial.sent(row)))
     for what, attempt in steps:
         try:

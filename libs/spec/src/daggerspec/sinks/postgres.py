@@ -35,6 +35,8 @@ CAPABILITIES: Final = Capabilities(
 TIME_SERIES: Final = False
 DEFAULT_PORT: Final = 5432
 DEFAULT_SCHEMA: Final = "public"
+MADE: Final = "made by daggers (create_table)"
+"""The comment of a table that a sink has made, and may extend."""
 MARKS: Final = "daggers_written"
 """The table that says which batches were appended."""
 KEYS: Final = (
@@ -69,8 +71,11 @@ KEYS: Final = (
     ),
     Key("key", "The query's columns that are a row's identity; without it those of its window and GROUP BY."),
     Key("columns", "The table's column for a column of the query, where it has another name."),
-    Key("create_table", "Whether a table that is not there is made, with its unique index."),
-    Key("add_columns", "Whether columns that the table lacks are added to it."),
+    Key(
+        "create_table",
+        "Whether a table that is not there is made, with its unique index, and columns of an edit are added.",
+    ),
+    Key("add_columns", "Whether columns that the table lacks are added to it, whoever has made it."),
     Key("nul_to_space", "Whether U+0000 is written as a space; else such a row is refused."),
 )
 resolve = own_address
@@ -155,7 +160,8 @@ def ddl(sink: spec_pb2.PostgresSink, rows: Output) -> tuple[str, ...]:
     name, named = table(sink), columns(sink, rows)
     held = ", ".join(f"{quoted(named[column.name])} {type_of(column.type)}" for column in rows.columns)
     made = f"CREATE TABLE IF NOT EXISTS {name} ({held})"
-    return made, marks_ddl(sink.schema) if sink.mode == _APPEND else index_ddl(sink, rows)
+    further = marks_ddl(sink.schema) if sink.mode == _APPEND else index_ddl(sink, rows)
+    return (made, further, f"COMMENT ON TABLE {name} IS '{MADE}'") if sink.create_table else (made, further)
 
 
 def index_ddl(sink: spec_pb2.PostgresSink, rows: Output) -> str:
@@ -253,4 +259,6 @@ def new_column(sink: spec_pb2.PostgresSink, column: str) -> str:
     table_column = sink.columns.get(column, column)
     if sink.add_columns:
         return f"the table {sink.table} is altered where it lacks {table_column}"
+    if sink.create_table:
+        return f"the table {sink.table} is altered where it lacks {table_column}, if create_table made it"
     return f"the table {sink.table} must have {table_column} before, or the driver fails"

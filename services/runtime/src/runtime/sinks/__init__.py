@@ -5,9 +5,11 @@ A sink is a module whose docstring states its guarantee and that has two functio
     check(target) -> None       in the driver, before the query starts: raises `JobError` for what cannot work
     open(target) -> Writer      in a Python worker, for one partition of one batch; clients are kept
 
-It may have three more. Who tries a sink calls the first, the driver the others:
+It may have four more. Who tries a sink calls the first two, the driver the others:
 
     ask(target) -> str                      what it answers to a question, in a sentence; raises `JobError`
+    rehearse(target, row) -> str            what a batch would do there, taken back, in a sentence; raises
+                                            `JobError` for what no row can pass. `row` is made up, or None
     probe(target) -> None                   while it takes no rows: raises `JobError` as long as that is so
     commit(target, batch, receipts) -> None when every partition of a batch has finished, what they staged
                                             becomes valid; asked twice, the second time changes nothing
@@ -234,6 +236,15 @@ def ask(target: Target) -> str:
         return str(module.ask(target))
     probe(target)
     return "It takes rows, as far as a question can tell." if is_probed(target) else ""
+
+
+def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
+    """What a batch of these rows would do, in a sentence; empty where a sink has no way to take it back.
+
+    Raises: JobError for what no row can pass.
+    """
+    module = load(target.kind)
+    return str(module.rehearse(target, row)) if hasattr(module, "rehearse") else ""
 
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:

@@ -30,7 +30,7 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
-from runtime.clients import bisection, pace, postgres
+from runtime.clients import bisection, pace, postgres, tableneeds
 from runtime.clients.bisection import Refused, Rows
 from runtime.clients.postgres import RefusedError
 from runtime.clients.written import Marker
@@ -67,6 +67,24 @@ def check(target: Target) -> None:
             table.prepare(connection)
     except TemporaryError:
         return
+
+
+def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
+    """Do what a batch does, with a row that is made up, and take all of it back; what came of it.
+
+    Raises: JobError for what no row can pass.
+    """
+    table = _Table(target)
+    refused = ""
+    with postgres.connected(target.resolved) as connection, connection.transaction():
+        table.prepare(connection)
+        if row is not None:
+            rows, _ = table.writable(row)
+            table.stage(connection)
+            why = table.refused(connection, rows, table.append if table.appends else table.put)
+            refused = f", though not one that is made up ({why.detail.rstrip('.')})" if why else ""
+        raise psycopg.Rollback
+    return f"The table {table.name} takes rows of these columns{refused}; nothing of it was kept."
 
 
 def probe(target: Target) -> None:
@@ -222,26 +240,43 @@ class _Table:
             raise user("SINK_SCHEMA", f"{self._place} is older than PostgreSQL 15.")
         with connection.transaction():
             held = self._held(connection)
-            if not held and self.sink.create_table:
-                for statement in kind.ddl(self.sink, self.layout):
-                    connection.execute(statement)
-                return
-            if not held:
+            if not held and not self.sink.create_table:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
                 raise self._wrong(f"is not there: set create_table, or make it by {statements}")
-            types_of = {
-                self.columns[column.name]: kind.type_of(column.type) for column in self.layout.columns
-            }
-            missing = [name for name in types_of if name not in held]
-            added = ", ".join(f"ADD COLUMN {quoted(name)} {types_of[name]}" for name in missing)
-            if missing and not self.sink.add_columns:
-                lacks = f"has no column {', '.join(missing)}"
-                raise self._wrong(f"{lacks}: set add_columns, or ALTER TABLE {self.name} {added}")
-            if missing:
-                connection.execute(f"ALTER TABLE {self.name} {added}")
-            if not self.appends:
-                self._keyed(connection, held)
-            self._marked(connection)
+            if held:
+                self._extend(connection, held)
+            else:
+                for statement in kind.ddl(self.sink, self.layout):
+                    connection.execute(statement)
+            key = () if self.appends else tuple(self.key)
+            wanted = tableneeds.wanted_of(self.sink, self._types, key)
+            if in_the_way := "; ".join(tableneeds.missing(connection, wanted)):
+                raise self._wrong(f"takes none of these rows: {in_the_way}")
+
+    @property
+    def _types(self) -> dict[str, str]:
+        """The type that each column of the table has where it is made for these rows."""
+        return {self.columns[column.name]: kind.type_of(column.type) for column in self.layout.columns}
+
+    def _extend(self, connection: psycopg.Connection, held: dict[str, bool]) -> None:
+        """Add the columns that the table lacks, if it may. Raises: JobError (USER) with the statement."""
+        missing = [name for name in self._types if name not in held]
+        added = ", ".join(f"ADD COLUMN {quoted(name)} {self._types[name]}" for name in missing)
+        if missing and not self._may_add(connection):
+            lacks = f"has no column {', '.join(missing)}"
+            raise self._wrong(f"{lacks}: set add_columns, or ALTER TABLE {self.name} {added}")
+        if missing:
+            connection.execute(f"ALTER TABLE {self.name} {added}")
+        if not self.appends:
+            self._keyed(connection, held)
+        self._marked(connection)
+
+    def _may_add(self, connection: psycopg.Connection) -> bool:
+        """Whether columns are added: that was said, or create_table has made the table, as a comment says."""
+        if self.sink.add_columns:
+            return True
+        asked = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+        return self.sink.create_table and connection.execute(asked, (self.name,)).fetchone() == (kind.MADE,)
 
     def _marked(self, connection: psycopg.Connection) -> None:
         """See to the table of marks, where one is needed. Raises: JobError (USER) with the statement."""
@@ -292,7 +327,7 @@ class _Table:
 
         def attempt(part: Rows) -> Refused | None:
             held.wait(len(part))
-            return self._refused(connection, rows.slice(part[0], len(part)), put)
+            return self.refused(connection, rows.slice(part[0], len(part)), put)
 
         every = range(rows.num_rows)
         refused = bisection.divide(
@@ -304,7 +339,7 @@ class _Table:
         )
         return [replace(refusal, row=numbers[refusal.row].as_py()) for refusal in refused]
 
-    def _refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> Refused | None:
+    def refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> Refused | None:
         """Put rows, all or none; why they were refused. Raises: psycopg.Error for what is about no row."""
         try:
             with connection.transaction():
