@@ -215,13 +215,125 @@ def test_an_index_that_is_missing_or_does_not_fit_is_told(opensearch: str) -> No
     strict = sink(opensearch)
     fields = {"mappings": {"dynamic": "strict", "properties": {"n": {"type": "long"}}}}
     ask(f"{opensearch}/{strict.sink.elasticsearch.index}", "PUT", fields)
-    outcome = write(target(strict), batch(many(3)))
+    before = refused(lambda: sinks.check(target(strict))).error
+    waits = refused(lambda: put(target(strict), batch(many(3)))).error
 
     assert (missing.reason, missing.retryable) == ("SINK_MISSING", False)
-    assert {each.detail for each in outcome.refused} == {
-        f"Elasticsearch at {opensearch} refuses the document (strict_dynamic_mapping_exception)."
-    }
-    assert len(outcome.refused) == 3
+    assert (before.reason, before.retryable) == ("SINK_SCHEMA", False)
+    where = strict.sink.elasticsearch.index
+    assert before.detail.endswith(
+        f'PUT /{where}/_mapping {{"properties": {{"tag_city": {{"type": "keyword"}}, "window_timestamp":'
+        ' {"type": "date"}}}'
+    )
+    assert (waits.reason, waits.retryable) == ("SINK_SCHEMA", True)
+
+
+def put(aimed: Target, rows: pa.RecordBatch) -> Outcome:
+    """Write rows, whatever would be said before the first."""
+    return sinks.open_writer(aimed).write(rows, 0)
+
+
+def wider(made: spec_pb2.ResolvedSink) -> tuple[Target, pa.RecordBatch]:
+    """The sink after an edit that adds a column, and a row."""
+    layout = replace(LAYOUT, columns=(*LAYOUT.columns, Column("note", role_of("note"), "note", "string")))
+    schema = SCHEMA.insert(3, pa.field("note", pa.string()))
+    rows = batch({("2026-01-01T12:09:00Z", "later"): 9})
+    row = rows.add_column(3, pa.field("note", pa.string()), pa.array(["n"]))
+    return replace(target(made), layout=layout, schema=schema), row
+
+
+@real
+def test_what_create_index_made_grows_with_an_edit(opensearch: str) -> None:
+    made = sink(opensearch, create_index=True)
+    sinks.check(target(made))
+    write(target(made), batch(many(2)))
+    edited, row = wider(made)
+    told = sinks.rehearse(edited, None)
+    sinks.check(edited)
+    outcome = sinks.open_writer(edited).write(row, 0)
+    made.sink.elasticsearch.create_index = False
+    sinks.check(wider(made)[0])
+
+    assert told.endswith("has fields for these rows; note is added when the dagger starts.")
+    assert outcome.refused == []
+    assert {document.get("note") for document in documents(made)} == {None, "n"}
+
+
+@real
+@pytest.mark.parametrize("kind", ["object", "boolean", "long", "ip", "keyword", "text", "date"])
+def test_a_field_of_a_type_that_no_value_fits_is_told_and_one_of_another_takes_it(
+    opensearch: str, kind: str
+) -> None:
+    made = sink(opensearch)
+    fields = {"mappings": {"properties": {"window_timestamp": {"type": kind}}}}
+    ask(f"{opensearch}/{made.sink.elasticsearch.index}", "PUT", fields)
+    told = ""
+    try:
+        sinks.check(target(made))
+    except JobError as wrong:
+        told = wrong.error.detail
+    outcome = put(target(made), batch(many(1)))
+
+    assert f"window_timestamp is {kind}" in told if outcome.refused else told == ""
+
+
+@real
+def test_rows_wait_while_no_shard_is_left_for_their_index(
+    opensearch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sink(opensearch)
+    made.sink.elasticsearch.index += "-${tag_city}"
+    most = {"cluster.max_shards_per_node": str(ask(f"{opensearch}/_cluster/health")["active_shards"])}
+    aimed, rows = target(made), batch({("2026-01-01T12:01:00Z", f"c{row}"): row for row in range(3)})
+    writer = sinks.open_writer(aimed)
+    monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
+    ask(f"{opensearch}/_cluster/settings", "PUT", {"transient": most})
+    try:
+        with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+            writer.write(rows, 0)
+    finally:
+        ask(f"{opensearch}/_cluster/settings", "PUT", {"transient": dict.fromkeys(most)})
+    monkeypatch.setattr(sending, "PATIENCE_S", 60.0)
+
+    assert writer.write(rows, 0).refused == []
+    prefix = made.sink.elasticsearch.index.partition("$")[0]
+    assert len(documents(made, f"{prefix}*")) == 3
+
+
+STATES = {
+    "no shards": (400, "validation_exception", "this action would add [2] total shards"),
+    "flood stage": (429, "cluster_block_exception", "index [i] blocked by: [TOO_MANY_REQUESTS/12/disk usage"),
+    "read-only": (403, "cluster_block_exception", "index [i] blocked by: [FORBIDDEN/12/index read-only"),
+    "no index is made": (403, "cluster_block_exception", "blocked by: [FORBIDDEN/10/cluster create-index]"),
+    "no master": (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/2/no master]"),
+    "recovering": (503, "unavailable_shards_exception", "primary shard is not active"),
+    "full of work": (429, "es_rejected_execution_exception", "rejected execution"),
+    "memory": (429, "circuit_breaking_exception", "[parent] Data too large"),
+    "slow": (503, "process_cluster_event_timeout_exception", "failed to process cluster event"),
+    "primary is gone": (500, "no_shard_available_action_exception", "no shard"),
+}
+
+
+@pytest.mark.parametrize(("status", "kind", "reason"), STATES.values(), ids=STATES)
+def test_what_a_server_says_of_its_own_state_is_no_documents_fault(
+    server: Server, status: int, kind: str, reason: str
+) -> None:
+    said = {"status": status, "error": {"type": kind, "reason": reason}}
+    server.answer = lambda got: taking(got, lambda row: said if row["n"] == 1 else {"status": 201})
+    with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+        put(target(sink(server.url)), batch(many(3)))
+
+
+def test_one_index_that_is_not_there_is_its_rows_fault_where_others_are(server: Server) -> None:
+    said = {"status": 404, "error": {"type": "index_not_found_exception", "reason": "no such index [i-1]"}}
+    server.answer = lambda got: taking(got, lambda row: said if row["n"] in wrong else {"status": 201})
+    wrong: set[int] = {1}
+    outcome = put(target(sink(server.url, index="i-${n}")), batch(many(3)))
+    wrong = {0, 1, 2}
+    waits = refused(lambda: put(target(sink(server.url, index="i-${n}")), batch(many(3)))).error
+
+    assert [each.row for each in outcome.refused] == [1]
+    assert (waits.reason, waits.retryable) == ("SINK_MISSING", True)
 
 
 @real

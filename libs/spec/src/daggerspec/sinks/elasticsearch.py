@@ -17,7 +17,7 @@ in the older index as well. Where each is to be there once, put the row's time i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -48,7 +48,10 @@ KEYS: Final = (
     Key("id", "What a document's _id is, with ${column} in it; without it a digest of the row's key."),
     Key("routing", "What decides its shard, with ${column} in it; without it its _id."),
     Key("operation", "What becomes of a document: index, update or create; without it index."),
-    Key("create_index", "Whether an index that is not there is made, with the types of the columns."),
+    Key(
+        "create_index",
+        "Whether an index that is not there is made, with the types of the columns, and extended by an edit.",
+    ),
     httpserver.AUTH,
     httpserver.CA_FILE,
     httpserver.TLS,
@@ -60,6 +63,16 @@ _Sink = spec_pb2.ElasticsearchSink
 _OPERATIONS: Final = (_Sink.OPERATION_INDEX, _Sink.OPERATION_UPDATE, _Sink.OPERATION_CREATE)
 _INDEX: Final = re.compile(r"[^A-Z\s\\/*?\"<>|,#:]*")
 _MAX_ID: Final = 512
+_OBJECTS: Final = ("object", "nested")
+_NUMBERS: Final = (
+    "byte", "short", "integer", "long", "unsigned_long", "half_float", "float", "double", "scaled_float"
+)  # fmt: skip
+_NEVER: Final = {
+    "boolean": (*_NUMBERS, "date", "date_nanos", "ip", "binary"),
+    "date": (*_NUMBERS, "boolean", "ip", "binary"),
+    **dict.fromkeys(_NUMBERS, ("boolean", "ip", "binary")),
+}
+"""Types of fields that take no value of one of ours."""
 _TYPES: Final = {
     "string": "keyword",
     "boolean": "boolean",
@@ -121,6 +134,16 @@ def violations(path: str, sink: spec_pb2.ElasticsearchSink, asked: Asked) -> Ite
 def mapping(rows: Output) -> dict[str, dict[str, object]]:
     """The fields of an index that takes these rows and nothing else."""
     return {column.name: _field(column.type) for column in rows.columns}
+
+
+def holds(field: Mapping[str, object], known: Mapping[str, object]) -> bool:
+    """Whether a field that an index has takes values of one of ours, as far as types tell."""
+    if known.get("enabled") is False:
+        return True
+    ours, theirs = str(field["type"]), str(known.get("type", "object"))
+    if ours == "object":
+        return theirs in (*_OBJECTS, "flattened", "flat_object")
+    return theirs not in (*_OBJECTS, *_NEVER.get(ours, ()))
 
 
 def _field(spark: str) -> dict[str, object]:

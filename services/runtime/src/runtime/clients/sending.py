@@ -56,6 +56,8 @@ class Verdict:
     """Why all of it is refused, for the sake of nobody knows which rows."""
     refused: Sequence[Refusal] = ()
     """Those that can never be written, whatever becomes of others."""
+    alone: Sequence[tuple[int, Refused]] = ()
+    """Those that are refused each for itself, and what that is where no other row passes."""
     again: Sequence[Rows] = ()
     """Those to be sent again, in these requests."""
     why: TemporaryError | None = None
@@ -147,8 +149,9 @@ class Sending:
         now = time.monotonic()
         if verdict.whole is not None:
             self._rows.refused(rows, verdict.whole, now)
-        elif verdict.refused or verdict.again:
+        elif verdict.refused or verdict.alone or verdict.again:
             alone = [(each.row, Refused(each.reason, each.detail)) for each in verdict.refused]
+            alone += verdict.alone
             self._rows.answered(rows, alone, verdict.again, now)
         else:
             self._rows.taken(rows)

@@ -23,14 +23,14 @@ from daggers.v1 import spec_pb2
 from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
-from runtime.clients.bisection import Rows, sized_parts
+from runtime.clients.bisection import Refused, Rows, sized_parts
 from runtime.clients.http import client, posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.sending import DENIED, Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
-from runtime.errors import TemporaryError, external, user
+from runtime.errors import JobError, TemporaryError, external, user
 from runtime.sinks import BatchRef, RowWriter, Target, Writer
 
 _SINK: Final = spec_pb2.ElasticsearchSink
@@ -47,7 +47,9 @@ _ACTIONS: Final = {
 _MAX_ID: Final = 512
 _CONFLICT: Final = 409
 _FIELD: Final = re.compile(r"field(?: \[|=\")([^\]\"]+)")
-_BLOCKED: Final = "cluster_block_exception"
+_STATES: Final = frozenset({"cluster_block_exception", "validation_exception"})
+"""Of a server, with statuses that are of requests: it is blocked, or no shard is left for an index."""
+_STRICT: Final = "strict_dynamic_mapping_exception"
 _NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_exception"})
 _NO_WRITE_INDEX: Final = "no write index is defined"
 """In the words about an alias of several indices."""
@@ -127,7 +129,7 @@ def _version(answer: Answer) -> tuple[str, str]:
 
 
 def _check_index(server: Server, target: Target) -> None:
-    """Raises: JobError where there is none, and none may be made."""
+    """Make or extend the index, if it may. Raises: JobError where it takes none of the rows."""
     sink = target.resolved.sink.elasticsearch
     url = f"{_base(server)}/{quote(sink.index, safe='')}"
     answer = _said(server, Request("HEAD", url))
@@ -140,6 +142,63 @@ def _check_index(server: Server, target: Target) -> None:
         raise user(
             "SINK_MISSING", f"{server.name} has no index {sink.index!r}: set create_index, or make it."
         )
+    if answer.status in _UNTOLD:
+        return
+    lacks, wrong = _misfits(server, target)
+    if wrong:
+        raise user("SINK_SCHEMA", f"{server.name} takes none of these rows: {wrong}.")
+    if not lacks:
+        return
+    statement = json.dumps({"properties": lacks})
+    if sink.create_index:
+        answer = _said(server, Request("PUT", f"{url}/_mapping", _JSON, statement.encode()))
+    if not sink.create_index or answer.status >= 400:
+        told = f"{server.name} has no field {', '.join(lacks)} in {sink.index!r}, whose mapping is strict"
+        raise user("SINK_SCHEMA", f"{told}: PUT /{sink.index}/_mapping {statement}")
+
+
+def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
+    """What a batch would find there; nothing is written. Raises: JobError for what no row can pass."""
+    del row
+    server, sink = server_of(target.resolved), target.resolved.sink.elasticsearch
+    Documents(target, server, target.no_rows)
+    _check_version(server)
+    if templates.references(sink.index):
+        return "Its indices are made by the server, when their first row comes."
+    if _said(server, Request("HEAD", f"{_base(server)}/{quote(sink.index, safe='')}")).status == 404:
+        if sink.create_index:
+            return f"The index {sink.index} is not there yet; it is made when the dagger starts."
+        raise user(
+            "SINK_MISSING", f"{server.name} has no index {sink.index!r}: set create_index, or make it."
+        )
+    lacks, wrong = _misfits(server, target)
+    if wrong or (lacks and not sink.create_index):
+        _check_index(server, target)
+    added = f"; {', '.join(lacks)} is added when the dagger starts" if lacks else ""
+    return f"The index {sink.index} has fields for these rows{added}."
+
+
+def _misfits(server: Server, target: Target) -> tuple[dict[str, dict[str, object]], str]:
+    """The fields that a strict mapping lacks, and what is wrong with those that no value fits; nothing where
+    the server does not tell what its mapping is.
+    """
+    sink, wanted = target.resolved.sink.elasticsearch, kind.mapping(target.layout)
+    answer = _said(server, Request("GET", f"{_base(server)}/{quote(sink.index, safe='')}/_mapping"))
+    lacks: dict[str, dict[str, object]] = {}
+    wrong: list[str] = []
+    for name, held in posting.json_object(answer).items() if answer.status == 200 else ():
+        mapping = held.get("mappings") if isinstance(held, Mapping) else None
+        if not isinstance(mapping, Mapping):
+            continue
+        fields = mapping.get("properties") or {}
+        for column, field in wanted.items():
+            known = fields.get(column)
+            if known is None:
+                lacks |= {column: field} if str(mapping.get("dynamic")).lower() == "strict" else {}
+            elif not kind.holds(field, known):
+                told = f"{column} is {known.get('type', 'object')} in {name}, which no {field['type']} fits"
+                wrong.append(f"{told}: name another index")
+    return lacks, "; ".join(wrong)
 
 
 class Documents:
@@ -149,6 +208,7 @@ class Documents:
         sink = target.resolved.sink.elasticsearch
         self._server, self._action = server, _ACTIONS[sink.operation]
         self._known = {column.name for column in target.layout.columns}
+        self._is_one_index = not templates.references(sink.index)
         visible = [(column.name, array) for column, array in target.layout.visible(rows)]
         columns, count = dict(visible), rows.num_rows
         ids: Sequence[str | None] = [event_id(target.dagger, key, None) for key in keys(target.layout, rows)]
@@ -187,7 +247,7 @@ class Documents:
         return self._each(rows, [_result(item) for item in items])
 
     def _each(self, rows: Rows, results: Sequence[tuple[int, str, str]]) -> Verdict:
-        refused: list[Refusal] = []
+        alone: list[tuple[int, Refused]] = []
         again: list[int] = []
         is_throttled = False
         name = self._server.name
@@ -196,22 +256,38 @@ class Documents:
                 continue  # a conflict: what is there is as new, or newer
             if error in _NO_INDEX or _NO_WRITE_INDEX in reason:
                 detail = f"{name} has no open index for the rows ({error}): make it, or say which it is."
-                raise external("SINK_MISSING", detail, retryable=True)
+                missing = external("SINK_MISSING", detail, retryable=True)
+                if self._is_one_index:
+                    raise missing
+                alone.append((row, Refused("SINK_REFUSED", f"{name} has no index for the row.", missing)))
+                continue
             if error in _FORBIDDEN:
                 detail = f"{name} does not let this job write ({error}): check the secret, and its rights."
                 raise external(DENIED, detail, retryable=True)
-            if status in posting.LATER or status >= 500 or error == _BLOCKED or status == _CONFLICT:
+            if _is_state(status, error) or status == _CONFLICT:
                 again.append(row)
                 is_throttled = is_throttled or status == posting.THROTTLES
                 continue
             fields = [word for word in _FIELD.findall(reason) if word in self._known]
             place = f" for the field {fields[0]}" if fields else ""
             detail = f"{name} refuses the document{place} ({error or status})."
-            refused.append(Refusal(row, "SINK_REFUSED", detail))
+            alone.append((row, Refused("SINK_REFUSED", detail, self._outgrown(error))))
         if not again:
-            return Verdict(refused=refused)
+            return Verdict(alone=alone)
         why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take {len(again)} documents now.")
-        return Verdict(refused=refused, again=[again], why=why, is_throttled=is_throttled)
+        return Verdict(alone=alone, again=[again], why=why, is_throttled=is_throttled)
+
+    def _outgrown(self, error: str) -> JobError | None:
+        """What it is where no document passes: its mapping has no such field."""
+        if error != _STRICT:
+            return None
+        what = f"{self._server.name} has no field for a column, and its mapping is strict"
+        return external("SINK_SCHEMA", f"{what}: add the field, or name another index.", retryable=True)
+
+
+def _is_state(status: int, error: str) -> bool:
+    """Whether a document waits for its server: busy, blocked by a full disk, without room for an index."""
+    return status in posting.LATER or status >= 500 or error in _STATES
 
 
 def is_taken(answer: Answer) -> bool:

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
@@ -55,6 +55,9 @@ _NOT_TAGS = {"result", "table", "_start", "_stop", "_time", "_measurement"}
 # Answers that speak of the lines, not of the address: part of the batch, or one line of it, is the reason.
 _REFUSED = {400, 413, 422}
 _DENIED = {401, 403}
+_FULL: Final = re.compile(r"max-(?:series-per-database|values-per-tag) limit exceeded|cache-max-memory-size")
+"""In the words of a server that has no room for more series, with the status of a wrong line."""
+_NO_POLICY: Final = "retention policy not found"
 # No header of HTTP may have them.
 _NO_HEADER = re.compile("[\r\n\0]|[^\x00-\xff]")
 # Around the reason, which may quote anything.
@@ -184,7 +187,12 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
             "check the secret that `token` names and its rights.",
             retryable=True,
         )
-    if answer.status in _REFUSED:
+    if _NO_POLICY in said:
+        database, _, policy = address.bucket.partition("/")
+        made = f'CREATE RETENTION POLICY "{policy}" ON "{database}" DURATION INF REPLICATION 1'
+        what = f"{influx} has no retention policy for {address.bucket!r} ({said})"
+        return external("SINK_MISSING", f"{what}: {made}", retryable=True)
+    if answer.status in _REFUSED and not _FULL.search(said):
         return _RefusedError(said)
     headers: Any = answer.headers  # its stubs know none
     after = str((headers or {}).get("Retry-After", ""))
