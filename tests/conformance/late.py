@@ -36,7 +36,7 @@ from runtime.state.store import open_root
 
 START = datetime(2024, 2, 29, 23, 56, tzinfo=UTC)
 DELAY = timedelta(seconds=1)
-PATIENCE_S = 90
+PATIENCE_S = 240
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,8 +63,9 @@ class LateRun:
 
     def _take(self, rows: DataFrame, _: int) -> None:
         self._references.refresh(self._session)
-        self.closed = begin_batch(self._session)
+        closed = begin_batch(self._session)
         self.rows += rows.toArrow().to_pylist()
+        self.closed = closed
 
     def send(self, streams: Mapping[str, Sequence[Message]]) -> None:
         """Write records, by table."""

@@ -39,6 +39,7 @@ FAILURE = alerts_pb2.ALERT_CONDITION_FAILED
 SILENCE = alerts_pb2.ALERT_CONDITION_UNREACHABLE
 STALL = alerts_pb2.ALERT_CONDITION_NO_PROGRESS
 QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
+EXPIRED = alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED
 LATE = alerts_pb2.ALERT_CONDITION_LATE_ROWS
 OUTPUT = alerts_pb2.ALERT_CONDITION_NO_OUTPUT
 INPUT = alerts_pb2.ALERT_CONDITION_NO_INPUT
@@ -132,6 +133,13 @@ MOMENTS: dict[str, tuple[Condition, Dagger, Watch, History, int]] = {
     "refused rows": (QUARANTINE, a_dagger(RUNNING), heard((60, {}), (1, REFUSED)), History(), USER),
     "late rows": (LATE, a_dagger(DEGRADED), heard((2, {"warnings": ["LATE_ROWS: 9"]})), History(), USER),
     "no output": (OUTPUT, a_dagger(DEGRADED), heard((2, {"warnings": ["NO_OUTPUT: 9"]})), History(), USER),
+    "records deleted unread": (
+        EXPIRED,
+        a_dagger(DEGRADED),
+        heard((2, {"warnings": ["RECORDS_EXPIRED: up to 9 records"]})),
+        History(),
+        EXTERNAL,
+    ),
     "no input": (INPUT, a_dagger(RUNNING), DRY, History(), EXTERNAL),
     "a lag that grows": (LAG, a_dagger(RUNNING), BEHIND, History(), USER),
     "a loop": (LOOP, a_dagger(BACKING_OFF, driver=None, **ENDED), heard(), ENDS, USER),

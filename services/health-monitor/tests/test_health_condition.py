@@ -113,6 +113,7 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "QUARANTINE_RATE": False,
         "LATE_ROWS": False,
         "NO_OUTPUT": False,
+        "RECORDS_EXPIRED": False,
     }
 
 
@@ -504,7 +505,7 @@ def test_a_new_launch_counts_from_zero() -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False], ids=["", "an older driver"])
-@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT"])
+@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT", "RECORDS_EXPIRED"])
 def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
     code: str, measured: bool
 ) -> None:

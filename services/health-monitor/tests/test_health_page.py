@@ -35,6 +35,7 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: (0.034, 0.01, "share"),
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: (0.5, 0.01, "share"),
     alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (700.0, 480.0, "s"),
+    alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED: (1234, 0, "count"),
     alerts_pb2.ALERT_CONDITION_RESTART_LOOP: (4, 3, "count"),
     alerts_pb2.ALERT_CONDITION_NO_INPUT: (960.0, 900.0, "s"),
     alerts_pb2.ALERT_CONDITION_LAG_GROWING: (0.125, 0.05, "share"),

@@ -104,10 +104,11 @@ ADVICE: Final[Mapping[str, Advice]] = {
         _EXTERNAL,
         "Bring its Kafka back: the driver goes on where it was, nothing is lost. `daggers get {name}` tells.",
     ),
-    "RECORDS_EXPIRED": Advice(
+    Reason.RECORDS_EXPIRED: Advice(
         "source",
         _EXTERNAL,
-        "Those records are gone: keep topics longer, or let it read faster; `daggers logs {name}` says more.",
+        "Those records are gone: keep topics longer, or let it read faster; `daggers get {name}` says which"
+        " event times are left out.",
     ),
     "TOPIC_JOINED": Advice("source", _USER, "There is nothing to do."),
     "TOPIC_GONE": Advice(

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     REFERENCE_STALE = "REFERENCE_STALE"
     LATE_ROWS = "LATE_ROWS"
     NO_OUTPUT = "NO_OUTPUT"
+    RECORDS_EXPIRED = "RECORDS_EXPIRED"
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
     HOST_OVERLOADED = "HOST_OVERLOADED"
 
@@ -47,6 +48,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.REFERENCE_STALE: "a reference table cannot be read anew; the last content that could be is used",
     Reason.LATE_ROWS: "more than a few rows come after a window of theirs was closed",
     Reason.NO_OUTPUT: "rows are read into windows, and none is closed in time",
+    Reason.RECORDS_EXPIRED: "retention took records of its streams before it had read them",
     Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
@@ -55,6 +57,7 @@ TOLD_BY_DRIVER: Final = (
     Reason.REFERENCE_STALE,
     Reason.LATE_ROWS,
     Reason.NO_OUTPUT,
+    Reason.RECORDS_EXPIRED,
     Reason.QUARANTINE_FLOOD,
 )
 """The reasons that a driver tells itself, as the codes of its warnings: it has the numbers."""

@@ -22,6 +22,10 @@ from health_monitor.history import History
 TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
     alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
+    alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED: (
+        Reason.RECORDS_EXPIRED,
+        "no more of its records were deleted unread; the windows that lack some stay left out",
+    ),
 }
 """Conditions that a driver tells of itself: by which reason, and what is true without it."""
 

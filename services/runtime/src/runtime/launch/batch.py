@@ -10,30 +10,38 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from chassis import lines
-from chassis.logging import note, unit_of_work
-from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
+from chassis.logging import logger, note, unit_of_work
+from daggerspec.columns import WINDOW_END
 from runtime.launch import progress
 from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report
 from runtime.launch.shadow import Shadow
+from runtime.launch.wholeness import whole
 from runtime.launch.writing import Writing
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
 from runtime.source.status import Published
 from runtime.source.stream import begin_batch
+from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 
 # Py4J prints the trace of whatever Python raises to the JVM.
 _PRINTS_TRACES = ("py4j.clientserver", "py4j.java_gateway")
+
+
+# How far event time was read is kept so often, and when a launch ends.
+_KEPT_S = 10.0
+_NOTHING: Mapping[str, int] = {}
 
 
 class UnfinishedError(Exception):
@@ -43,16 +51,6 @@ class UnfinishedError(Exception):
 def _is_news(record: logging.LogRecord) -> bool:
     """Whether a line of the log says more than that a drain has left its last batch."""
     return not (record.exc_info and isinstance(record.exc_info[1], UnfinishedError))
-
-
-def whole(rows: DataFrame, complete_from: datetime | None) -> DataFrame:
-    """Those that need no record from before this event time: a part would overwrite the whole."""
-    told = next((name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None)
-    if complete_from is None or told is None:
-        return rows
-    if told == SINCE_OF_WINDOW:  # all rows of a window are written at once
-        rows = rows.withColumn(told, F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END)))
-    return rows.filter(F.col(told).isNull() | (F.col(told) >= F.lit(complete_from)))
 
 
 def unwritten(rows: DataFrame, closed: datetime | None) -> DataFrame:
@@ -70,13 +68,17 @@ class Batches:
         launch: Launch,
         targets: Sequence[Target],
         *,
-        checkpoint: Checkpoint,
+        chosen: Checkpoint,
         published: Callable[[], Published],
         references: References,
         boundary: Boundary,
         shadow: Shadow | None = None,
+        lookahead: timedelta = timedelta(),
+        read_until: Mapping[str, int] = _NOTHING,
     ) -> None:
-        """`published` tells what the readers have published so far; with `shadow` it begins as one."""
+        """`published` tells what the readers have published so far; with `shadow` it begins as one;
+        `lookahead` as in `wholeness.lacks`; `read_until` as in `ReaderPlan`.
+        """
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
         self.unfinished = ""
@@ -86,10 +88,13 @@ class Batches:
         self._launch = launch
         self._targets = {target.name: target for target in targets}
         self._writing = Writing(launch, targets, self._leave)
-        self._checkpoint = checkpoint
+        self._checkpoint = chosen
         self._published = published
         self._references = references
         self._boundary, self._shadow = boundary, shadow
+        self._lookahead = lookahead
+        self._read_until = dict(read_until)
+        self._kept_at = time.monotonic()
 
     def attempts(self, batch_id: int) -> int:
         """How often the rows of a recent batch were computed: what Spark observed counts that often."""
@@ -120,11 +125,13 @@ class Batches:
             self._leave("The shadow beside it goes on from here.")
         readers = self._published()
         rows = unwritten(rows, self._checkpoint.written if shadow is None else shadow.written)
-        wanted = whole(unwritten(rows, readers.closed()), readers.complete_from())
+        wanted = whole(unwritten(rows, readers.closed()), readers.gaps(), self._lookahead)
         # Spark's id of the query is as old as its checkpoint: one that was removed comes back as another.
         query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
         batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
         report, skipping = self._writing.write(wanted, batch)
+        if time.monotonic() - self._kept_at > _KEPT_S:
+            self.keep_event_times()
         self._boundary.written(closes)
         if self._boundary.is_reached():
             self._launch.wake.set()
@@ -141,6 +148,18 @@ class Batches:
         )
         self._print(report)
         note(rows=written, refused=dict(report.refused), invalid=dict(report.invalid))
+
+    def keep_event_times(self) -> None:
+        """Keep beside the checkpoint how far event time was read in each partition, for launches to come."""
+        self._kept_at = time.monotonic()
+        read = self._published().read_until()
+        if not read.items() <= self._read_until.items():
+            for partition, micros in read.items():
+                self._read_until[partition] = max(micros, self._read_until.get(partition, micros))
+            try:
+                checkpoint.keep_read_until(self._checkpoint.path, self._read_until)
+            except OSError as problem:
+                logger().warning("event times not kept", why=str(problem))
 
     def _began(self, batch_id: int) -> None:
         now = datetime.now(UTC)

@@ -106,11 +106,13 @@ class Driver:
         batches = Batches(
             launch,
             assembled.targets,
-            checkpoint=chosen,
+            chosen=chosen,
             published=assembled.source.registry.published,
             references=references,
             boundary=boundary,
             shadow=shadow,
+            lookahead=plan.lookahead,
+            read_until=assembled.source.read_until,
         )
         groups = Groups(plan.bounds, plan.horizon, changes=partial(changes, session, str(chosen.path)))
         listener = Listener(
@@ -122,6 +124,7 @@ class Driver:
             references=references,
             groups=groups,
             patience=assembled.patience,
+            early=assembled.updates,
         )
         session.streams.addListener(listener)
 
@@ -156,6 +159,7 @@ class Driver:
         groups.follow(launch.stopping)
         backlog.follow(launch)
         self._watch(query, batches, look)
+        batches.keep_event_times()
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """What a shadow has not done that a driver does before it writes. Raises: JobError."""

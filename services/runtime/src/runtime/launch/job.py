@@ -35,7 +35,7 @@ from runtime.spark import warmup
 from runtime.spark.session import rows as rows_of
 from runtime.spark.session import slots
 from runtime.state import openstate
-from runtime.state.checkpoint import Checkpoint
+from runtime.state.checkpoint import Checkpoint, read_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,7 @@ def assemble(
         max_rows_of_all=0 if range_ else spec.spec.max_rows_per_batch,
         batches=_batches(spec, plan),
         slots=slots(spark),
+        read_until={} if range_ else read_until(checkpoint.path),
         range=range_,
         shadow=spec.HasField("shadow"),
     )

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from runtime.launch import progress, symptoms
+from runtime.launch import expired, progress, symptoms
 from runtime.launch.launch import Launch
 from runtime.launch.progress import Committed
 from runtime.launch.symptoms import Symptoms
@@ -43,8 +43,11 @@ class Listener(JsonListener):
         references: References,
         groups: Groups,
         patience: timedelta | None,
+        early: bool = False,
     ) -> None:
-        """`attempts` tells how often a batch was computed; `patience` is that of `Symptoms`."""
+        """`attempts` tells how often a batch was computed; `patience` is that of `Symptoms`; `early`: whether
+        rows are written while their windows are open.
+        """
         self._launch = launch
         self._checkpoint = checkpoint
         self._source = source
@@ -53,6 +56,7 @@ class Listener(JsonListener):
         self._references = references
         self._groups = groups
         self._symptoms = Symptoms(patience)
+        self._early = early
         self._written = 0
         self._has_settled = False
 
@@ -116,7 +120,10 @@ class Listener(JsonListener):
         )
 
     def _warn(self, published: Published) -> None:
-        own = symptoms.warnings(self._symptoms, datetime.now(UTC))
+        own = [*symptoms.warnings(self._symptoms, datetime.now(UTC))]
+        windowed = self._source.windows is not None
+        told = expired.warning(published.lost(), datetime.now(UTC), windowed=windowed, early=self._early)
+        own += [told] if told else []
         warned = (
             *self._plan_warnings,
             *published.warnings(),

@@ -103,7 +103,7 @@ class Preview:
         try:
             wanted = replace(wanted, first_rows=not wanted.live_until)
             assembled = job.assemble(self._computed, plan, chosen, wanted)
-            query = self._query = self._start(assembled, str(chosen.path), references)
+            query = self._query = self._start(assembled, str(chosen.path), references, plan.lookahead)
         except AnalysisException as refused:
             what = str(refused).splitlines()[0]
             raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
@@ -137,7 +137,9 @@ class Preview:
         references.start()
         return references
 
-    def _start(self, assembled: job.Job, path: str, references: References) -> StreamingQuery:
+    def _start(
+        self, assembled: job.Job, path: str, references: References, lookahead: timedelta
+    ) -> StreamingQuery:
         take = Take(assembled.targets[0].layout, self._rows)
 
         def batch(rows: DataFrame, _: int) -> None:
@@ -145,8 +147,8 @@ class Preview:
                 references.refresh(self._computed.session)
                 closed = begin_batch(self._computed.session)
                 closing = closed is not None and closed > CLOSED_BY_RANGE
-                since = assembled.source.registry.published().complete_from()
-                self._take(marked(rows, since, closing=closing).mapInArrow(take, TAKEN))
+                gaps = assembled.source.registry.published().gaps()
+                self._take(marked(rows, gaps, lookahead, closing=closing).mapInArrow(take, TAKEN))
             except BaseException as failure:
                 self._failure = failure
                 raise

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from daggers.v1 import gateway_pb2
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from daggerspec.columns import SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
+from runtime.launch.wholeness import lacks
 from runtime.preview.rowfiles import RowFiles
+from runtime.source.status import Gap
 
 PARTIAL = "__partial"
 STEP_BYTES = 512 * 1024
@@ -30,18 +31,14 @@ SCHEMA = pa.schema([("rows", pa.int64()), ("whole", pa.int64()), ("series", pa.b
 TAKEN = "rows bigint, whole bigint, series binary"
 
 
-def marked(rows: DataFrame, complete_from: datetime | None, *, closing: bool) -> DataFrame:
-    """The rows, with a column that says which are a part only: of a window that the range begins or ends in.
+def marked(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closing: bool) -> DataFrame:
+    """The rows, with a column that says which are a part only: of a window that the range begins or ends in,
+    or of whose records Kafka has deleted some.
 
     `closing`: these are of windows that no record has closed.
     """
-    told = next((name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None)
-    if closing or complete_from is None or told is None:
-        return rows.withColumn(PARTIAL, F.lit(closing))
-    since = F.col(told)
-    if told == SINCE_OF_WINDOW:
-        since = F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END))
-    return rows.withColumn(PARTIAL, F.coalesce(since < F.lit(complete_from), F.lit(False)))
+    lacking = None if closing else lacks(rows, gaps, lookahead)
+    return rows.withColumn(PARTIAL, F.lit(closing) if lacking is None else lacking)
 
 
 @dataclass(frozen=True, slots=True)

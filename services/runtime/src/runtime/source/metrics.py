@@ -22,6 +22,8 @@ from runtime.source.reader.control_rows import DECODED, STATISTICS, Reason, func
 
 _PREFIX = "source."
 _STAGE = "late."
+# Tasks of one batch of one reader, at most, whose event times are collected.
+_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ def columns(computed: Sequence[str]) -> list[Column]:
         *(F.sum(field[name]).alias(name) for name in summed),
         *(F.max(field[name]).alias(name) for name in ("newest", "observed", "late_newest")),
         *(F.max_by(field[name], field["newest"]).alias(name) for name in ("newest_record", "ahead_ms")),
+        F.max_by(field["partitions"], field["newest"], _TASKS).alias("partitions"),
     ]
 
 
@@ -142,6 +145,16 @@ def of(progress: StreamingQueryProgress) -> SourceMetrics:
 def observed(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | None]]:
     """For each reader that had rows: the greatest event time of any row and of a record, in ms."""
     return {key: (_ms(row["observed"]), _ms(row["newest"])) for key, row in _observed(progress).items()}
+
+
+def partitions(progress: StreamingQueryProgress) -> dict[str, int]:
+    """The greatest event time (us) of the records of each partition that was read, as "topic/partition"."""
+    newest: dict[str, int] = {}
+    for row in _observed(progress).values():
+        for text in row["partitions"] or ():
+            for partition, micros in json.loads(text).items():
+                newest[partition] = max(micros, newest.get(partition, micros))
+    return newest
 
 
 def _observed(progress: StreamingQueryProgress) -> dict[str, Row]:

@@ -24,6 +24,20 @@ class Partition(NamedTuple):
 Positions = Mapping[Partition, int]
 
 
+class Lost(NamedTuple):
+    """Records of a partition, "topic/number", that Kafka had deleted before they were read.
+
+    No record of an event time (us) from `begin` up to, not including, `end` is known to have been read.
+    `records` is how many there were at most, `noticed` when that was seen (ms since the epoch).
+    """
+
+    partition: str
+    records: int
+    begin: int
+    end: int
+    noticed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """The end of one batch and the start of the next.
@@ -32,7 +46,8 @@ class Offsets:
     offset of the next record to read in each partition. `idle_advance` (in JSON `tick`) is the event time
     (ms) of the last idle advance, `planned` the wall-clock time (ms) at which the batch was planned,
     `complete_from` the event time (us) before which windows are partial, `closed` that (us) up to which they
-    were written before an edit; each 0 where there is none yet. `reader` names whose offsets these are: see
+    were written before an edit; each 0 where there is none yet. `lost` is what was missed since, by
+    partition. `reader` names whose offsets these are: see
     `assignment`.
     """
 
@@ -43,6 +58,7 @@ class Offsets:
     complete_from: int = 0
     closed: int = 0
     reader: str = ""
+    lost: tuple[Lost, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -72,6 +88,7 @@ class Offsets:
             "closed": self.closed,
             "complete_from": self.complete_from,
             "ids": {topic: self.ids[topic] for topic in sorted(self.ids)},
+            **({"lost": [list(lost) for lost in self.lost]} if self.lost else {}),
             "next": positions,
             "planned": self.planned,
             "reader": self.reader,
@@ -93,4 +110,5 @@ class Offsets:
             complete_from=form["complete_from"],
             closed=form["closed"],
             reader=form["reader"],
+            lost=tuple(Lost(*lost) for lost in form.get("lost", ())),
         )

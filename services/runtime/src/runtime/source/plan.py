@@ -35,7 +35,8 @@ class ReaderPlan:
     Until `live_until`, if that is set, the range grows. With `first_rows` the records of its first window are
     read before all others. `query` is what readers of one query share, `slots` how many tasks run at once, 0
     where that is not known. `read_until` is the newest event time (us) that earlier launches have read of
-    each "topic/partition", as far as is known. `mended` are values that are read in place of those that Kafka
+    each "topic/partition", as far as is known; no window was open then before `open_from` (us; None: not
+    known). `mended` are values that are read in place of those that Kafka
     has, by partition and offset: a replay's edits. A reader of a `shadow` commits nothing until it is handed
     over.
 
@@ -79,6 +80,7 @@ class ReaderPlan:
     query: str = ""
     slots: int = 0
     read_until: Mapping[str, int] = field(default_factory=dict)
+    open_from: int | None = None
     mended: Mapping[Partition, Mapping[int, bytes]] = field(default_factory=dict)
     shadow: bool = False
 

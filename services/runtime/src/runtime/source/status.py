@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,10 +17,12 @@ from urllib.parse import quote
 
 from chassis.files import replace_text
 from daggerspec import rundir
+from runtime.source.offsets import Lost
 from runtime.source.plan import ReaderPlan
 from runtime.source.watermark import WatermarkState
 
 _DRIVER = "_driver.json"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,9 @@ class ReaderStatus:
 
     `delay` is its watermark's delay (ms); `idle` that it advances its watermark itself; `newest_record` the
     newest event time (ms) near the end of its topics, None before it was idle for the first time;
-    `complete_from` and `closed` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code; `unreachable` is
-    why it cannot reach its topics now, or empty. `waiting` is how many records waited by "topic/partition"
-    when they were `looked` at (ms since the epoch) and no batch was due.
+    `complete_from`, `closed` and `lost` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code;
+    `unreachable` is why it cannot reach its topics now, or empty. `waiting` is how many records waited by
+    "topic/partition" when they were `looked` at (ms since the epoch) and no batch was due.
     """
 
     delay: int
@@ -42,14 +45,27 @@ class ReaderStatus:
     unreachable: str = ""
     looked: int = 0
     waiting: Mapping[str, int] = field(default_factory=dict)
+    lost: tuple[Lost, ...] = ()
 
     @staticmethod
     def initial(plan: ReaderPlan) -> ReaderStatus:
         """The status of a reader that has read nothing yet."""
         start = plan.start
         return ReaderStatus(
-            plan.delay, complete_from=start.complete_from, closed=start.closed, warnings=plan.warnings
+            plan.delay,
+            complete_from=start.complete_from,
+            closed=start.closed,
+            warnings=plan.warnings,
+            lost=start.lost,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch of event time: from `begin` on (None: the first record), up to, not including, `end`."""
+
+    begin: datetime | None
+    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +76,8 @@ class Published:
     """The latest of every reader, by key."""
     observed: Mapping[str, tuple[int | None, int | None]]
     """The greatest event time (ms) of any row and of a record, by the reader's key."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """The greatest event time (us) of a record that was read of each partition, by "topic/partition"."""
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for every reader, by key."""
@@ -70,12 +88,26 @@ class Published:
             states[key] = WatermarkState(any_row, newest, status.delay, status.idle)
         return states
 
+    def read_until(self) -> dict[str, int]:
+        """The newest event time (us) that this launch has read of each partition, as "topic/partition"."""
+        return dict(self.partitions)
+
     def complete_from(self) -> datetime | None:
         """Rows that need records from before this must not be emitted. None: every row is whole.
 
         Known once all streams are open, and always the same for a checkpoint.
         """
         return _instant(max((status.complete_from for status in self.statuses.values()), default=0))
+
+    def lost(self) -> tuple[Lost, ...]:
+        """What Kafka had deleted before it was read, by reader."""
+        return tuple(lost for _, status in sorted(self.statuses.items()) for lost in status.lost)
+
+    def gaps(self) -> list[Gap]:
+        """The event times of which not all records are read: rows that need some from there are not whole."""
+        gaps = [Gap(_time(lost.begin), _time(lost.end) or _EPOCH) for lost in self.lost()]
+        first = self.complete_from()
+        return [*([Gap(None, first)] if first is not None else []), *gaps]
 
     def closed(self) -> datetime | None:
         """Windows that end up to this were written before an edit and must not be again. None: none was."""
@@ -124,23 +156,35 @@ class ReaderRegistry:
             if file.name != _DRIVER:
                 form = json.loads(file.read_text(encoding="utf-8"))
                 key, form["warnings"] = form.pop("key"), tuple(form["warnings"])
+                form["lost"] = tuple(Lost(*lost) for lost in form["lost"])
                 statuses[key] = ReaderStatus(**form)
-        return Published(statuses, self._observed())
+        return Published(statuses, *self._observed())
 
-    def record(self, observed: Mapping[str, tuple[int | None, int | None]]) -> None:
-        """Remember the greatest event time (ms) of any row and of a record, by the reader's key."""
-        known = self._observed()
+    def record(
+        self,
+        observed: Mapping[str, tuple[int | None, int | None]],
+        partitions: Mapping[str, int],
+    ) -> None:
+        """Remember the greatest event time (ms) of any row and of a record, by the reader's key, and that of
+        a record of each partition (us).
+        """
+        known, newest = self._observed()
+        for partition, micros in partitions.items():
+            newest[partition] = max(micros, newest.get(partition, micros))
         for key, (any_row, record) in observed.items():
             before = known.get(key, (None, None))
             known[key] = (_later(before[0], any_row), _later(before[1], record))
-        self._write(_DRIVER, known)
+        self._write(_DRIVER, {"observed": known, "partitions": newest})
 
-    def _observed(self) -> dict[str, tuple[int | None, int | None]]:
+    def _observed(self) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
         try:
             text = (self._folder / _DRIVER).read_text(encoding="utf-8")
         except FileNotFoundError:
-            return {}
-        return {key: (any_row, record) for key, (any_row, record) in json.loads(text).items()}
+            return {}, {}
+        form = json.loads(text)
+        return {key: (any_row, record) for key, (any_row, record) in form["observed"].items()}, form[
+            "partitions"
+        ]
 
     def _write(self, name: str, form: Mapping[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -168,4 +212,11 @@ def _later(one: int | None, other: int | None) -> int | None:
 
 
 def _instant(micros: int) -> datetime | None:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros) if micros else None
+    return _EPOCH + timedelta(microseconds=micros) if micros else None
+
+
+def _time(micros: int) -> datetime | None:
+    """An event time; None for one that no calendar has: before all records."""
+    with suppress(OverflowError):
+        return _EPOCH + timedelta(microseconds=micros)
+    return None

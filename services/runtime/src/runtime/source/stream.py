@@ -23,7 +23,7 @@ from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.datasource import data_source
 from runtime.source.plan import ReaderPlan, milliseconds
-from runtime.source.planner import firstrows
+from runtime.source.planner import firstrows, start_offsets
 from runtime.source.reader import task
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS
 from runtime.source.readers import Readers
@@ -81,7 +81,7 @@ def begin_batch(spark: SparkSession) -> datetime | None:
 
 def record_progress(context: SourceContext, progress: StreamingQueryProgress) -> metrics.SourceMetrics:
     """To be called for each progress event: remembers how far event time is, returns the batch's metrics."""
-    context.registry.record(metrics.observed(progress))
+    context.registry.record(metrics.observed(progress), metrics.partitions(progress))
     return metrics.of(progress)
 
 
@@ -128,6 +128,7 @@ def plans(
             query=readers.query,
             slots=context.slots,
             read_until=context.read_until,
+            open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
         )
         for index, share in enumerate(readers.assignment.shares[read.table])

@@ -22,6 +22,8 @@ _FOLDER = "checkpoints"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
+# In a checkpoint: how far event time was read.
+_READ_UNTIL = "read-until.json"
 # Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
 _GONE = ".gone"
 # Between the fingerprint and the generation in the name of a checkpoint that a shadow began (ADR 138). It
@@ -168,6 +170,23 @@ def begin_anew(root: Place, request: int) -> bool:
 def entries(folder: Place) -> list[Place]:
     """What is in a directory, sorted; nothing when there is none. Raises: OSError."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def read_until(path: Place) -> dict[str, int]:
+    """The newest event time (us) that was read of each "topic/partition", about; empty where nobody knows.
+
+    Raises: OSError.
+    """
+    try:
+        known: dict[str, int] = json.loads((path / _READ_UNTIL).read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return known
+
+
+def keep_read_until(path: Place, known: Mapping[str, int]) -> None:
+    """Keep that for launches to come. Raises: OSError."""
+    (path / _READ_UNTIL).write_text(json.dumps(known, sort_keys=True))
 
 
 def predecessor(root: Place, fingerprint: str) -> Stand | None:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runtime.source.offsets import Offsets, Partition, Positions
+from runtime.source.offsets import Lost, Offsets, Partition, Positions
+from runtime.source.planner import lost as lost_records
 
 MAX_READERS = 8
 """Reader processes of one dagger: each is a Python of its own beside the driver."""
@@ -143,12 +144,14 @@ def merged(shares: Iterable[Offsets]) -> Offsets:
     ids: dict[str, str] = {}
     next_: dict[Partition, int] = {}
     complete_from = closed = 0
+    lost: tuple[Lost, ...] = ()
     for share in shares:
         ids |= share.ids
         next_ |= share.next
         complete_from = max(complete_from, share.complete_from)
         closed = max(closed, share.closed)
-    return Offsets(ids, next_, complete_from=complete_from, closed=closed)
+        lost = lost_records.merged(lost, share.lost)
+    return Offsets(ids, next_, complete_from=complete_from, closed=closed, lost=lost)
 
 
 def _positioned(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
@@ -168,7 +171,8 @@ def _positioned(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bo
             for end in ends:
                 for partition, offset in end.next.items():
                     farthest[partition] = max(offset, farthest.get(partition, 0))
-            moved.append(replace(share, next=farthest))
+            lost = lost_records.merged(share.lost, [lost for end in ends for lost in end.lost])
+            moved.append(replace(share, next=farthest, lost=lost))
         shares[table] = tuple(moved)
     return replace(before, shares=shares), level
 

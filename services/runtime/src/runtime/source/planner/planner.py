@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -17,9 +19,10 @@ from confluent_kafka import KafkaException
 from daggerspec import rundir
 from runtime.errors import TemporaryError
 from runtime.source.event_times import EventTimes
-from runtime.source.offsets import Offsets, Positions
+from runtime.source.offsets import Lost, Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
 from runtime.source.planner import firstrows
+from runtime.source.planner import lost as lost_records
 from runtime.source.planner.batch_end import BatchEnd
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.idle_source import IdleSource
@@ -34,6 +37,8 @@ from runtime.source.watermark import WatermarkState
 _log = logging.getLogger(__name__)
 # Between the batches of a preview of what comes.
 _LIVE_S = 1.0
+# Records that are looked at to learn where those begin that are left.
+_HEAD = 200
 
 
 class Planner:
@@ -53,6 +58,7 @@ class Planner:
         self._live_ended = False
         self._first_rows = plan.first_rows
         self._closes_first = False
+        self._noticed: tuple[Lost, ...] = ()
         self._here = plan.start
         self._ends: Positions = {}
         self._waiting: Waiting | None = None
@@ -74,6 +80,7 @@ class Planner:
         """
         self._has_planned = True
         here = self._here = self._own(start)
+        self._publisher.update(lost=lost_records.merged(here.lost, self._noticed))
         if not self._ends_here and not self._pace.reads(self):
             return here
         try:
@@ -143,7 +150,7 @@ class Planner:
         """
         here, plan = self._own(start), self._plan
         if not self._has_planned:
-            self._recognise(end)
+            self._recognise(here, end)
         self._pace.built()
         ranges = [
             OffsetRange(partition, end.ids[partition.topic], here.next.get(partition, 0), offset)
@@ -215,13 +222,20 @@ class Planner:
         start = self._plan.start
         return offsets if offsets.reader == start.reader else start
 
-    def _recognise(self, end: Offsets) -> None:
-        """Makes sure that the topics are still those that a batch of an earlier launch was to read up to
-        `end`: others have other records at its offsets. Raises `JobError`; waits for no Kafka, tasks do.
+    def _recognise(self, here: Offsets, end: Offsets) -> None:
+        """Makes sure that the topics are still those that a batch of an earlier launch was to read, from
+        `here` up to `end`: others have other records at its offsets. Sees what was deleted of it meanwhile.
+
+        Raises `JobError`; waits for no Kafka, tasks do.
         """
         held = [topic for topic in self._plan.topics if topic not in self._plan.missing]
+        self._publisher.update(lost=end.lost)
         try:
             TopicMetadata(self._broker, held).ends(end.only(held))
+            self._here = here
+            start = {p: offset for p, offset in here.only(held).next.items() if offset < end.next.get(p, 0)}
+            self._noticed = self._lost(start)
+            self._publisher.update(lost=lost_records.merged(end.lost, self._noticed))
         except TemporaryError as problem:
             _log.warning("%s", problem.error.detail)
 
@@ -240,11 +254,44 @@ class Planner:
         self._has_begun = True
         if self._waiting is not None:
             self._waiting.read()
-        expired = self._topics.expired(start)
-        warnings = (*self._publisher.status.warnings, *expired)
-        self._publisher.update(idle=False, warnings=tuple(dict.fromkeys(warnings)))
+        here = self._with_lost(here, start)
+        self._publisher.update(idle=False)
         until = end if max_rows is None else self._batch_end.find(start, end, max_rows)
         return here.moved(until, planned=int(time.time() * 1000))
+
+    def _with_lost(self, here: Offsets, start: Positions) -> Offsets:
+        """These offsets, with what was deleted before it is read from `start` on; published at once."""
+        lost = lost_records.merged(here.lost, (*self._noticed, *self._lost(start)))
+        self._publisher.update(lost=lost)
+        return replace(here, lost=lost)
+
+    def _lost(self, start: Positions) -> tuple[Lost, ...]:
+        """What was deleted unread. Raises: JobError."""
+        expired = self._topics.expired(start)
+        if not expired:
+            return ()
+        times, now_ms = EventTimes.of_plan(self._plan), int(time.time() * 1000)
+        samples = self._broker.samples(expired, _HEAD)
+        heads = {
+            partition: micros
+            for partition, some in samples.items()
+            for micros in islice((micros for _, micros in times.of(some, now_ms)), 1)
+        }
+        return lost_records.lost(
+            {partition: start[partition] for partition in expired},
+            expired,
+            self._read(),
+            heads,
+            open_from=self._plan.open_from,
+            delay=times.delay_ms * 1000,
+            now=now_ms * 1000,
+        )
+
+    def _read(self) -> dict[Partition, int]:
+        """The newest event time (us) that was read of each partition, as far as is known, by any launch."""
+        known = {**self._plan.read_until, **self._publisher.registry.published().read_until()}
+        partitions = {str(partition): partition for partition in (*self._here.next, *self._ends)}
+        return {partitions[name]: micros for name, micros in known.items() if name in partitions}
 
     def _in_range(self, here: Offsets, max_rows: int | None) -> Offsets:
         """The end of a batch of a preview. Behind the last records of all its readers, all windows close."""

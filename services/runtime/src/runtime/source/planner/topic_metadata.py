@@ -57,15 +57,12 @@ class TopicMetadata:
         """
         return self._broker.end(self._partitions())
 
-    def expired(self, start: Positions) -> list[str]:
-        """Warnings about records from `start` on that retention deleted before they were read."""
+    def expired(self, start: Positions) -> dict[Partition, int]:
+        """The first offset there is, of partitions in which records from `start` on were deleted unread."""
         first = self._broker.first(start)
-        return [
-            f"RECORDS_EXPIRED {partition}: {first[partition] - offset} records from offset {offset} on "
-            "were deleted by the topic's retention before they were read"
-            for partition, offset in sorted(start.items())
-            if first[partition] > offset
-        ]
+        return {
+            partition: first[partition] for partition, offset in start.items() if first[partition] > offset
+        }
 
     def latest(self) -> Offsets:
         """The ends last seen."""

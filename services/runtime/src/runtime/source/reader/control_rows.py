@@ -6,6 +6,7 @@ and looks at little more than a NULL in each row of data.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,8 @@ class RangeStatistics:
     ahead_ms: int | None = None
     """How far that is ahead of the earlier of its Kafka time and the time its batch was planned."""
     quarantined: Counter[Reason] = field(default_factory=Counter)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """The greatest event time of each partition's records, by "topic/partition"."""
     invalid_inputs: Counter[str] = field(default_factory=Counter)
     """Values that functions which are computed where records are read could not use, by function; and records
     with such values as `DECODED` says."""
@@ -84,6 +87,12 @@ class RangeStatistics:
             return None
         self.newest = self.observed = int(micros[index])
         return index
+
+    def reach(self, partition: str, micros: Ints) -> None:
+        """Remember how far event time is in a partition that has records with these event times."""
+        if len(micros):
+            newest = int(micros.max())
+            self.partitions[partition] = max(newest, self.partitions.get(partition, newest))
 
     def add_late(self, times: pa.Array, lateness: Lateness, *, counted: bool) -> None:
         """See which of the rows that are passed on are late, by their event times (us); `counted`: here."""
@@ -124,7 +133,8 @@ def with_statistics(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -
     """
     names = (*_NUMBERS, *Reason, *map(invalid_inputs, (*DECODED, *computed)))
     numbers = [pa.field(name, pa.int64()) for name in names]
-    statistics = pa.struct([*numbers, pa.field("newest_record", pa.string())])
+    texts = [pa.field(name, pa.string()) for name in ("newest_record", "partitions")]
+    statistics = pa.struct([*numbers, *texts])
     schema = pa.schema([*columns, pa.field(STATISTICS, statistics)])
     return to_arrow_schema(from_arrow_schema(schema), timezone="UTC")
 
@@ -136,6 +146,7 @@ def statistics_row(schema: pa.Schema, statistics: RangeStatistics) -> pa.RecordB
     values |= {invalid_inputs(name): statistics.invalid_inputs[name] for name in DECODED}
     values |= {invalid_inputs(function): count for function, count in statistics.invalid_inputs.items()}
     values["newest_record"] = statistics.newest_record
+    values["partitions"] = json.dumps(statistics.partitions) if statistics.partitions else None
     time = _BEFORE_EVERYTHING_US if statistics.observed is None else statistics.observed
     columns: Mapping[str, pa.Array] = {
         ROWTIME: pa.array([time]).cast(TIME),

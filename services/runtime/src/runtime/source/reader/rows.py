@@ -148,6 +148,7 @@ class Rows:
             micros, times_ms, indexes = micros[sound], times_ms[sound], indexes[sound]
             marks = None if marks is None else marks[sound]
         newest = statistics.add(micros)
+        statistics.reach(str(partition), micros)
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[indexes[newest]]}"
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
@@ -169,6 +170,7 @@ class Rows:
         times_ms = known_ms(records.times, planned_ms)
         micros = np.minimum(times_ms, planned_ms) * 1000
         newest = statistics.add(micros)
+        statistics.reach(str(partition), micros)
         if newest is not None:
             statistics.newest_record = f"{partition}, offset {records.offsets[newest]}"
             statistics.ahead_ms = 0
