@@ -1,11 +1,11 @@
 """The `daggers` command: the composition root, and the one place where errors become exit codes.
 
-0 done · 1 refused, or the wanted state not reached · 2 usage · 3 unreachable · 130 interrupted
+0 done · 1 refused, or the wanted state not reached · 2 usage · 3 unreachable · 4 the answer not written
+130 interrupted
 """
 
 import contextlib
 import itertools
-import os
 import signal
 import sys
 import traceback
@@ -18,19 +18,22 @@ import typer
 from typer.exceptions import TyperException
 
 from chassis.files import replace_text
+from cli import standard
 from cli.environment import environment
-from cli.errors import CliError, MisusedError
+from cli.errors import CliError, MisusedError, UnwrittenError
 from cli.extension import Extension, installed
 from cli.group import group
 from cli.listed import Loaded, Root
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings
+from cli.standard import OutputError
 
 INTERRUPTED = 130
 EPILOG = (
     "Exit codes: 0 done · 1 refused, or the wanted state not reached · 2 wrong command line · 3 unreachable"
-    " · 130 interrupted. Warnings never change them.\n\n"
+    " · 4 the answer could not be written (a full disk, a terminal that is gone) · 130 interrupted. Warnings"
+    " never change them, nor does a reader that has enough (`daggers … | head`), which is 0.\n\n"
     'With -o json an error is one document on stdout, {"error": {"reason", "message", "findings"}}. The'
     " reason of exit code 2 is always USAGE; any other says what it is, for example INVALID_FIELDS."
 )
@@ -64,13 +67,29 @@ def main() -> None:
         signal.signal(number, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
-    sys.exit(run(sys.argv[1:]))
+    standard.prepare()
+    try:
+        code = run(sys.argv[1:])
+        standard.finish()
+    except OutputError as failure:
+        code = _unwritten(failure)
+    sys.exit(code)
+
+
+def _unwritten(failure: OutputError) -> int:
+    """The exit code of an answer that is not written to its end."""
+    standard.silence(sys.stdout.fileno())
+    if failure.is_read_enough:
+        return 0
+    print_error(UnwrittenError(str(failure)), as_json=False)
+    return UnwrittenError.exit_code
 
 
 def run(argv: Sequence[str], extension: Extension | None = None) -> int:
     """Run one command line; its exit code.
 
     extension: what else there is beside the command; None takes what is installed.
+    Raises: OutputError.
     """
     as_json = wants_json(argv)
     settings = Settings.read(environment())
@@ -87,10 +106,8 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our output went away (`daggers … | head`); keep Python from complaining at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OutputError:
+        raise
     except Exception:  # noqa: BLE001 - the last resort: a stack trace is for us, not for a user
         print_error(_bug(settings), as_json=as_json)
         return CliError.exit_code

@@ -3,7 +3,8 @@
 CliError
 ├── RefusedError      1  the request was refused, or the wanted state was not reached: its reason says why
 ├── MisusedError      2  the command line is wrong: its reason is always USAGE
-└── UnreachableError  3  a service that the command needs does not answer
+├── UnreachableError  3  a service that the command needs does not answer
+└── UnwrittenError    4  the answer cannot be written
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,12 @@ class MisusedError(CliError):
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message, reason="USAGE", findings=findings, detail=detail)
+
+
+class UnwrittenError(CliError):
+    """The answer cannot be written; who made it says so on stderr alone."""
+
+    exit_code = 4
 
 
 class UnreachableError(CliError):

@@ -81,8 +81,7 @@ class Printer:
 
     def document(self, document: Any) -> None:
         """Print a JSON document as a line, at once."""
-        sys.stdout.write(f"{visible.json(dumps(document))}\n")
-        sys.stdout.flush()
+        _write_json(f"{dumps(document)}\n")
 
     def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> int:
         """Print each item on a line as it comes; in JSON one array, closed however they end. How many."""
@@ -95,16 +94,14 @@ class Printer:
         failed = False
         try:
             for item in items:
-                sys.stdout.write(f"{',' if count else '['}\n{visible.json(dumps(document(item)))}")
-                sys.stdout.flush()
+                _write_json(f"{',' if count else '['}\n{dumps(document(item))}")
                 count += 1
         except CliError as error:
             failed, error.answered = True, count > 0
             raise
         finally:
             if count or not failed:
-                sys.stdout.write(f"{'' if count else '['}\n]\n")
-                sys.stdout.flush()
+                _write_json(f"{'' if count else '['}\n]\n")
         return count
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
@@ -195,14 +192,25 @@ def _write(file: TextIO, text: str) -> None:
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(f"{visible.json(dumps(document, indent=2))}\n")
+    _write_json(f"{dumps(document, indent=2)}\n")
+
+
+def _write_json(text: str) -> None:
+    """A piece of a document on stdout: what its encoding lacks as JSON writes it, not as Python does."""
+    sys.stdout.write(visible.json(text, sys.stdout.encoding or "utf-8"))
     sys.stdout.flush()
 
 
 def print_error(error: CliError, *, as_json: bool) -> None:
     """Say on stderr, or as the JSON document on stdout, why the command ends early."""
-    if as_json and not error.answered:
-        print_json(error.document())
+    try:
+        if as_json and not error.answered:
+            print_json(error.document())
+    finally:
+        _print_error(error)
+
+
+def _print_error(error: CliError) -> None:
     from rich.text import Text
 
     from cli.console import Console

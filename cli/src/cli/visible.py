@@ -22,11 +22,15 @@ def visible(text: str) -> str:
     return "".join(character if character in _LAYOUT else _escape(character) for character in text)
 
 
-def json(text: str) -> str:
-    """The same of a JSON document, which means what it meant."""
-    if text.isprintable():
-        return text
-    return "".join(character if character == "\n" else _escape_json(character) for character in text)
+def json(text: str, encoding: str = "utf-8") -> str:
+    """The same of a JSON document, which means what it meant; what an encoding lacks is escaped as well."""
+    if not text.isprintable():
+        text = "".join(character if character == "\n" else _escape_json(character) for character in text)
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(character if character.isascii() else _unicode(character) for character in text)
+    return text
 
 
 def _escape(character: str) -> str:
@@ -34,7 +38,9 @@ def _escape(character: str) -> str:
 
 
 def _escape_json(character: str) -> str:
-    if character.isprintable():
-        return character
+    return character if character.isprintable() else _unicode(character)
+
+
+def _unicode(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[start : start + 2].hex()}" for start in range(0, len(units), 2))
