@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from cli.usage_errors import UsageErrors
 
 PLACE = re.compile(r"(?P<file>[^:]+):(?:(?P<line>\d+):(?P<column>\d+): )?(?P<message>.+)")
 TIMEOUT_S = 60
+_SET = "set.pb"
 
 
 def load(files: Sequence[Path], imports: Sequence[Path]) -> spec_pb2.Schema:
@@ -66,32 +67,43 @@ def compile_sources(sources: Sequence[Path], imports: Sequence[Path]) -> descrip
     roots = list(dict.fromkeys([*(p.resolve() for p in imports), *(s.resolve().parent for s in sources)]))
     well_known = resources.files("grpc_tools").joinpath("_proto")
     with tempfile.TemporaryDirectory() as scratch:
-        out = Path(scratch) / "set.pb"
+        # protoc divides folders at colons, and reads what stands before = as a name of its own: by links they
+        # are called as it can read them
+        called = {root: f"imports-{number}" for number, root in enumerate(roots)}
+        for root, name in called.items():
+            (Path(scratch) / name).symlink_to(root, target_is_directory=True)
         done = subprocess.run(
-            [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{root}" for root in roots), f"-I{well_known}",
-             "--include_imports", "--include_source_info", f"--descriptor_set_out={out}",
-             *(str(s.resolve()) for s in sources)],
+            [sys.executable, "-m", "grpc_tools.protoc", *(f"-I{name}" for name in called.values()),
+             f"-I{well_known}", "--include_imports", "--include_source_info", f"--descriptor_set_out={_SET}",
+             *(f"{called[s.resolve().parent]}/{s.name}" for s in sources)],
             capture_output=True, text=True, check=False, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL,
+            cwd=scratch,
         )  # fmt: skip
         if done.returncode != 0:
             raise RefusedError(
                 f"protoc refuses {', '.join(str(source) for source in sources)}",
                 reason="INVALID_SCHEMA",
-                findings=list(map(finding, filter(str.strip, io.StringIO(done.stderr)))),
+                findings=[finding(line, called) for line in filter(str.strip, io.StringIO(done.stderr))],
             )
-        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+        return descriptor_pb2.FileDescriptorSet.FromString((Path(scratch) / _SET).read_bytes())
 
 
-def finding(said: str) -> dict[str, object]:
-    """One line of protoc's complaint as a finding."""
+def finding(said: str, called: Mapping[Path, str]) -> dict[str, object]:
+    """One line of protoc's complaint as a finding; `called` are the names by which it knows folders."""
+
+    def told(text: str) -> str:
+        for root, name in called.items():
+            text = text.replace(f"{name}/", f"{root}/")
+        return text
+
     match = PLACE.fullmatch(said.strip())
     if match is None:
-        return {"code": "PROTOC", "field": "", "message": said.strip(), "line": None, "column": None}
+        return {"code": "PROTOC", "field": "", "message": told(said.strip()), "line": None, "column": None}
     return {
         "code": "PROTOC",
         "field": "",
-        "message": match["message"].strip(),
-        "file": match["file"],
+        "message": told(match["message"].strip()),
+        "file": told(match["file"]),
         "line": int(match["line"]) if match["line"] else None,
         "column": int(match["column"]) if match["column"] else None,
     }

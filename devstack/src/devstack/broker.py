@@ -27,6 +27,7 @@ listeners=PLAINTEXT://127.0.0.1:{kafka},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{kafka}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+# Told from the working directory: Kafka takes it for a list with commas, in Latin-1.
 log.dirs={data}
 log.retention.ms=-1
 offsets.topic.replication.factor=1
@@ -51,22 +52,27 @@ rootLogger.appenderRef.out.ref = out
 
 def prepare(stack: Stack, tools: Tools) -> None:
     """Write the configuration, and format the storage if this is the first start."""
-    home = stack.state_dir / "kafka"
+    home = folder(stack)
     home.mkdir(exist_ok=True)
     replace_text(home / "log4j2.properties", LOGGING, private=True)
     data = home / "data"
     if not data.is_dir():
         _format(stack, tools, home)
-    replace_text(home / "server.properties", PROPERTIES.format(**stack.ports, data=data), private=True)
+    replace_text(home / "server.properties", PROPERTIES.format(**stack.ports, data=data.name), private=True)
+
+
+def folder(stack: Stack) -> Path:
+    """Where the broker works, and its data is."""
+    return stack.state_dir / "kafka"
 
 
 def command(stack: Stack, tools: Tools) -> list[str]:
-    """The broker's command line."""
-    home = stack.state_dir / "kafka"
+    """The broker's command line, for its folder."""
+    home = folder(stack)
     return [
         str(tools.java_home / "bin" / "java"),
         f"-Xmx{HEAP}", "-Xms128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true",
-        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+        f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}",
         "-cp", f"{tools.kafka_jars}/*", "kafka.Kafka", str(home / "server.properties"),
     ]  # fmt: skip
 
@@ -87,13 +93,13 @@ def _format(stack: Stack, tools: Tools, home: Path) -> None:
     part = home / "data.part"
     shutil.rmtree(part, ignore_errors=True)
     config = home / "format.properties"
-    replace_text(config, PROPERTIES.format(**stack.ports, data=part), private=True)
+    replace_text(config, PROPERTIES.format(**stack.ports, data=part.name), private=True)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     done = subprocess.run(
         [tools.java_home / "bin" / "java", "-XX:TieredStopAtLevel=1", "-cp", f"{tools.kafka_jars}/*",
-         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+         f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}",
          "kafka.tools.StorageTool", "format", "-t", f"d{cluster_id[1:]}", "-c", config],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=home,
     )  # fmt: skip
     if done.returncode != 0:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]

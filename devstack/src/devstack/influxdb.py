@@ -50,8 +50,8 @@ def prepare(stack: Stack) -> None:
     """Write the configuration, and make the password if this is the first start."""
     home = stack.state_dir / "influxdb"
     home.mkdir(exist_ok=True)
-    # a JSON string is a TOML basic string
-    folders = {name: json.dumps(str(home / name)) for name in ("meta", "data", "wal")}
+    # a JSON string is a TOML basic string, but for characters that it writes as two
+    folders = {name: json.dumps(str(home / name), ensure_ascii=False) for name in ("meta", "data", "wal")}
     replace_text(home / "influxdb.conf", CONFIG.format(**stack.ports, **folders), private=True)
     token = stack.state_dir / TOKEN_FILE
     if not token.exists():

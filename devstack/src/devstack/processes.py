@@ -56,18 +56,26 @@ class Started:
 
 
 def start(
-    name: str, words: Sequence[str | Path], *, stack: Path, log: Path, env: Mapping[str, str]
+    name: str,
+    words: Sequence[str | Path],
+    *,
+    stack: Path,
+    log: Path,
+    env: Mapping[str, str],
+    folder: Path | None = None,
 ) -> Started:
     """Start a process that outlives us: its own session, no input, none of our descriptors.
 
     stack: the state directory that it is marked with, for `marked` to find it by.
+    folder: where it works; None: beside its log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         process = subprocess.Popen(
             [str(word) for word in words],
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True, close_fds=True, cwd=log.parent, env={**env, MARK: _mark(name, stack)},
+            start_new_session=True, close_fds=True, cwd=folder or log.parent,
+            env={**env, MARK: _mark(name, stack)},
         )  # fmt: skip
     # it is detached on purpose; reaped by `stop`, or by init after we are gone
     process.returncode = 0

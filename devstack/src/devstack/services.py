@@ -10,6 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from cli.environment import environment
 from cli.gateway import Gateway
+from daggerspec import folders
 from daggerspec.topics import ALERTS
 from devstack import ports, tokens
 from devstack.state import Stack
@@ -36,9 +37,9 @@ def gateway_command() -> list[str]:
 
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
-    places = {"DAGGERS_GATEWAY_REFERENCE_PLACES": str(stack.state_dir / "references")}
+    references = {"DAGGERS_GATEWAY_REFERENCE_PLACES": folders.as_list([str(stack.state_dir / "references")])}
     secrets = {"DAGGERS_GATEWAY_SECRET_PLACES": _secret_places(stack)}
-    usual = {**places, **secrets, **LOOPBACK, **_folders(stack), **_environment()}
+    usual = {**references, **secrets, **LOOPBACK, **_folders(stack), **_environment()}
     return {**usual, **tokens.gateway_environment(stack)} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
@@ -60,7 +61,7 @@ def secrets_folder(stack: Stack) -> Path:
 
 
 def _folders(stack: Stack) -> dict[str, str]:
-    return {"DAGGERS_ALLOWED_FOLDERS": str(files_folder(stack))}
+    return {"DAGGERS_ALLOWED_FOLDERS": folders.as_list([str(files_folder(stack))])}
 
 
 def _secret_places(stack: Stack) -> str:

@@ -34,6 +34,7 @@ class Part:
     words, env: its command line and environment.
     ready: whether it serves; asked again and again.
     port: where it listens; 0 when it does not.
+    folder: where it works; None: beside its log.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Part:
     env: Mapping[str, str]
     ready: Callable[[], bool]
     port: int = 0
+    folder: Path | None = None
 
 
 def is_up(stack: Stack, only: str | None = None) -> bool:
@@ -136,7 +138,12 @@ def up(
                 log = stack.log(part.name)
                 begin = log.stat().st_size if log.exists() else 0
                 process = processes.start(
-                    part.name, part.words(), stack=stack.state_dir, log=log, env=part.env
+                    part.name,
+                    part.words(),
+                    stack=stack.state_dir,
+                    log=log,
+                    env=part.env,
+                    folder=part.folder,
                 )
                 started.append(process)
                 stack = stack.with_process(process)
@@ -174,6 +181,7 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
         environment(),
         lambda: broker.ready(stack),
         stack.ports["kafka"],
+        broker.folder(stack),
     )
     influx = Part(
         "influxdb",

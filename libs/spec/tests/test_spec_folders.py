@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 from daggers.v1 import spec_pb2
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daggerspec import folders
 from daggerspec.defaults import filled
@@ -20,6 +22,20 @@ LOG = spec_pb2.Sink(log=spec_pb2.LogSink())
 def test_a_setting_that_names_no_folder_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         folders.parse(text)
+
+
+@given(
+    words=st.lists(st.text("/ab ,\"'ü=%#$;:\\", min_size=1).map(lambda text: f"/{text.strip()}"), max_size=4)
+)
+def test_folders_of_any_name_are_listed_and_read_again(words: list[str]) -> None:
+    assert folders.listed(folders.as_list(words)) == tuple(words)
+
+
+def test_a_list_as_it_was_always_written_is_read_as_before() -> None:
+    assert folders.listed("/a, /b,,http://x ,") == ("/a", "/b", "http://x")
+    assert folders.listed("") == ()
+    with pytest.raises(ValueError, match="quotes"):
+        folders.listed('"/a')
 
 
 def test_a_team_has_its_own_folders_and_those_of_all() -> None:

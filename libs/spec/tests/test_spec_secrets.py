@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -163,6 +164,9 @@ def test_a_place_is_one_teams_and_for_its_addresses(
     assert places.allowed(known, spec_pb2.SecretRef(**reference), team, to) is is_allowed
 
 
+ODD = "/a; b, c#d/$e='f'\"g\" %41 ü"
+
+
 def test_what_a_team_is_told_of_places_are_its_own() -> None:
     assert places.told(places.parse(PLACES), "others") == "/srv/all (to kafka:9092)"
     assert places.told((), "others") == "none"
@@ -170,6 +174,9 @@ def test_what_a_team_is_told_of_places_are_its_own() -> None:
 
 def test_a_place_with_spaces_is_quoted() -> None:
     [place] = places.parse("'/my stack/secrets' '*' *")
+    [odd] = places.parse(f"{shlex.quote(ODD)} '*' '*'")
+
+    assert odd == places.Place(ODD, "*", ("*",))
 
     assert place == places.Place("/my stack/secrets", "*", ("*",))
 

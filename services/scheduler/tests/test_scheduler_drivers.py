@@ -10,6 +10,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.scheduler.tests.scheduler_world import until
 
 from chassis import processes
+from daggerspec import checkpointroot
 from daggerspec.catalogue import Unresolved
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
@@ -242,14 +243,20 @@ def test_checkpoints_are_below_any_root_and_swept_only_on_this_host(
     for record in given(events_pb2.DaggerRequested(meta=META, name="d")):
         fleet.apply(record)
 
-    assert retention.is_root(root)
+    assert checkpointroot.is_root(root)
     assert retention.checkpoint_root(root, fleet.daggers["d"]) == of_d
     assert retention.directory(root) == here
 
 
+@pytest.mark.parametrize("root", ["/a b", "/a#1", "/a?b", "/a%41", "/a:b/c", "/ü,=$'\"", "//a"])
+def test_a_directory_is_taken_as_it_is_called(root: str) -> None:
+    assert checkpointroot.is_root(root)
+    assert retention.directory(root) == Path(root)
+
+
 @pytest.mark.parametrize("root", ["checkpoints", "hdfs:///daggers", "hdfs://namenode:8020", "s3a://b/x?y"])
 def test_a_root_without_a_host_or_a_path_is_none(root: str) -> None:
-    assert not retention.is_root(root)
+    assert not checkpointroot.is_root(root)
 
 
 def test_the_logs_of_the_last_launches_are_kept_without_their_scratch_space(tmp_path: Path) -> None:

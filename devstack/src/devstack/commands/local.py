@@ -1,5 +1,6 @@
 """`daggers local`: the embedded stack."""
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -15,12 +16,14 @@ from cli.deleting import Yes, agreed, asks
 from cli.errors import RefusedError
 from cli.group import group
 from cli.session import Session, command
+from cli.standard import OutputError
 from cli.usage_errors import UsageErrors
 from devstack import remembered, state
 from devstack.down import down as stop_stack
 from devstack.down import runs
 from devstack.dump import dump as dump_of
 from devstack.dump import line
+from devstack.places import refuse_unusable
 from devstack.processes import Started, uninterrupted
 from devstack.remembered import INSTALLATION
 from devstack.settings import Settings
@@ -101,11 +104,13 @@ def up(
         session.out.show(status_of(stack), lambda _: _say(session, stack, f"{what} is up"))
         if not detach:
             _stay(session, stack)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutputError) as end:
         if detach:
             raise
         with uninterrupted():
             stop(session, folder)
+        if isinstance(end, OutputError):
+            raise
 
 
 def start(
@@ -126,6 +131,8 @@ def start(
     Raises: RefusedError.
     """
     out = session.out
+    refuse_unusable("the state directory", folder)
+    refuse_unusable("the Python that is used", Path(sys.executable), "install it elsewhere")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with state.locked(folder):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cli.errors import RefusedError
 from cli.progress import Report, Steps
+from devstack.places import refuse_unusable
 from devstack.tools import appcds_home, influxd, java, kafka, native_reader
 
 
@@ -24,6 +25,7 @@ class Tools:
 
 def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd: bool = True) -> Tools:
     """The tools, installed into `folder` if they are not there. Raises RefusedError with what to do."""
+    refuse_unusable("the folder of the tools", folder, "set another DAGGERS_TOOLS_DIR")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, steps):

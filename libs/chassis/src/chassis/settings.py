@@ -85,8 +85,9 @@ class FolderSettings(Settings):
     model_config = SettingsConfigDict(populate_by_name=True)
 
     allowed_folders: str = Field(default="", validation_alias="DAGGERS_ALLOWED_FOLDERS")
-    """Absolute folders of the drivers' hosts, comma-separated, that sinks may write files below; {team} as a
-    whole part of one is the dagger's team. Empty: nowhere, but where administrators register a sink."""
+    """Absolute folders of the drivers' hosts, comma-separated, that sinks may write files below; one that has
+    a comma stands in quotes; {team} as a whole part of one is the dagger's team. Empty: nowhere, but where
+    administrators register a sink."""
 
     @field_validator("allowed_folders")
     @classmethod

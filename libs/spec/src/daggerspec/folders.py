@@ -1,11 +1,13 @@
 """Folders of the drivers' hosts that tenants' files may be written below: an administrator's word.
 
-They are absolute, several separated by commas. {team} is the team of the dagger that writes: in
-/data/daggers/{team} none reaches another's files.
+They are absolute, several separated by commas; one that has a comma stands in quotes. {team} is the
+team of the dagger that writes: in /data/daggers/{team} none reaches another's files.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import posixpath
 from collections.abc import Iterable
 from typing import Final
@@ -15,13 +17,31 @@ _TEAM: Final = "{team}"
 
 def parse(text: str) -> tuple[str, ...]:
     """The folders of a setting. Raises: ValueError."""
-    folders = tuple(part.strip() for part in text.split(",") if part.strip())
+    folders = listed(text)
     for folder in folders:
         if not is_plain(folder) or folder == "/":
             raise ValueError(f"{folder} must be an absolute folder without .., and not /")
         if any(_TEAM in part and part != _TEAM for part in folder.split("/")):
             raise ValueError(f"{folder} must have {_TEAM} as a whole part")
     return folders
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of a setting, paths mostly: separated by commas; one that has a comma stands in quotes as in
+    CSV, "/data/a, b", where a quote is written twice. Raises: ValueError.
+    """
+    try:
+        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"is no list with commas, and quotes around what has some: {error}") from None
+    return tuple(word.strip() for row in rows for word in row if word.strip())
+
+
+def as_list(words: Iterable[str]) -> str:
+    """What `listed` reads as these words."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(list(words))
+    return written.getvalue()
 
 
 def of(team: str, folders: Iterable[str]) -> tuple[str, ...]:

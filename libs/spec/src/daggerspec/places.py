@@ -19,6 +19,7 @@ from daggerspec import address
 
 _ANY: Final = "*"
 _ENV: Final = "env:"
+_BETWEEN: Final = ";"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,15 @@ class Place:
 
 def parse(text: str) -> tuple[Place, ...]:
     """The places of a setting. Raises: ValueError."""
-    return tuple(_place(shlex.split(part)) for part in text.split(";") if part.strip())
+    words = shlex.shlex(text, posix=True, punctuation_chars=_BETWEEN)
+    words.whitespace_split, words.commenters = True, ""
+    parts = [list[str]()]
+    for word in words:
+        if word.strip(_BETWEEN):
+            parts[-1].append(word)
+        else:
+            parts.append([])
+    return tuple(_place(part) for part in parts if part)
 
 
 def allowed(places: Sequence[Place], reference: spec_pb2.SecretRef, team: str, to: str) -> bool:

@@ -11,11 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, ExceptionContext, event
+from sqlalchemy import URL, Connection, ExceptionContext, event, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Session, SQLModel, create_engine
 
+_FILE: Final = "sqlite:///"
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _address(url: str) -> URL:
+    """What SQLAlchemy is told. A file is called as it is called: a URL would end at ?, and %41 be an A."""
+    if url.startswith(_FILE):
+        return URL.create("sqlite", database=url.removeprefix(_FILE))
+    return make_url(url.replace("postgresql://", "postgresql+psycopg://", 1))
 
 
 class Database:
@@ -27,8 +35,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.damaged = False
         """Whether its file turned out to be none that SQLite can read."""
-        url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        self.engine = create_engine(url, pool_pre_ping=True)
+        self.engine = create_engine(_address(url), pool_pre_ping=True)
         self._reading, self._writing = self.engine, self.engine
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _tune_sqlite)

@@ -96,7 +96,8 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     Read again when it changes."""
 
     reference_places: str = ""
-    """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated.
+    """Where reference tables may be: folders of the drivers' hosts (absolute) and base URLs, comma-separated;
+    one that has a comma stands in quotes.
     Empty: nowhere. Drivers read what is there with their own rights."""
 
     secret_places: str = ""
@@ -133,7 +134,7 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @field_validator("reference_places")
     @classmethod
     def _absolute_places(cls, places: str) -> str:
-        for place in _listed(places):
+        for place in folders.listed(places):
             if not place.startswith(("/", "http://", "https://")):
                 raise ValueError("must be absolute folders and http(s) URLs, comma-separated")
         return places
@@ -182,7 +183,7 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @property
     def allowed_references(self) -> tuple[str, ...]:
         """The folders and base URLs that reference tables may be in."""
-        return _listed(self.reference_places)
+        return folders.listed(self.reference_places)
 
     @property
     def allowed_secrets(self) -> tuple[Place, ...]:

@@ -13,12 +13,11 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final
-from urllib.parse import urlsplit
 
 from daggers.v1 import host_pb2
 
 import daggersql
-from daggerspec import state
+from daggerspec import checkpointroot, state
 from runtime import framed
 from runtime.errors import user
 from runtime.replay.foreseeing import foreseen
@@ -45,11 +44,12 @@ def answer(told: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
     job, request = told.job, told.request
 
     def closed(plan: daggersql.Plan) -> datetime | None:
-        parts = urlsplit(job.checkpoint_root)
-        if parts.scheme not in ("", "file"):
-            detail = f"Checkpoints in {parts.scheme}:// take a JVM to look at: only the replay does that."
+        root = checkpointroot.directory(job.checkpoint_root)
+        if root is None:
+            scheme = checkpointroot.scheme(job.checkpoint_root)
+            detail = f"Checkpoints in {scheme}:// take a JVM to look at: only the replay does that."
             raise user("CHECKPOINT_ELSEWHERE", detail)
-        return checkpoint.closed(LocalPlace(Path(parts.path)), state.identity(job.spec, plan))
+        return checkpoint.closed(LocalPlace(Path(root)), state.identity(job.spec, plan))
 
     # It comes behind all that was ever asked.
     attempt = Attempt(job, request.asked, _LAST, request.create_sequence)

@@ -15,11 +15,10 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final
-from urllib.parse import urlsplit
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from daggerspec import state
+from daggerspec import checkpointroot, state
 from runtime import framed
 from runtime.clients import kafka
 from runtime.errors import external, user
@@ -83,11 +82,12 @@ def standing(root: str, identity: str) -> Stand | None:
 
     Raises: JobError; where a driver keeps changing what is read, one that is retryable.
     """
-    parts = urlsplit(root)
-    if parts.scheme not in ("", "file"):
-        detail = f"Checkpoints in {parts.scheme}:// take a JVM to look at: only the launch does that."
+    directory = checkpointroot.directory(root)
+    if directory is None:
+        scheme = checkpointroot.scheme(root)
+        detail = f"Checkpoints in {scheme}:// take a JVM to look at: only the launch does that."
         raise user("CHECKPOINT_ELSEWHERE", detail)
-    place = LocalPlace(Path(parts.path))
+    place = LocalPlace(Path(directory))
     for _ in range(_AGAIN):
         try:
             return checkpoint.predecessor(place, identity)

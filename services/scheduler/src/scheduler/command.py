@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from daggers.v1 import spec_pb2
 from google.protobuf.message import Message
 
+from chassis import paths
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import MIN_HEAP_MIB
@@ -117,6 +118,9 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, u
             f"executors of Spark master {url!r} keep state in checkpoints, and run on other hosts: set"
             " DAGGERS_SCHEDULER_CHECKPOINT_ROOT to a directory or URI that all of them see",
         )
+    if "," in job.run_dir and not master.is_local:
+        what = "executors of its Spark master divide it there: set another DAGGERS_SCHEDULER_STATE_DIR"
+        raise Unresolved("STATE_DIR_UNUSABLE", f"the state directory has a comma, and {what}")
     memory_mib = max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
     run_dir = Path(job.run_dir)
     home = _spark_home(master, installation)
@@ -141,9 +145,10 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, u
     if home == installation.prepared:
         java_options.append(f"-XX:SharedArchiveFile={home / ARCHIVE}")
     settings = {
-        "spark.driver.extraJavaOptions": " ".join(java_options),
-        # Scratch space goes with the launch; a killed driver would leave it behind in /tmp.
-        "spark.local.dir": str(run_dir / rundir.TEMPORARY),
+        "spark.driver.extraJavaOptions": paths.spark_options(java_options),
+        # Scratch space goes with the launch; a killed driver would leave it behind in /tmp. Spark takes it
+        # for a list with commas: here it is told from the working directory, which is the launch's.
+        "spark.local.dir": rundir.TEMPORARY if master.is_local else str(run_dir / rundir.TEMPORARY),
         "spark.sql.warehouse.dir": str(run_dir / rundir.TEMPORARY / "warehouse"),
         # Loopback only, see below; its port stands in driver.json. Small: a driver runs for months.
         "spark.ui.enabled": str(ui).lower(),
@@ -172,7 +177,13 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, u
     command += ["--name", f"daggers.{job.dagger}.{job.generation}", "--driver-memory", f"{memory_mib}m"]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
-    return [*command, str(installation.runtime)]
+    return [*command, _resource(installation.runtime)]
+
+
+def _resource(path: Path) -> str:
+    """A file that spark-submit is given: it reads a path as a URI, with what % and # mean in one."""
+    uri = path.as_uri()
+    return str(path) if uri == f"file://{path}" else uri
 
 
 def environment(

@@ -6,9 +6,8 @@ import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
-from daggerspec import rundir
+from daggerspec import checkpointroot, rundir
 from fleet import Dagger, Fleet
 from fleet.phases import DELETED
 
@@ -23,20 +22,10 @@ def checkpoint_root(checkpoints: str, dagger: Dagger) -> str:
     return f"{checkpoints.rstrip('/')}/{dagger.name}-{dagger.create_sequence}"
 
 
-def is_root(checkpoints: str) -> bool:
-    """Whether it names a place for checkpoints: a directory from / on, or a URI with host and path.
-
-    Spark's checkpoints refuse a URI that leaves its host to Hadoop's `fs.defaultFS`.
-    """
-    parts = urlsplit(checkpoints)
-    placed = bool(parts.netloc) or parts.scheme in ("", "file")
-    return placed and parts.path.startswith("/") and not (parts.query or parts.fragment)
-
-
 def directory(checkpoints: str) -> Path | None:
     """The directory of this host that a root names; None for one on another file system."""
-    parts = urlsplit(checkpoints)
-    return Path(parts.path) if parts.scheme in ("", "file") else None
+    local = checkpointroot.directory(checkpoints)
+    return None if local is None else Path(local)
 
 
 def leftovers(fleet: Fleet, runs: Path, checkpoints: Path | None, now: datetime) -> list[Path]:

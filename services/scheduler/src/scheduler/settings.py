@@ -18,10 +18,9 @@ from chassis.settings import (
     go_together,
     only_loopback_is_open,
 )
-from daggerspec import folders, places
+from daggerspec import checkpointroot, folders, places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
-from scheduler import retention
 from scheduler.command import ARCHIVE
 from scheduler.secretplaces import SecretRule
 
@@ -112,7 +111,7 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     @classmethod
     def _absolute(cls, value: str) -> str:
         """Refuse what is neither a directory from / on nor a URI."""
-        if value and not retention.is_root(value):
+        if value and not checkpointroot.is_root(value):
             raise ValueError("must be a directory from / on, or a URI such as hdfs://namenode:8020/daggers")
         return value
 

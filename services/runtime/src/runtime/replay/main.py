@@ -17,7 +17,6 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import DecodeError
@@ -25,7 +24,7 @@ from google.protobuf.message import DecodeError
 import daggersql
 from chassis.files import replace_text
 from chassis.logging import configure, logger
-from daggerspec import exits, rundir, state
+from daggerspec import checkpointroot, exits, rundir, state
 from runtime import errors
 from runtime.errors import external, internal
 from runtime.hiding import hidden
@@ -133,8 +132,8 @@ class _Run:
 
 def _local(checkpoint_root: str) -> Path | None:
     """The directory that a checkpoint root names; None for one that takes a JVM to look at."""
-    parts = urlsplit(checkpoint_root)
-    return Path(parts.path) if parts.scheme in ("", "file") else None
+    directory = checkpointroot.directory(checkpoint_root)
+    return None if directory is None else Path(directory)
 
 
 def _request(path: Path) -> events_pb2.QuarantineReplayRequested:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pyspark
 
+from chassis import paths
+
 ARCHIVE = "classes.jsa"
 _LINKS = ("bin", "jars")
 _LIMIT_S = 600.0
@@ -47,12 +49,12 @@ def build(folder: Path, training: str) -> None:
         ]
         subprocess.run(
             [folder / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "512m",
-             "--driver-java-options", " ".join(options),
-             "--conf", "spark.ui.enabled=true", "--conf", f"spark.local.dir={scratch}",
+             "--driver-java-options", paths.spark_options(options),
+             "--conf", "spark.ui.enabled=true", "--conf", "spark.local.dir=.",
              "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1",
              "--conf", "spark.python.unix.domain.socket.enabled=true",
              "--conf", "spark.python.unix.domain.socket.dir=.",
-             training, Path(scratch) / "checkpoint"],
+             Path(training).absolute().as_uri(), Path(scratch) / "checkpoint"],
             check=True, timeout=_LIMIT_S, cwd=scratch, stdin=subprocess.DEVNULL,
             env={**os.environ, "SPARK_HOME": str(folder), "PYSPARK_PYTHON": sys.executable,  # noqa: TID251 - handed on
                  "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONSAFEPATH": "1", "LC_ALL": "C.UTF-8"},

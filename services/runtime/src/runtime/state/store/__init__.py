@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, Self
 from urllib.parse import urlsplit
 
+from daggerspec import checkpointroot
 from runtime.errors import external
 from runtime.state.store.local import LocalPlace, LocalStore
 
@@ -73,14 +74,14 @@ class Store(Protocol):
 
 def open_root(checkpoint_root: str) -> tuple[Place, Store]:
     """The place that a checkpoint root names, and the lease in it. Raises `JobError` (EXTERNAL)."""
-    parts = urlsplit(checkpoint_root)
-    if not parts.path.startswith("/"):
+    directory = checkpointroot.directory(checkpoint_root)
+    if not (directory or urlsplit(checkpoint_root).path).startswith("/"):
         raise external(
             "CHECKPOINT_ROOT_UNSUPPORTED",
             f"The checkpoint root {checkpoint_root!r} is not absolute: give a directory from / on, or a URI.",
         )
-    if parts.scheme in ("", "file"):
-        local = Path(parts.path)
+    if directory is not None:
+        local = Path(directory)
         return LocalPlace(local), LocalStore(local)
     # With PySpark, which who looks at directories of this machine goes without.
     from runtime.state.store.hadoop import HadoopStore, hadoop_path

@@ -1,0 +1,60 @@
+"""A stack, and a dagger with its secret, its schema, its reference and its files, in folders of odd names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from conftest import running_stack
+from tests.integration.bookings import PROTO, Bookings, booking
+from tests.integration.cli import Cli
+
+pytestmark = pytest.mark.integration
+ODD = "Mü ller, a=b %41 #1 $HOME 'q' \"d\" (x)&;@+[b]{c}?!~`t` \\w"
+"""Spaces, commas, umlauts and all that some program has a meaning for."""
+
+
+def below(folder: Path) -> set[str]:
+    """What is in a folder, by its first names."""
+    return {each.name for each in folder.iterdir()}
+
+
+def test_a_stack_works_in_a_folder_of_any_name_and_writes_nothing_beside_it(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with running_stack(place / ODD) as stack:
+        cli = Cli(stack.state_dir)
+        schemas = stack.state_dir / "schemas: of = us"  # a colon, too: it goes to no Java
+        schemas.mkdir()
+        (schemas / "a=b.proto").write_text(PROTO.read_text().replace("it.v1", "odd.v1"))
+        cli("schema", "register", schemas / "a=b.proto")
+        stream = Bookings(stack.kafka, cli)
+        influx = {"url": stack.influx["url"], "org": "-", "bucket": stack.influx["bucket"],
+                  "token": {"file": str(stack.state_dir / "influx.token")}}  # fmt: skip
+        files = str(stack.state_dir / "files")
+        sinks = [{"influx": {"address": influx}}, {"parquet": {"location": files, "table": "counts"}}]
+        name, path = stream.dagger(stack.state_dir, sinks=sinks)
+        cli("apply", path, "--wait")
+        stream.write([booking(second) for second in range(70)])
+        stream.write([booking(300)])
+        rows = cli.rows(name, enough=lambda found: len(found) >= 2)
+        cli("stop", name, "--wait")
+        table = ds.dataset(f"{files}/counts", format="parquet", exclude_invalid_files=True).to_table()
+
+        assert sorted(row["fields"]["num_of_bookings"] for row in rows)[:2] == [10, 60]
+        assert sorted(table["num_of_bookings"].to_pylist())[:2] == [10, 60]
+        assert {"checkpoints", "runs", "gateway.sqlite", "kafka", "influxdb"} <= below(stack.state_dir)
+    assert below(place) == {ODD}
+
+
+@pytest.mark.parametrize("name", ["a:b", "a\nb", "😀"])
+def test_a_folder_in_which_something_cannot_work_is_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
+    refused = Cli(tmp_path / name).try_("local", "up", "--detach")
+
+    assert refused.code == 1
+    assert refused.json["error"]["reason"] == "PATH_UNUSABLE"
+    assert "cannot be used" in refused.err
+    assert below(tmp_path) == set()
