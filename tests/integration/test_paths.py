@@ -1,12 +1,14 @@
-"""A stack, and a dagger with its secret, its schema, its reference and its files, in folders of odd names."""
+"""A stack, and a dagger with its secret, schema and files, in folders of odd names and behind a proxy."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 from conftest import running_stack
+from tests.forwardproxy import serving
 from tests.integration.bookings import PROTO, Bookings, booking
 from tests.integration.cli import Cli
 
@@ -20,20 +22,26 @@ def below(folder: Path) -> set[str]:
     return {each.name for each in folder.iterdir()}
 
 
-def test_a_stack_works_in_a_folder_of_any_name_and_writes_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_stack_works_in_a_folder_of_any_name_and_says_nothing_to_the_environments_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "place"
     place.mkdir()
-    with running_stack(place / ODD) as stack:
+    with ExitStack() as running:
+        proxy = running.enter_context(serving({}))
+        for name in ("http_proxy", "HTTPS_PROXY", "all_proxy", "grpc_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        stack = running.enter_context(running_stack(place / ODD))
         cli = Cli(stack.state_dir)
         schemas = stack.state_dir / "schemas: of = us"  # a colon, too: it goes to no Java
         schemas.mkdir()
         (schemas / "a=b.proto").write_text(PROTO.read_text().replace("it.v1", "odd.v1"))
         cli("schema", "register", schemas / "a=b.proto")
         stream = Bookings(stack.kafka, cli)
-        influx = {"url": stack.influx["url"], "org": "-", "bucket": stack.influx["bucket"],
-                  "token": {"file": str(stack.state_dir / "influx.token")}}  # fmt: skip
         files = str(stack.state_dir / "files")
-        sinks = [{"influx": {"address": influx}}, {"parquet": {"location": files, "table": "counts"}}]
+        sinks = [{"influx": {}}, {"parquet": {"location": files, "table": "counts"}}]
         name, path = stream.dagger(stack.state_dir, sinks=sinks)
         cli("apply", path, "--wait")
         stream.write([booking(second) for second in range(70)])
@@ -45,7 +53,7 @@ def test_a_stack_works_in_a_folder_of_any_name_and_writes_nothing_beside_it(tmp_
         assert sorted(row["fields"]["num_of_bookings"] for row in rows)[:2] == [10, 60]
         assert sorted(table["num_of_bookings"].to_pylist())[:2] == [10, 60]
         assert {"checkpoints", "runs", "gateway.sqlite", "kafka", "influxdb"} <= below(stack.state_dir)
-    assert below(place) == {ODD}
+    assert (below(place), proxy.asked) == ({ODD}, [])
 
 
 @pytest.mark.parametrize("name", ["a:b", "a\nb", "😀"])

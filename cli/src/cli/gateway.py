@@ -42,6 +42,7 @@ class Gateway(client.Client):
         flags: Mapping[str, str] = NO_FLAGS,
         warn: Callable[[str], None] = lambda _: None,
         patience_s: float = client.PATIENCE_S,
+        proxy: str | None = None,
     ) -> None:
         self._flags = flags
         try:
@@ -52,6 +53,7 @@ class Gateway(client.Client):
                 token=token,
                 warn=warn,
                 patience_s=patience_s,
+                proxy=proxy,
             )
         except client.SettingError as error:
             raise in_words(error) from error

@@ -85,6 +85,7 @@ class Session:
             token=login,
             flags=flags,
             warn=self.out.warn,
+            proxy=settings.gateway_proxy,
         )
 
     @property

@@ -17,6 +17,10 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "DAGGERS_CA_FILE": "PEM file of the authority that signed the gateway's certificate; the usual ones"
         " when unset.",
         "DAGGERS_TOKEN_FILE": "File that holds the token the gateway asks for; it goes before a login.",
+        "DAGGERS_GATEWAY_PROXY": "HTTP proxy that stands before the gateway: http://host:port; http_proxy and"
+        " the like are not asked for it.",
+        "DAGGERS_OIDC_PROXY": "HTTP proxy to the provider, http://host:port, or direct; as http_proxy,"
+        " https_proxy and no_proxy say when unset.",
         "DAGGERS_OIDC_ISSUER": "The provider that `daggers login` goes to when the gateway names none.",
         "DAGGERS_OIDC_CLIENT_ID": "Whose client the command is there.",
         "XDG_STATE_HOME": "The user's folder for state: the trace of a crash, which local stack was started"
@@ -35,6 +39,7 @@ class Settings:
     state_home: Path
     oidc_issuer: str | None
     oidc_client_id: str | None
+    gateway_proxy: str | None = None
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -50,4 +55,5 @@ class Settings:
             state_home=file("XDG_STATE_HOME") or Path.home() / ".local" / "state",
             oidc_issuer=environment.get("DAGGERS_OIDC_ISSUER") or None,
             oidc_client_id=environment.get("DAGGERS_OIDC_CLIENT_ID") or None,
+            gateway_proxy=environment.get("DAGGERS_GATEWAY_PROXY") or None,
         )

@@ -70,7 +70,7 @@ def _secret_places(stack: Stack) -> str:
 
 def gateway_ready(stack: Stack) -> bool:
     """Whether the gateway says that it serves."""
-    with grpc.insecure_channel(stack.gateway) as channel:
+    with grpc.insecure_channel(stack.gateway, options=[("grpc.enable_http_proxy", 0)]) as channel:
         try:
             health = health_pb2_grpc.HealthStub(channel)
             answer = health.Check(health_pb2.HealthCheckRequest(), timeout=PROBE_S)  # type: ignore[attr-defined] # the stubs leave it out

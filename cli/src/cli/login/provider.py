@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from chassis.binding import is_loopback
+from chassis.egress.addresses import PORTS
+from chassis.egress.proxies import Proxies
+from cli.environment import environment
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login.kept import Login
 from cli.visible import printable
@@ -130,12 +133,27 @@ def _safe(url: str) -> str:
     return url
 
 
+def _proxy(url: str) -> str | None:
+    """The proxy by which a provider is asked. Raises: RefusedError."""
+    parts = urlsplit(url)
+    try:
+        proxies = Proxies.of_environment(environment().get("DAGGERS_OIDC_PROXY", ""))
+    except ValueError as wrong:
+        raise RefusedError(f"DAGGERS_OIDC_PROXY {wrong}", reason="BAD_SETTING") from wrong
+    return proxies.of(parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0))
+
+
 def _answer(issuer: str, method: str, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A JSON document; nothing where there is no content. Raises: ProviderError, UnreachableError."""
     try:
-        answer = httpx.request(
-            method, url, data=form, timeout=PATIENCE_S, headers={"accept": "application/json"}
-        )
+        with httpx.Client(
+            verify=httpx.create_ssl_context(),  # of the environment's authorities
+            proxy=_proxy(url),
+            trust_env=False,
+            timeout=PATIENCE_S,
+            headers={"accept": "application/json"},
+        ) as client:
+            answer = client.request(method, url, data=form)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         text = (
             f"the provider {issuer} does not answer ({type(error).__name__}: {printable(str(error))[:_SAID]})"

@@ -17,7 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback
+from chassis.egress import proxies
 from chassis.egress.addresses import Allowed
+from chassis.egress.proxies import Proxies
 from daggerspec import folders
 
 
@@ -61,6 +63,16 @@ class EgressSettings(Settings):
     """Networks such as 10.0.0.0/8, comma-separated: the same for every host in them. Where clouds keep the
     secrets of machines (169.254.169.254 and others) is in none."""
 
+    outward_proxy: str = Field(default="", repr=False)
+    """HTTP proxy, http://host:port, of what leaves for receivers, sinks and providers; direct: none. Unset:
+    as http_proxy, https_proxy, all_proxy and no_proxy say, in either case. Loopback, and what the platform's
+    services ask each other, never goes by one."""
+
+    @field_validator("outward_proxy")
+    @classmethod
+    def _is_proxy(cls, proxy: str) -> str:
+        return proxies.checked(proxy)
+
     @field_validator("allowed_hosts")
     @classmethod
     def _are_hosts(cls, hosts: str) -> str:
@@ -77,6 +89,11 @@ class EgressSettings(Settings):
     def allowed(self) -> Allowed:
         """What an administrator vouches for."""
         return Allowed.parse(self.allowed_hosts, self.allowed_networks)
+
+    @property
+    def proxies(self) -> Proxies:
+        """By which proxies calls leave."""
+        return Proxies.of_environment(self.outward_proxy)
 
 
 class FolderSettings(Settings):

@@ -51,6 +51,7 @@ class Client:
     token:      asked for it at each call instead; what it raises goes to the caller.
     warn:       called with each new sentence that says why answers may be behind the truth, or are late.
     patience_s: how long a request whose outcome is unknown is asked again.
+    proxy:      URL of an HTTP proxy that stands before the gateway; the environment's is never asked.
 
     Its methods raise RefusedError and UnreachableError, or what `explained` makes of them.
     """
@@ -64,6 +65,7 @@ class Client:
         token: Callable[[], str] | None = None,
         warn: Callable[[str], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
+        proxy: str | None = None,
     ) -> None:
         self.address = address
         self._patience_s = patience_s
@@ -77,7 +79,7 @@ class Client:
                 unusable=(SettingError,),
                 refused=self._warn_once,
             )
-        self._channel = channel(address, ca_file)
+        self._channel = channel(address, ca_file, proxy)
         self.daggers = gateway_pb2_grpc.DaggerServiceStub(self._channel)
         self.catalog = gateway_pb2_grpc.CatalogServiceStub(self._channel)
         self.access = gateway_pb2_grpc.AccessServiceStub(self._channel)

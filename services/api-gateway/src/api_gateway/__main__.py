@@ -127,7 +127,11 @@ async def _audits(kafka: Connection) -> AsyncGenerator[Log]:
 
 def _verifier(settings: GatewaySettings) -> Verifier | None:
     provider = settings.provider
-    return Verifier(provider, fetching(provider.issuer, settings.allowed)) if provider else None
+    return (
+        Verifier(provider, fetching(provider.issuer, settings.allowed, settings.proxies))
+        if provider
+        else None
+    )
 
 
 def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:

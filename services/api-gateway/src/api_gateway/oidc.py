@@ -23,6 +23,7 @@ from jwt import PyJWK
 from access import Principal
 from access.principal import GROUP, USER
 from chassis.egress.addresses import PORTS, AddressRefused, Allowed
+from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport
 from chassis.logging import logger
 
@@ -195,7 +196,11 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
     return keys
 
 
-def fetching(issuer: str, allowed: Allowed) -> Fetch:
+def fetching(
+    issuer: str,
+    allowed: Allowed,
+    proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
+) -> Fetch:
     """Reads documents of a provider: at its issuer, wherever that is, and else only where nothing is private.
 
     The issuer says where its keys are, and is somebody else: that leads nowhere inside.
@@ -209,7 +214,9 @@ def fetching(issuer: str, allowed: Allowed) -> Fetch:
         try:
             async with (
                 httpx.AsyncClient(
-                    transport=CheckedTransport(vouched, context), timeout=_PATIENCE_S, follow_redirects=False
+                    transport=CheckedTransport(vouched, context, proxies=proxies),
+                    timeout=_PATIENCE_S,
+                    follow_redirects=False,
                 ) as client,
                 client.stream("GET", url) as answer,
             ):

@@ -80,7 +80,7 @@ async def serve(
             alerts=alerts,
             beats=beats,
             channels=channels,
-            webhooks=Webhooks(configured.allowed, portal=configured.portal_url),
+            webhooks=Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies),
             spark=spark,
             limits=configured.limits(),
             policy=configured.policy(),

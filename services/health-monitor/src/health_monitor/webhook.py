@@ -13,6 +13,7 @@ from typing import Final
 import httpx
 
 from chassis.egress.addresses import AddressRefused, Allowed
+from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alert import Notify
 from health_monitor.page import Page
@@ -35,7 +36,9 @@ class Channel:
 
 
 class Webhooks:
-    """Sends notifications. `timeout`: what one may take in all. `portal`: its base URL, for links."""
+    """Sends notifications. `timeout`: what one may take in all. `portal`: its base URL, for links.
+    `proxies`: by which they leave.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,9 @@ class Webhooks:
         timeout: timedelta = timedelta(seconds=10),
         resolver: Resolve = resolve,
         portal: str = "",
+        proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
     ) -> None:
+        self._proxies = proxies
         self._allowed = allowed
         self._timeout = timeout
         self._portal = portal
@@ -64,7 +69,7 @@ class Webhooks:
     async def call(self, request: Request, now: datetime) -> Answer | Temporary:
         """What one call was answered, or why nothing came; never raises for anything the network does."""
         headers = {**_HEADERS, **request.headers}
-        transport = CheckedTransport(self._allowed, self._context, self._resolver)
+        transport = CheckedTransport(self._allowed, self._context, self._resolver, self._proxies)
         try:
             async with (
                 asyncio.timeout(self._timeout.total_seconds()),

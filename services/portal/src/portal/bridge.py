@@ -73,7 +73,7 @@ class Caller:
 
 def channel(address: str, authority: bytes | None = None) -> grpc.aio.Channel:
     """A channel to a gateway at HOST:PORT or https://HOST:PORT; `authority` (PEM) signed its certificate."""
-    options = [("grpc.max_receive_message_length", _MAX_ANSWER)]
+    options = [("grpc.max_receive_message_length", _MAX_ANSWER), ("grpc.enable_http_proxy", 0)]
     if not address.startswith("https://"):
         return grpc.aio.insecure_channel(address, options)
     credentials = grpc.ssl_channel_credentials(authority)

@@ -16,6 +16,7 @@ from pathlib import Path
 from daggers.v1 import events_pb2, spec_pb2
 
 from chassis import logging, pressure, processes, service
+from chassis.egress import proxies
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
@@ -85,7 +86,8 @@ async def serve(
         shared_checkpoints=bool(told.checkpoint_root),
         prepared=told.spark_home and told.spark_home.absolute(),
     )
-    environment = {**inherited, "JAVA_HOME": str(find_java(told.java_home, inherited))}
+    leaving = proxies.handed_on(inherited, told.outward_proxy)
+    environment = {**leaving, "JAVA_HOME": str(find_java(told.java_home, inherited))}
     rows = RowReader(sys.executable, environment)
     kafka = told.kafka()
     scheduler_id = identity()

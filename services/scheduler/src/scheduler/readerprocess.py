@@ -19,6 +19,7 @@ import grpc
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
+from chassis.egress import proxies
 from chassis.errors import ApiError
 from chassis.logging import logger
 from eventlog.follower import Follower
@@ -37,7 +38,14 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
     """What a process is given that reads with the secrets that these messages name."""
     named = [value for message in of for value in secrets(message, inherited).items()]
     passed = {name: inherited[name] for name in _PASSED if name in inherited}
-    return {**passed, **dict(named), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONSAFEPATH": "1"}
+    return {
+        **passed,
+        **proxies.passed(inherited),
+        **dict(named),
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONSAFEPATH": "1",
+    }
 
 
 @asynccontextmanager

@@ -33,13 +33,23 @@ def refuse(why: str) -> None:
     raise AddressRefused(why)
 
 
-def pools(allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve) -> Pools:
+Target = tuple[str, str, int]
+"""Scheme, host and port."""
+
+
+def pools(
+    allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve, *, by_proxy: Target | None = None
+) -> Pools:
     """What a PoolManager takes as `pool_classes_by_scheme`.
 
+    by_proxy: whom a ProxyManager's proxy is to call, which is judged in the place of the proxy.
     Connections of theirs raise AddressRefused beside what urllib3 raises.
     """
 
     def connected(connection: HTTPConnection) -> socket.socket:
+        if by_proxy is not None:
+            judge_target(*by_proxy, allowed, judge, resolver)
+            return create_connection((connection.host.strip("[]"), connection.port or 0), connection.timeout)
         scheme = "https" if isinstance(connection, HTTPSConnection) else "http"
         host, port = connection.host, connection.port or PORTS[scheme]
         try:
@@ -64,6 +74,21 @@ def pools(allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve) 
         ConnectionCls = CheckedTLS
 
     return {"http": Pool, "https": PoolTLS}
+
+
+def judge_target(
+    scheme: str, host: str, port: int, allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve
+) -> None:
+    """Judge whom a proxy is to call, by what this machine resolves. A name that it does not know the proxy
+    judges. Raises: AddressRefused.
+    """
+    try:
+        addresses = resolver(host.strip("[]"), port)
+    except (OSError, UnicodeError):
+        addresses = []
+    why = refusal(scheme, host, port, addresses, allowed)
+    if why is not None:
+        judge(why)
 
 
 def _first(connection: HTTPConnection, addresses: Sequence[Address], port: int) -> socket.socket:

@@ -191,8 +191,11 @@ class Client:
         host, port = server.address
         told = None if server.egress is None else spec_pb2.Egress.FromString(server.egress)
         scheme = "http" if server.is_plain else "https"
+        proxy = egress.proxy_of(f"{scheme}://{server.target}")
         try:
-            addresses = await asyncio.to_thread(egress.addresses, told, server.name, host, port, scheme)
+            addresses = await asyncio.to_thread(
+                egress.addresses, told, server.name, host, port, scheme, may_be_unknown=proxy is not None
+            )
         except AddressRefused as why:
             raise forbidden(server.name, str(why)) from None
         except (OSError, UnicodeError):
@@ -200,10 +203,14 @@ class Client:
         # gRPC wants one name in a call and in the certificate.
         named = self._client_tls.server_name
         options = [*_OPTIONS, ("grpc.default_authority", f"{named}:{port}" if named else server.target)]
+        where = server.target if proxy else _listed(addresses, port)
+        if proxy is not None:
+            options = [option for option in options if option[0] != "grpc.enable_http_proxy"]
+            options.append(("grpc.http_proxy", proxy))
         if self._credentials is None:
-            return aio.insecure_channel(_listed(addresses, port), options=options)
+            return aio.insecure_channel(where, options=options)
         options.append(("grpc.ssl_target_name_override", named or host))
-        return aio.secure_channel(_listed(addresses, port), self._credentials, options=options)
+        return aio.secure_channel(where, self._credentials, options=options)
 
     async def close(self) -> None:
         """Close the channel, and the connections to who gives tokens."""

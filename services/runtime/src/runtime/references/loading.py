@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 import daggersql
 from chassis.files import replace_text
 from chassis.logging import logger
+from runtime.clients.egress import credentials_for, proxy_of
 from runtime.errors import external
 from runtime.references.content import InvalidContent, entries, mapping, parse
 from runtime.references.worker import PROPERTY
@@ -234,7 +235,7 @@ def fetch(location: str) -> bytes:
 def _download(url: str) -> bytes:
     """No redirect is followed: it would lead out of the place that was allowed."""
     try:
-        with urllib3.PoolManager(timeout=_TIMEOUT, retries=False) as pool:
+        with _pool(url) as pool:
             answer = pool.request("GET", url, redirect=False, preload_content=False)
             data = _body(answer, url)
             status = answer.status
@@ -244,6 +245,14 @@ def _download(url: str) -> bytes:
     if status != 200:
         raise Unreadable(f"{_shown(url)} answers with status {status}.")
     return _bounded(_shown(url), data)
+
+
+def _pool(url: str) -> urllib3.PoolManager:
+    proxy = proxy_of(url)
+    if proxy is None:
+        return urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
+    headers = credentials_for(proxy)
+    return urllib3.ProxyManager(proxy, proxy_headers=headers, timeout=_TIMEOUT, retries=False)
 
 
 def _body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:

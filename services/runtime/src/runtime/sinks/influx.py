@@ -33,7 +33,7 @@ from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES
 from runtime.clients import bisection, pace
 from runtime.clients.bisection import Refused, Rows, sized_parts
-from runtime.clients.egress import checked
+from runtime.clients.egress import checked, credentials_for, proxy_of
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
@@ -230,10 +230,14 @@ def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
     if _NO_HEADER.search(secret):
         detail = f"The secret for {address.url} is no token: it has line breaks, or characters of no header."
         raise external("SECRET_UNUSABLE", detail, retryable=True)
-    client = InfluxDBClient(url=address.url, token=secret, org=address.org, timeout=timeout_ms)
+    proxy = proxy_of(address.url)
+    by_proxy: dict[str, Any] = {"proxy": proxy, "proxy_headers": credentials_for(proxy)} if proxy else {}
+    client = InfluxDBClient(url=address.url, token=secret, org=address.org, timeout=timeout_ms, **by_proxy)
     if sink.HasField("egress"):
         manager = client.api_client.rest_client.pool_manager
-        manager.pool_classes_by_scheme = checked(sink.egress, f"InfluxDB at {address.url}")
+        manager.pool_classes_by_scheme = checked(
+            sink.egress, f"InfluxDB at {address.url}", address.url if proxy else ""
+        )
     return client
 
 

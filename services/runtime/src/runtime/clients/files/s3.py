@@ -203,6 +203,7 @@ def _client(resolved: bytes) -> Any:
 
 def client(endpoint: str, region: str, name: str, secret: str, rules: spec_pb2.Egress | None) -> Any:
     """A client of a server; `rules` hold its connections, where no administrator registered the server."""
+    proxy = egress.proxy_of(endpoint)
     made = boto3.session.Session().client(
         "s3",
         endpoint_url=endpoint,
@@ -215,14 +216,15 @@ def client(endpoint: str, region: str, name: str, secret: str, rules: spec_pb2.E
             retries={"total_max_attempts": 1},
             signature_version="s3v4",
             s3={"addressing_style": "path"},
-            proxies={},
+            proxies=dict.fromkeys(("http", "https"), proxy) if proxy else {},  # else botocore asks by itself
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
     )
     if rules is not None:
         # botocore takes no pools: they are given to the manager that its connections come from.
-        made._endpoint.http_session._manager.pool_classes_by_scheme = egress.checked(  # noqa: SLF001
-            rules, f"S3 at {endpoint}"
-        )
+        session = made._endpoint.http_session  # noqa: SLF001 - as above
+        manager = session._get_proxy_manager(proxy) if proxy else session._manager  # noqa: SLF001
+        by_proxy = endpoint if proxy else ""
+        manager.pool_classes_by_scheme = egress.checked(rules, f"S3 at {endpoint}", by_proxy)
     return made

@@ -3,19 +3,22 @@
     TemporaryError              it does not answer: SINK_UNAVAILABLE
     JobError, to be waited out  SINK_TLS, SINK_ADDRESS_REFUSED, SECRET_MISSING, SECRET_UNUSABLE
 
-No redirect is followed, no proxy of the environment is asked, no cookie is kept.
+No redirect is followed, no cookie is kept. Who is called by a proxy, the environment says (ADR 185).
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
 import ssl
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 from daggers.v1 import spec_pb2
@@ -23,10 +26,10 @@ from yarl import URL
 
 from chassis.egress.addresses import PORTS, AddressRefused, Allowed
 from chassis.egress.connector import connector
-from chassis.egress.pools import Judge
+from chassis.egress.pools import Judge, judge_target
 from runtime.clients import handshake
 from runtime.clients.credentials import forbidden
-from runtime.clients.egress import judge
+from runtime.clients.egress import destination, judge, proxy_of
 from runtime.clients.inflight import InFlightLimit
 from runtime.errors import TemporaryError, external
 
@@ -34,6 +37,8 @@ ANSWER_BYTES: Final = 4 * 1024 * 1024
 """What is read of an answer; of a longer one the connection is closed."""
 _SENT_AT_ONCE: Final = 1024 * 1024
 """More would keep the loop from all else."""
+_JUDGED_S: Final = 30.0
+"""How long it holds what a name resolved to, where a proxy calls it."""
 _HEADERS: Final = {"User-Agent": "daggers", "Accept-Encoding": "identity"}
 _VOUCHED: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
 _UNTRUSTED: Final = (
@@ -123,19 +128,24 @@ class Connection:
         self._context = _context(server)
         self._server_name = spec_pb2.ClientTls.FromString(server.client_tls).server_name or None
         self._session: aiohttp.ClientSession | None = None
+        self._proxy = proxy_of(server.url)
+        self._judged_until = 0.0
 
     async def send(self, request: Request, shown: Mapping[str, str]) -> Answer:
         """One request with further headers, and its answer, whatever it says. Raises: JobError, as above."""
         name = self.server.name
         try:
             session = self._session = self._session or self._connected()
+            if self._proxy is not None:
+                await self._judge()
             async with session.request(
                 request.method,
-                URL(request.url, encoded=True),
+                URL(request.url if self._proxy is None else _whole(request.url), encoded=True),
                 data=request.body if len(request.body) < _SENT_AT_ONCE else io.BytesIO(request.body),
                 headers={**_HEADERS, **request.headers, **shown},
                 allow_redirects=False,
                 server_hostname=self._server_name,
+                proxy=self._proxy,
             ) as response:
                 body = await _read(response)
                 whole = response.content.at_eof()
@@ -157,16 +167,31 @@ class Connection:
             detail = f"{name} does not answer ({type(silence).__name__})."
             raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
+    async def _judge(self) -> None:
+        """Judge now and then whom the proxy calls: where it connects is not seen. Raises: AddressRefused."""
+        if (now := time.monotonic()) < self._judged_until:
+            return
+        allowed, judged = self._rules()
+        await asyncio.to_thread(judge_target, *destination(self.server.url), allowed, judged)
+        self._judged_until = now + _JUDGED_S
+
+    def _rules(self) -> tuple[Allowed, Judge]:
+        if self.server.egress is None:
+            return Allowed(plain=True), _VOUCHED
+        said = spec_pb2.Egress.FromString(self.server.egress)
+        return Allowed.parse(said.hosts, said.networks), judge(said, self.server.name)
+
     def _connected(self) -> aiohttp.ClientSession:
         """In the loop, where alone a session is made. Raises: AddressRefused, ValueError."""
-        url, egress = URL(self.server.url), self.server.egress
-        allowed, judged = Allowed(plain=True), _VOUCHED
-        if egress is not None:
-            said = spec_pb2.Egress.FromString(egress)
-            allowed, judged = Allowed.parse(said.hosts, said.networks), judge(said, self.server.name)
+        url, (allowed, judged) = URL(self.server.url), self._rules()
         port = url.port or PORTS[url.scheme]
+        made = (
+            connector(url.scheme, url.host or "", port, self._context, allowed, judged)
+            if self._proxy is None
+            else aiohttp.TCPConnector(limit=0, ssl=self._context)
+        )
         return aiohttp.ClientSession(
-            connector=connector(url.scheme, url.host or "", port, self._context, allowed, judged),
+            connector=made,
             timeout=aiohttp.ClientTimeout(total=self.server.timeout_s),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -177,6 +202,12 @@ class Connection:
         """Close every connection."""
         if self._session is not None:
             await self._session.close()
+
+
+def _whole(url: str) -> str:
+    """A URL as a proxy is told it: with a path."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=parts.path or "/"))
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
