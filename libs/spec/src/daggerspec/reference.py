@@ -53,11 +53,28 @@ say which it is. A fragile sink is best given a dagger of its own, or a rule, be
   the place of one (`emit: early`, keys of your own) it is refused (NEWER_MAY_EXIST).
 * `max_refused: 0.5` is the share of its rows that it may refuse. Where it refuses more, and at least 100,
   nothing more is set aside and the batch waits (SINK_REFUSES_MOST), unless that is allowed for a while:
-  `daggers quarantine allow NAME --for 1h`. When nothing is said all are set aside,
-  with a warning.
+  `daggers quarantine allow NAME --for 1h`. When nothing is said all are set aside, with a warning, unless
+  there are 100 or more in a partition of a batch and the sink takes none of them.
 
 A sink that is reached and says no (SINK_DENIED, SINK_MISSING, SINK_SCHEMA) is waited for as well, and its
 dagger is DEGRADED: somebody has to act. Only at the start of a driver that ends it.
+
+## When a sink refuses rows
+
+A batch that is refused is divided until the row is found: halves of it are tried, in their order, so one bad
+row among n costs at most 2 log2(n) + 8 further tries. A row that is refused alone while others pass is set
+aside, in whatever words the server says so; the others are written. Where none passes the sink is the reason:
+the batch waits, and the dagger says why. `daggers quarantine allow NAME --for 1h` sets such rows aside.
+
+What a server says of its own state is no row's fault, and rows wait: no connection, no disk, no memory, no
+shard left, read-only, recovering, too many sessions or requests, no right. A row of which some value cannot
+be written at all (a year above 9999 in `${t:%Y-%m-%d}`, a text that is no UTF-8) is set aside
+(OUT_OF_RANGE, UNWRITABLE). One that is too large for the quarantine is kept there by its key, its place and
+its SHA-256.
+
+What no row can pass is said before the first one, by the launch and by `daggers sink test -f FILE`, with the
+statement that helps: types of columns, rights, row-level security, a mapping that lacks a field. `sink test`
+does what a batch does, and takes it back.
 """
 
 

@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import telemetry_pb2
 
 from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
+from runtime.clients import topiclimits
 from runtime.clients.kafka import client
 from runtime.errors import JobError, external
 
@@ -22,6 +24,9 @@ MAX_PREFIX_CHARS = 64 * 1024
 MAX_ROW_BYTES = 512 * 1024
 # All of it together: a broker's default limit of a record is 1,000,000 bytes, before it is compressed.
 _MAX_BYTES = 960_000
+_AROUND_BYTES = 16 * 1024
+"""What a record has beside its value, its row and its key; and what is around it."""
+_MAX_DETAIL_CHARS = 1_000
 # What may wait for the platform's Kafka in one process: a flood is no faster than Kafka takes it.
 MAX_WAITING_KIB = 16 * 1024
 
@@ -41,9 +46,14 @@ class Quarantine:
     def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._failure: JobError | None = None
+        self._too_large: list[tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = []
+        """Records that their topic does not take, to be written again by reference."""
+        limits = topiclimits.of(properties, QUARANTINE)
+        self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _AROUND_BYTES, 0))
         self._producer = client(
             Producer,
             {
+                **limits.properties,
                 # A user's limits are about the user's cluster; what stands here is what "nothing is lost"
                 # needs.
                 **properties,
@@ -62,7 +72,7 @@ class Quarantine:
         name are on several clusters, or are made anew; of a row that a sink refused the row's own. Waits for
         room while `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
         """
-        _cut(record)
+        _cut(record, self._most)
         now = datetime.now(UTC)
         if not record.HasField("time"):
             record.time.FromDatetime(now)
@@ -75,6 +85,10 @@ class Quarantine:
             subject=record.dagger,
             time=cloudevents.timestamp(now),
         )
+        return self._produce(record, [*headers])
+
+    def _produce(self, record: telemetry_pb2.Quarantined, headers: list[tuple[str, bytes]]) -> int:
+        """Hand a record to the client; its size in bytes."""
         value = record.SerializeToString()
         end = time.monotonic() + self._patience_s
         while True:
@@ -84,11 +98,14 @@ class Quarantine:
                     value,
                     record.dagger.encode(),
                     headers=[*headers],
-                    on_delivery=self._delivered,
+                    on_delivery=partial(self._delivered, record, headers),
                 )
             except BufferError:
                 self._give_up_at(end)
                 self._producer.poll(1.0)
+            except KafkaException as refusal:
+                self._delivered(record, headers, refusal.args[0], None)
+                return len(value)
             else:
                 self._producer.poll(0)
                 return len(value)
@@ -99,15 +116,24 @@ class Quarantine:
         Raises `JobError` (EXTERNAL, retryable) when that takes longer than the patience there is, or when
         Kafka refuses a record for good: the batch is not committed, and is repeated by the next launch.
         """
+        self._flush()
+        if self._too_large:
+            again, self._too_large = self._too_large, []
+            for record, headers in again:
+                refer(record)
+                self._produce(record, headers)
+            self._flush()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _flush(self) -> None:
         end = time.monotonic() + self._patience_s
         while self._producer.flush(min(_SAY_S, self._patience_s)):
             self._give_up_at(end)
             _log.warning(
                 "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
             )
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
 
     def _give_up_at(self, end: float) -> None:
         """Raise when it is later than `end`, a monotonic time."""
@@ -122,25 +148,59 @@ class Quarantine:
             retryable=True,
         )
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failure = external(
-                "QUARANTINE_REFUSED",
-                f"Kafka does not take a record into {QUARANTINE}: {error.str()}.",
-                retryable=True,
-            )
+    def _delivered(
+        self,
+        record: telemetry_pb2.Quarantined,
+        headers: list[tuple[str, bytes]],
+        error: KafkaError | None,
+        _: Message | None,
+    ) -> None:
+        if error is None:
+            return
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and not is_reference(record):
+            self._too_large.append((record, headers))
+            return
+        self._failure = external(
+            "QUARANTINE_REFUSED",
+            f"Kafka does not take a record into {QUARANTINE}: {error.str()}.",
+            retryable=True,
+        )
 
 
-def _cut(record: telemetry_pb2.Quarantined) -> None:
-    """Cut a record to its limits. Half of a row is none: a greater one is left out."""
+def is_reference(record: telemetry_pb2.Quarantined) -> bool:
+    """Whether nothing of its content is kept."""
+    return not (record.row or record.value or record.decoded_prefix)
+
+
+def refer(record: telemetry_pb2.Quarantined) -> None:
+    """Leave out what it has of the record or the row: its place, its key and its hash say which it is."""
+    _digest(record)
+    for field in ("row", "value", "decoded_prefix"):
+        record.ClearField(field)
+    record.truncated = True
+
+
+def _digest(record: telemetry_pb2.Quarantined) -> None:
+    """Keep the hash of the whole, of a row as it is, before any of it is cut."""
+    if not record.sha256:
+        record.sha256 = hashlib.sha256(record.row or record.value).digest()
+
+
+def _cut(record: telemetry_pb2.Quarantined, most_bytes: int = _MAX_BYTES) -> None:
+    """Cut a record to its limits. Half of a row is none: a greater one is left out, and its hash is kept."""
+    record.detail = record.detail[:_MAX_DETAIL_CHARS]
     record.key = record.key[:MAX_KEY_BYTES]
     record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
-    if len(record.row) > MAX_ROW_BYTES:
+    if len(record.decoded_prefix.encode()) > most_bytes // 4:
+        record.decoded_prefix = record.decoded_prefix[: most_bytes // 16]
+    room = most_bytes - len(record.decoded_prefix.encode()) - len(record.key)
+    if len(record.row) > min(MAX_ROW_BYTES, room):
+        _digest(record)
         record.ClearField("row")
         record.truncated = True
-    room = _MAX_BYTES - len(record.row) - len(record.decoded_prefix.encode()) - len(record.key)
-    most = min(MAX_VALUE_BYTES, room)
+    most = max(min(MAX_VALUE_BYTES, room - len(record.row)), 0)
     if len(record.value) > most:
         if not record.row:
-            record.truncated, record.sha256 = True, hashlib.sha256(record.value).digest()
+            _digest(record)
+            record.truncated = True
         record.value = record.value[:most]

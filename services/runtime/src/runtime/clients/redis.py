@@ -216,6 +216,16 @@ def code(error: Exception) -> str:
             return "NOPERM"
         case redis.exceptions.AuthenticationError():
             return "NOAUTH"
+        case redis.exceptions.MasterDownError():
+            return "MASTERDOWN"
+        case redis.exceptions.ClusterDownError():
+            return "CLUSTERDOWN"
+        case redis.exceptions.TryAgainError():
+            return "TRYAGAIN"
+        case redis.exceptions.ClusterCrossSlotError():
+            return "CROSSSLOT"
+        case redis.exceptions.AskError():
+            return "MOVED"
     return str(error).partition(" ")[0]
 
 

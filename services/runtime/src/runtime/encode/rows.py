@@ -75,6 +75,34 @@ def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
     return [f"[{','.join(values)}]" for values in zip(*parts, strict=True)] if parts else []
 
 
+def checked(batch: pa.RecordBatch) -> None:
+    """Raise pyarrow.ArrowInvalid for a batch that has a text which is no UTF-8."""
+    batch.validate(full=True)
+
+
+def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, for people: in a text that is no UTF-8 a sign in place of what is wrong, and nothing in
+    place of a value that has such a text within it.
+    """
+    try:
+        checked(batch)
+    except pa.ArrowInvalid:
+        return pa.RecordBatch.from_arrays([*map(_readable, batch.columns)], schema=batch.schema)
+    return batch
+
+
+def _readable(array: pa.Array) -> pa.Array:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+            return pa.nulls(len(array), array.type)
+        values = array.cast(pa.large_binary()).to_pylist()
+        texts = [None if value is None else value.decode(errors="replace") for value in values]
+        return pa.array(texts, array.type)
+    return array
+
+
 def record_values(batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
     """Of records as they were read: the value of each, and the refusals of those that have none, where a
     request has to have one.

@@ -28,6 +28,7 @@ from runtime.errors import FencedError, JobError, TemporaryError
 from runtime.launch.breaker import FLOOD, FloodBreaker
 from runtime.launch.refused import quarantined
 from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, line, waits
+from runtime.launch.unwritable import written
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.state.store.local import LocalStore
 
@@ -153,7 +154,7 @@ class _Sink:
         """Write one Arrow batch, unless this sink is in trouble already; the rows to set aside now."""
         if batch.num_rows == 0:
             return ()
-        return self._taken(batch, lambda: self._writer.write(batch, batch_id))
+        return self._taken(batch, lambda: written(self._writer, batch, batch_id))
 
     def finish(self) -> Sequence[_Refused]:
         """End the partition: now everything is durable, or staged. The rows to set aside now."""

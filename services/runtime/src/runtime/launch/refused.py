@@ -21,8 +21,9 @@ def quarantined(
     """
     layout, sink = target.layout, target.name
     refused = batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
-    texts = json_text.objects([(column.name, values) for column, values in layout.visible(refused)])
-    keys = rows.keys(layout, refused)
+    shown = rows.readable(refused)
+    texts = json_text.objects([(column.name, values) for column, values in layout.visible(shown)])
+    keys = rows.keys(layout, shown)
     places: list[tuple[int, int]] = [(0, 0)] * len(refusals)
     if not layout.windowed:  # topic, partition, offset, …
         places = [

@@ -22,7 +22,7 @@ from daggerspec import state
 from runtime import sinks
 from runtime.encode.rows import Refusal, keys
 from runtime.errors import EXTERNAL, JobError, TemporaryError
-from runtime.launch import planned
+from runtime.launch import planned, unwritable
 from runtime.launch.outages import pause_s
 from runtime.replay import verdicts
 from runtime.replay.chunks import Chunk, Version
@@ -101,7 +101,7 @@ class SinkRows:
         batch = BatchRef(self._checkpoint, number, generation)
         self._confirm()
         writer = sinks.open_writer(replace(target, part=Part(batch, 0)))
-        outcomes = [writer.write(rows, number), writer.finish()]
+        outcomes = [unwritable.written(writer, rows, number), writer.finish()]
         sinks.commit(target, batch, [outcome.receipt for outcome in outcomes if outcome.receipt])
         refused: dict[str, Refusal] = {}
         for outcome in outcomes:

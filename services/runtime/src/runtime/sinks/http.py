@@ -33,7 +33,7 @@ from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, template
-from runtime.encode.rows import Refusal, event_id, keys, record_values
+from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
 from runtime.sinks import Outcome, RowWriter, Target, Writer
 
 _ENCODED_AT_ONCE: Final = 10_000
@@ -233,6 +233,7 @@ class BatchedWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
+        checked(batch)
         if batch.num_rows:
             self._kept.append(batch)
         return Outcome()

@@ -30,6 +30,7 @@ from runtime.encode import extent, parquet_file
 from runtime.encode.extent import Extent
 from runtime.encode.parquet_file import Folders
 from runtime.encode.readback import newest
+from runtime.encode.rows import checked
 from runtime.errors import TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 from runtime.values import zones
@@ -93,6 +94,7 @@ class ParquetWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Hold rows; those without a time are refused."""
         del batch_id
+        checked(batch)  # one such text, and nobody can read the file
         table = _table(self._target)
         if self._is_decided is None:
             self._is_decided = table.is_decided(self._batch)

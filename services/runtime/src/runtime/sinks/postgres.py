@@ -37,7 +37,7 @@ from runtime.clients.written import Marker
 from runtime.clients.written import Refused as RefusedRow
 from runtime.encode import extent, samplerow, table_csv
 from runtime.encode.readback import from_columns, from_json
-from runtime.encode.rows import Refusal, keys
+from runtime.encode.rows import Refusal, checked, keys
 from runtime.encode.table_csv import NUMBER
 from runtime.errors import JobError, TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
@@ -156,6 +156,7 @@ class AppendWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
+        checked(batch)
         self._batches.append(batch)
         return Outcome()
 
