@@ -5,6 +5,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
 from cli.event_text import words
+from fleet.fleet import REPEAT
 
 E = events_pb2
 FACT = E.FactMeta(epoch=3, name="x", generation=40)
@@ -62,6 +63,15 @@ def test_every_event_has_words_even_with_nothing_in_it(name: str) -> None:
     said = words(event(kind(meta={})) if "meta" in kind.DESCRIPTOR.fields_by_name else event(kind()))
 
     assert said not in ("", name)
+
+
+def test_what_a_scheduler_wrote_twice_is_not_called_refused() -> None:
+    """It appends again what it was not told of: the fold takes an id once."""
+    twice = words(event(E.Running(meta=FACT), refused=REPEAT))
+    late = words(event(E.Running(meta=FACT), refused="generation 40 is not the newest one"))
+
+    assert twice == "RUNNING, generation 40; written once more, and counted once"
+    assert late == "RUNNING, generation 40; not counted: generation 40 is not the newest one"
 
 
 def test_a_refused_request_says_why() -> None:

@@ -59,7 +59,7 @@ def test_late_rows_and_input_without_output_make_a_dagger_degraded_and_are_alert
     watched = watch.hear(watch.begin(NOON, 3), beat, NOW)
     heard = Evidence(heartbeat=beat, age=NOW - NOW, quiet=NOW - NOW)
     reasons = degradation_reasons(dagger, heard, phase_age=NOW - NOON, remote=False, limits=SHOWN)
-    found = diagnose(dagger, watched, now=NOW, hearing=NOON, limits=Limits())
+    found = diagnose(dagger, watched, now=NOW, hearing=NOON, limits=Limits(share_time=NOW - NOW))
     told = {alerts_pb2.AlertCondition.Name(each): one.summary for each, one in found.items() if one.active}
 
     assert reasons == ["LATE_ROWS", "NO_OUTPUT"]

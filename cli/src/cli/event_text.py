@@ -10,6 +10,7 @@ from cli.json_views.events import unpacked
 from daggerclient.teamfile import role_name
 from daggerclient.times import iso
 from fleet import facts
+from fleet.fleet import REPEAT
 
 _Words: TypeAlias = Callable[[Any, gateway_pb2.Event], str]
 """What a message says, given the event that it came in."""
@@ -17,8 +18,15 @@ _Words: TypeAlias = Callable[[Any, gateway_pb2.Event], str]
 
 def words(event: gateway_pb2.Event) -> str:
     """What happened; a type that is not known here is named as it is."""
-    said = _said(unpacked(event.data), event) or event.type.rpartition(".")[2]
-    return f"{said}; refused: {event.refused}" if event.refused else said
+    message = unpacked(event.data)
+    said = _said(message, event) or event.type.rpartition(".")[2]
+    if not event.refused:
+        return said
+    if event.refused == REPEAT:
+        return f"{said}; written once more, and counted once"
+    # Nobody is told no by what the platform says of itself: it came too late, or says nothing new.
+    how = "not counted" if type(message) in facts.FACTS else "refused"
+    return f"{said}; {how}: {event.refused}"
 
 
 def _said(message: Message | None, event: gateway_pb2.Event) -> str:

@@ -81,9 +81,12 @@ def shown(dagger: Dagger, observed: Watch) -> list[vitals_pb2.HealthWarning]:
     return list(vitals.to_proto(dagger, observed, now=NOON, hearing=HEARING).warnings)
 
 
+LIMITS = Limits(share_time=timedelta(0))
+
+
 def fired(dagger: Dagger, observed: Watch, condition: Condition, past: History) -> alerts_pb2.AlertFired:
     """The alert of what is found now."""
-    found = diagnose(dagger, observed, now=NOON, hearing=HEARING, limits=Limits(), history=past)
+    found = diagnose(dagger, observed, now=NOON, hearing=HEARING, limits=LIMITS, history=past)
     held = Held(found[condition], HEARING, HEARING)
     turn = decide(
         Alert(dagger="bookings", condition=condition),

@@ -34,7 +34,7 @@ from health_monitor.finding import Finding, Measure
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
-LIMITS = Limits()
+LIMITS = Limits(share_time=timedelta(0), quarantine_records=10)
 SKEW = timedelta(hours=3)
 FAILURE = alerts_pb2.ALERT_CONDITION_FAILED
 QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
@@ -416,9 +416,8 @@ def test_the_share_that_is_told_is_that_of_all_records_read(records: list[str]) 
 
     assert finding.active == (bad >= 10)
     if not finding.active:
-        assert finding == Finding(
-            False, f"{share} of its records are set aside, 0.0% of its rows are refused", NOON
-        )
+        well = f"{share} of its records are set aside, 0.0% of its rows are refused"
+        assert finding == Finding(False, well, NOON, measure=Measure(bad / len(records), 0.01, "share"))
     if finding.active:
         span = (
             f"{len(records)} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
@@ -183,3 +184,18 @@ def test_a_window_that_closes_begins_the_wait_anew_and_no_input_or_no_open_windo
     told = [each.says(NOON + 2 * long) for each in (closing, forwarding, silent, unwindowed)]
 
     assert told == [{}, {}, {}, {}]
+
+
+def test_late_rows_are_too_many_until_they_are_half_of_that() -> None:
+    """At the limit itself the dagger would be DEGRADED and RUNNING in turns."""
+    driver = Driver().batch(NOON, read=1, newest=record(NOON + MINUTE, 7))
+    told, at = [], NOON
+    for late in (11, 9, 11, 9, 11, 9, 0, 0):  # of a thousand in five minutes
+        for number in range(10):
+            at += 30 * SECOND
+            share = late - 9 if late and not number else min(late, 1)
+            driver.batch(at, read=100, late=share, late_newest=NOON if share else None)
+            told.append("LATE_ROWS" in driver.says(at))
+
+    changes = sum(before != after for before, after in pairwise(told))
+    assert (any(told), changes, told[-1]) == (True, 2, False)

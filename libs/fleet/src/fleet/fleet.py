@@ -35,7 +35,8 @@ from fleet.horizon import STANDARD, Horizon
 from fleet.hosts import Hosts, serving
 from fleet.phases import DELETED
 
-_SEEN: Final = "its id was seen before"
+REPEAT: Final = "its id was seen before"
+"""Why a record that was written twice changes nothing the second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ class Fleet:
         name = fact.meta.name
         # Also when it is ignored: a repeat must not count later, where the first did not.
         if not self._is_first(record):
-            return Applied(name, changed=False, refused=_SEEN)
+            return Applied(name, changed=False, refused=REPEAT)
         stale = self._stale(fact)
         if stale:
             return Applied(name, changed=False, refused=stale)
@@ -234,7 +235,7 @@ class Fleet:
 
     def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
         if not self._is_first(record):
-            return Applied(claim.scheduler_id, changed=False, refused=_SEEN)
+            return Applied(claim.scheduler_id, changed=False, refused=REPEAT)
         self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
         # Facts of any other epoch are ignored from now on: nobody asks for the rest again.
         spoken_of = {dagger.epoch for dagger in self.daggers.values()}
@@ -244,7 +245,7 @@ class Fleet:
 
     def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
         if not self._is_first(record):
-            return Applied(said.scheduler_id, changed=False, refused=_SEEN)
+            return Applied(said.scheduler_id, changed=False, refused=REPEAT)
         serving(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 

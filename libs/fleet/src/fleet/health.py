@@ -79,8 +79,10 @@ class Limits:
     """What a heartbeat may take beside those triggers."""
     quarantine_share: float = 0.01
     """Share of the records read that may be set aside, and of the rows written that sinks may refuse."""
-    quarantine_records: int = 10
+    quarantine_records: int = 20
     """Fewer records, or rows, than this are never too many."""
+    share_time: timedelta = timedelta(seconds=told.SHARE_S)
+    """For how long records, or rows, are counted before a share of them says anything."""
     late_share: float = told.LATE_SHARE
     """Share of the rows read that may be late; drivers tell of no smaller one."""
     overdue: timedelta = timedelta(seconds=told.OVERDUE_S)

@@ -55,5 +55,10 @@ LATE_SHARE: Final = 0.01
 """A driver tells of late rows when they are a greater share than this of the rows read recently …"""
 LATE_ROWS: Final = 10
 """… unless they are fewer than this."""
+SHARE_S: Final = 120
+"""Nobody is woken by a share of what was counted for less than this: of a first minute it says little."""
+SHARE_ENDS: Final = 0.5
+"""A share that was too great is told until it is no more than this part of its limit: at the limit itself it
+would come and go."""
 OVERDUE_S: Final = 300
 """A driver tells of input without output that lasts so much longer than windows, delays and silences may."""

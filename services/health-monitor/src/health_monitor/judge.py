@@ -45,9 +45,12 @@ class Judge:
         """
         due = None
         for condition in of:
-            held = self._hold(name, condition, findings.get(condition), now)
+            known, finding = self._ledger.alert(name, condition), findings.get(condition)
+            if finding is not None:
+                finding = finding.until_well_below(firing=known.firing)
+            held = self._hold(name, condition, finding, now)
             due = due or alert.decide(
-                self._ledger.alert(name, condition),
+                known,
                 held,
                 dagger=dagger,
                 team=team,

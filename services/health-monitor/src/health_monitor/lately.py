@@ -15,8 +15,8 @@ from fleet.alert import Condition
 from fleet.health import Limits, Reason, driver_warnings
 from fleet.phases import FAILED
 from fleet.trends import ends_lately
-from fleet.watch import Watch, pause
-from health_monitor.finding import Finding, Measure, seconds, why
+from fleet.watch import Watch, pause, recent
+from health_monitor.finding import Finding, Measure, counted_long_enough, seconds, why
 from health_monitor.history import History
 
 TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
@@ -77,12 +77,23 @@ def told_by_driver(watch: Watch, reason: Reason, well: str, limits: Limits) -> F
     if heartbeat is None or watch.heard is None:
         return None
     measure = None
+    if reason == Reason.LATE_ROWS:
+        if not counted_long_enough(watch, limits):
+            return None
+        measure = _counted_late(watch, limits)
     if reason in heartbeat.measures:  # not in those of older drivers
         told = heartbeat.measures[reason]
         measure = Measure(told.value, _raised(reason, told.limit, limits), told.unit)
     if reason not in watch.warned or (measure is not None and measure.value < measure.limit):
-        return Finding(False, well, watch.heard)
+        return Finding(False, well, watch.heard, measure=measure)
     return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
+
+
+def _counted_late(watch: Watch, limits: Limits) -> Measure | None:
+    """The share of late rows by the driver's counters, for when it tells of none; None of no rows."""
+    counted = recent(watch)
+    share = counted.late / max(counted.rows_in, counted.late, 1)
+    return Measure(share, limits.late_share, "share") if counted.rows_in else None
 
 
 def _raised(reason: Reason, limit: float, limits: Limits) -> float:

@@ -10,12 +10,15 @@ from chassis.durations import spoken
 from fleet.advice import ADVICE, QUARANTINED, REFUSED
 from fleet.health import Limits, share_kept_back, too_many
 from fleet.watch import Sample, Watch
-from health_monitor.finding import Finding, Measure
+from health_monitor.finding import Finding, Measure, counted_long_enough
 
 
 def rate(watch: Watch, limits: Limits) -> Finding | None:
-    """Whether too much was kept back in the last minutes: records set aside, or rows refused."""
-    if len(watch.samples) < 2:
+    """Whether too much was kept back in the last minutes: records set aside, or rows refused.
+
+    None until it has been counted for long enough.
+    """
+    if len(watch.samples) < 2 or not counted_long_enough(watch, limits):
         return None
     first, last = watch.samples[0], watch.samples[-1]
     aside = _Share(tuple(map(_aside, watch.samples)), last.rows_in - first.rows_in)
@@ -29,12 +32,13 @@ def rate(watch: Watch, limits: Limits) -> Finding | None:
         )
         if too_many(share.count, share.went_on, limits)
     }
+    worst = max(aside.value, back.value)
+    measure = Measure(worst, limits.quarantine_share, "share")
     if not told:
         well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
-        return Finding(False, well, last.time)
+        return Finding(False, well, last.time, measure=measure)
     begun = min(share.first for share in told.values())
-    worst = max(share.value for share in told.values())
-    measure = Measure(worst, limits.quarantine_share, "share")
+    measure = measure._replace(value=max(share.value for share in told.values()))
     whose = ADVICE[QUARANTINED if aside in told.values() else REFUSED]
     return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure, advice=whose)
 

@@ -42,7 +42,7 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
     quarantine_percent: float = Field(default=1, ge=0, le=100)
     """Percentage of a dagger's records that may be set aside over five minutes."""
-    quarantine_records: int = Field(default=10, ge=1)
+    quarantine_records: int = Field(default=20, ge=1)
     """Fewer set-aside records than this in five minutes are never too many."""
     late_percent: float = Field(default=100 * LATE_SHARE, ge=100 * LATE_SHARE, le=100)
     """Percentage of the rows read in five minutes that may come after a window of theirs was closed. Drivers

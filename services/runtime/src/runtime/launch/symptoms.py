@@ -77,6 +77,8 @@ class Symptoms:
     waiting: Rows | None = None
     """What was read since a window was closed, or rows were written, while windows were open."""
     watermark: datetime | None = None
+    too_late: bool = False
+    """Whether too many rows were late by the last batch: they are until it is well below the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ def committed(known: Symptoms, batch: Batch) -> Symptoms:
     elif batch.read:
         waiting = (waiting or Rows(batch.time, 0)).and_of(batch)
     watermark = batch.watermark or known.watermark
-    return replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
+    after = replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
+    return replace(after, too_late=_too_late(after, batch.time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
     if late:
         text = _late_rows(known, lately, now)
         warned.append(Warned("LATE_RECORDS", text))
-        if late >= limits.LATE_ROWS and late > limits.LATE_SHARE * read:
+        if _too_late(known, now):
             share = Measure(value=late / max(read, late), limit=limits.LATE_SHARE, unit="share")
             warned.append(Warned("LATE_ROWS", text, share))
     waiting = known.waiting
@@ -158,6 +161,15 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
         overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
         warned.append(Warned("NO_OUTPUT", text, overdue))
     return tuple(warned)
+
+
+def _too_late(known: Symptoms, now: datetime) -> bool:
+    """Whether so many rows are late that somebody has to know."""
+    lately = _sum([row for row in known.rows if now - row.since < SPAN], now)
+    read, late = lately.read, sum(lately.late.values())
+    if known.too_late:
+        return late > limits.SHARE_ENDS * limits.LATE_SHARE * read
+    return late >= limits.LATE_ROWS and late > limits.LATE_SHARE * read
 
 
 def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch) -> Late:
