@@ -37,6 +37,21 @@ def test_a_plan_names_the_first_partitions_the_time_and_the_cost() -> None:
     assert "lost: 1 window would never be written" in lines
 
 
+def test_a_plan_says_why_more_is_read_again_than_its_time_and_rate_give() -> None:
+    """9,305 records were told for 70 s of 25 a second: five minutes of them are of `future_tolerance`."""
+    said = "with those that came up to the streams' future_tolerance before"
+
+    assert any(said in line for line in planning.lines("d", PLAN))
+
+
+def test_a_cost_without_rates_names_none() -> None:
+    plan = pb.PlanDaggerResponse(effect=pb.PlanDaggerResponse.EFFECT_STATE_KEPT, action=PLAN.action)
+    plan.cost.CopyFrom(PLAN.cost)
+    plan.cost.records_per_second = 0
+
+    assert "  until now it costs 10 CPU-seconds an hour" in list(planning.lines("d", plan))
+
+
 def test_who_reads_json_has_every_partition_and_the_windows() -> None:
     document = planning.document("d", PLAN)
 

@@ -27,6 +27,7 @@ REPLACEMENTS = {
     Plan.REPLACEMENT_STOP_THEN_START: "it stops, then starts",
     Plan.REPLACEMENT_CUTOVER: "a cutover",
 }
+_EARLIER = "with those that came up to the streams' future_tolerance before: producers' clocks may be ahead"
 MOST_RANGES = 8
 """Partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
@@ -65,6 +66,8 @@ def _reads(plan: Plan) -> Iterator[str]:
     count, ranges = plan.reads.records, plan.reads.ranges
     some = "1 record is" if count == 1 else f"{count:,} records are"
     yield f"  {some} read again, of {len(ranges)} partition{'' if len(ranges) == 1 else 's'}{long}"
+    if plan.HasField("recomputed_since"):
+        yield f"    {_EARLIER}"
     for range_ in ranges[:MOST_RANGES]:
         yield f"    {range_.topic}/{range_.partition}: offsets {range_.begin} to {range_.end - 1}"
     if len(ranges) > MOST_RANGES:
@@ -77,8 +80,9 @@ def _costs(plan: Plan) -> Iterator[str]:
         yield f"  a launch counts {after:,} MiB of memory, and counted {before:,}"
     if plan.cost.HasField("age"):
         cost = plan.cost
-        rates = f"{cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"
-        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour, for {rates}"
+        rates = f", for {cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"
+        told = rates if cost.records_per_second else ""  # none is told while it catches up
+        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour{told}"
 
 
 def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:

@@ -77,7 +77,7 @@ def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]
         ("records/s", short(vitals.records_per_s) if vitals.HasField("records_per_s") else NONE),
         ("rows/s", short(vitals.rows_per_s) if vitals.HasField("rows_per_s") else NONE),
         ("records, rows", f"{vitals.records:,}, {vitals.rows:,} since its launch"),
-        ("lag", f"{vitals.lag:,}"),
+        ("lag", f"{vitals.lag:,}" if vitals.HasField("lag") else "not known"),
         ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
         ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
         ("late", _late(vitals)),

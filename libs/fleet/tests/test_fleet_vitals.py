@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,6 +91,36 @@ def test_rates_are_those_of_the_last_minute() -> None:
     beats = [(ago, {"rows_in": 10 * (300 - ago) if ago < 100 else 0}) for ago in range(300, -1, -5)]
 
     assert shown(a_dagger(), heard(*beats)).records_per_s == 10
+
+
+def test_a_lag_that_no_look_at_kafka_told_is_no_number() -> None:
+    never = shown(a_dagger(), heard((1, {"rows_in": 7})))
+    known = shown(a_dagger(), heard((1, {"lag": {"a/0": 0}})))
+
+    assert (never.HasField("lag"), known.HasField("lag"), known.lag) == (False, True, 0)
+
+
+def test_a_lag_of_long_ago_is_no_number_while_kafka_does_not_answer() -> None:
+    old = beat(NOON, lag={"a/0": 0})
+    old.last_progress.FromDatetime(NOON + SKEW - 10 * MINUTE)
+    busy = beat(NOON, lag={"a/0": 5}, running_batch_age_ms=600_000)
+    busy.last_progress.CopyFrom(old.last_progress)
+    found = [
+        shown(a_dagger(), watch.hear(watch.begin(NOON - 60 * MINUTE, 3), each, NOON)) for each in (old, busy)
+    ]
+
+    assert [(each.HasField("lag"), each.lag) for each in found] == [(False, 0), (True, 5)]
+
+
+def test_the_rates_of_a_dagger_that_catches_up_are_not_told_as_its_cost() -> None:
+    def cost(lag: Callable[[int], int]) -> float:
+        beats = [
+            (ago, {"rows_in": 1_000 * (100 - ago), "lag": {"a/0": lag(ago)}}) for ago in range(100, -1, -5)
+        ]
+        observed = heard(*beats)
+        return vitals.cost(a_dagger(), observed, now=NOON, hearing=NOON - 60 * MINUTE).records_per_second
+
+    assert [cost(lambda ago: 900 * ago), cost(lambda _: 90_000), cost(lambda _: 0)] == [0, 1_000, 1_000]
 
 
 def test_rates_of_a_slow_trigger_are_taken_over_three_of_them() -> None:

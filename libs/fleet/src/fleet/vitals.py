@@ -12,7 +12,7 @@ from daggers.v1 import gateway_pb2, vitals_pb2
 
 from fleet import health_warnings
 from fleet.dagger import Dagger
-from fleet.health import SHOWN, silent, triggers
+from fleet.health import SHOWN, silent, stalled, triggers
 from fleet.phases import DEGRADED, RUNNING
 from fleet.quotas import need_mib
 from fleet.watch import WINDOW, Watch, evidence_of, recent
@@ -32,7 +32,9 @@ def to_proto(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime |
     lately = recent(watch)
     shown.generation = heartbeat.generation
     shown.heard_time.FromDatetime(watch.heard)
-    shown.lag = sum(heartbeat.lag.values())
+    lag = lag_of(dagger, watch, now=now, hearing=hearing)
+    if lag is not None:
+        shown.lag = lag
     if heartbeat.HasField("watermark"):
         shown.watermark.CopyFrom(heartbeat.watermark)
     told = heartbeat.time.ToDatetime(now.tzinfo)
@@ -66,12 +68,39 @@ def rates(
     return last.rows_in / seconds, last.written / seconds
 
 
+def lag_of(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> int | None:
+    """Records not read yet; None where nobody knows: it has not looked, or not for too long.
+
+    While a batch runs, its driver looks beside it; else each look is progress.
+    """
+    evidence = evidence_of(watch, now, hearing)
+    heartbeat, age = evidence.heartbeat, evidence.progress_age
+    if heartbeat is None or not heartbeat.lag or silent(evidence, SHOWN):
+        return None
+    looks = evidence.batch_age is not None or (age is not None and not stalled(dagger, age, SHOWN))
+    return sum(heartbeat.lag.values()) if looks else None
+
+
+def catches_up(watch: Watch) -> bool:
+    """Whether it reads what had waited: for a minute it read half again as much as came, or more."""
+    if not watch.backlogs:
+        return False
+    last = watch.backlogs[-1]
+    first = next(one for one in watch.backlogs if last.time - one.time <= RATES)
+    read, caught_up = last.read - first.read, first.lag - last.lag
+    return caught_up > 0 and caught_up * 3 > read
+
+
 def cost(dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None) -> gateway_pb2.DaggerCost:
-    """What it costs, as the driver of its newest launch says."""
+    """What it costs, as the driver of its newest launch says.
+
+    It has no rates while it catches up: they would say what the driver can do, and not what comes.
+    """
     made = gateway_pb2.DaggerCost(dagger=dagger.name)
     if dagger.occupied:
         made.launch_memory_mib = len(dagger.running) * need_mib(dagger.spec)
-    records, rows = rates(dagger, watch, now=now, hearing=hearing) or (0.0, 0.0)
+    known = None if catches_up(watch) else rates(dagger, watch, now=now, hearing=hearing)
+    records, rows = known or (0.0, 0.0)
     made.records_per_second, made.rows_per_minute = records, rows * 60
     heartbeat = watch.heartbeat
     if heartbeat is None or not dagger.occupied:

@@ -19,11 +19,12 @@ export function healthOf(daggers: Dagger[], open: Alert[]): Health {
   const names = new Set(daggers.map((each) => each.name));
   const sum = (of: (vitals: Vitals) => bigint): bigint =>
     daggers.reduce((all, each) => all + (each.vitals ? of(each.vitals) : 0n), 0n);
+  const unknown = daggers.filter((each) => each.vitals?.heardTime && each.vitals.lag === undefined).length;
   return {
     phases: tally(daggers),
     alerts: open.filter((each) => names.has(each.dagger)),
     sums: [
-      ["Behind", sum((each) => each.lag ?? 0n), "records"],
+      ["Behind", sum((each) => each.lag ?? 0n), unknown ? `records; not known of ${unknown}` : "records"],
       ["Late", sum((each) => each.recentLateRows), "rows lately"],
       [
         "Set aside",
