@@ -52,7 +52,7 @@ def decoded(
         "__offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
         "__timestamp": batch.rowtime,
     }
-    names = batch.columns.schema.names if found.columns else []
+    names = batch.columns.schema.names if found.schema.names else []
     return pa.table({**{name: batch.columns.column(name) for name in names}, **meta})
 
 

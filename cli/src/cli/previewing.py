@@ -1,7 +1,7 @@
 """A preview in words and as documents."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
@@ -33,6 +33,11 @@ EMPTY = {
     Done.EMPTY_FILTERED: "filtered",
     Done.EMPTY_WINDOWS_OPEN: "windows_open",
 }
+_DECODED: Final = {
+    "timestamp": "{:,} records have a Timestamp or Duration beyond its range, which is NULL",
+    "enum": "{:,} records have a number of an enum that has no name, which is its decimal text",
+}
+"""What readers count among the values that functions could not use."""
 _WHERE = {
     Done.EMPTY_NO_RECORDS: "no record came in this range: --last-records 1000 reads the newest there are",
     Done.EMPTY_QUARANTINED: "no record became a row: all would be set aside",
@@ -204,7 +209,7 @@ class Shown:
         for record in said.examples:
             yield printable(f"  {record.topic}/{record.partition}, offset {record.offset}: {record.detail}")
         for function, count in sorted(said.invalid.items()):
-            yield f"{function} could not use {count:,} values"
+            yield _DECODED.get(function, f"{function} could not use {{:,}} values").format(count)
         if said.cost.records_per_second:
             cost = said.cost
             yield (

@@ -4,11 +4,13 @@ import time
 import tracemalloc
 
 import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conformance.corpus import tables
 
-from daggersql import check
+from daggersql import Table, check
 from daggersql.limits import MAX_DEPTH
 
 DEEP = {
@@ -127,3 +129,26 @@ def test_any_text_gets_an_answer_at_a_place_inside_it(sql: str) -> None:
     findings = check(sql, tables()).findings
 
     assert all(1 <= finding.line <= lines and finding.column >= 1 for finding in findings)
+
+
+def test_a_message_with_more_columns_than_a_worker_holds_is_refused_by_name_and_its_fields_are_read() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="m", syntax="proto3")
+    kind = descriptor_pb2.FieldDescriptorProto
+    for number in range(5):  # each has each
+        message = file.message_type.add(name=f"M{number}")
+        message.field.add(name="s", number=1, type=kind.TYPE_STRING, label=kind.LABEL_OPTIONAL)
+        for other in range(5):
+            below = message.field.add(name=f"m{other}", number=other + 2, label=kind.LABEL_OPTIONAL)
+            below.type, below.type_name = kind.TYPE_MESSAGE, f".m.M{other}"
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    table = Table("large", pool.FindMessageTypeByName("m.M0"), "")
+
+    def found(sql: str) -> list[tuple[str, str]]:
+        return [(finding.code, finding.message.split(" ")[0]) for finding in check(sql, [table]).findings]
+
+    started = time.thread_time()
+    assert found("SELECT s, m1.m2.s AS t FROM large") == []
+    assert found("SELECT s, m1 AS t FROM large") == [("QUERY_TOO_LARGE", "t")]
+    assert found("SELECT s FROM large WHERE m1 IS NOT NULL") == [("QUERY_TOO_LARGE", "m1")]
+    assert time.thread_time() - started < 20

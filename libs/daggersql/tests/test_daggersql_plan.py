@@ -399,3 +399,15 @@ def test_a_key_is_the_column_of_its_name_else_what_select_calls_so(by: str, same
     assert one is not None
     assert other is not None
     assert replace(one, warnings=()) == replace(other, warnings=())
+
+
+def test_parts_of_a_time_are_read_as_they_were_sent_and_the_state_does_not_know() -> None:
+    parts = plan("SELECT event_timestamp.seconds AS s, event_timestamp.nanos AS n FROM bookings")
+    windowed = plan(
+        "SELECT MAX(event_timestamp.seconds) AS s, TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS end_time"
+        " FROM bookings GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)"
+    )
+
+    assert "`s0`.`event_timestamp:seconds` AS `s`, `s0`.`event_timestamp:nanos` AS `n`" in parts.spark_sql
+    assert parts.reads[0].fields == ("event_timestamp:nanos", "event_timestamp:seconds")
+    assert "`s0`.`event_timestamp:seconds`" in windowed.spark_sql

@@ -20,7 +20,7 @@ from tests.conformance.corpus import HERE, compiled, tables
 
 from daggersql import Plan, Table, check
 from runtime import functions
-from runtime.decode.columns import arrow_schema, select
+from runtime.decode.decoder import Decoder
 from runtime.spark import session as spark
 from runtime.values.registration import Registration
 
@@ -99,7 +99,7 @@ def answer(session: SparkSession, sql: str, records: Sequence[dict[str, Any]], t
 def schema(table: Table, paths: Sequence[str]) -> StructType:
     """The schema of a stream's view, as the runtime makes it."""
     fields = [path for path in paths if not path.startswith("__")]
-    return StructType([*from_arrow_schema(arrow_schema(select(table.message, fields))).fields, *COMMON])
+    return StructType([*from_arrow_schema(Decoder(table.message, fields, None).schema).fields, *COMMON])
 
 
 def stream(session: SparkSession, plan: Plan, folder: Path) -> DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from daggerspec.nearest import hint
 from daggersql.analyse import rowconditions
-from daggersql.analyse.outputs import check_outputs
+from daggersql.analyse.outputs import check_outputs, refuse_large_reads
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
@@ -158,6 +158,9 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
     if points:
         warn_of_records(select, report)
         warn_of_decimals(select, columns, report)
+    refuse_large_reads(select, report)
+    if report.failed:
+        return None
     added_up, state = partial.aggregation(select)
     sent = timeparts.as_sent(select)
     return Plan(

@@ -16,6 +16,8 @@ MAX_DEPTH = 100
 MAX_TREE_DEPTH = 2 * MAX_DEPTH
 MAX_IDENTIFIER = 128
 MAX_COLUMNS = 1_000
+MAX_FIELDS = 20_000
+"""Fields of a column, those of all messages in it together: a worker makes an array of each."""
 MAX_LIST = 10_000
 MAX_JOINS = 10
 MAX_BRANCHES = 100

@@ -11,8 +11,10 @@ from daggersql.findings import Report
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family, family
 from daggersql.ir.naming import RESERVED, Taken, identifier, renamed, say_unnamed
-from daggersql.ir.relations import TIME, Output
-from daggersql.ir.types import CONDITION, INTERVAL, cut_off
+from daggersql.ir.relations import TIME, Output, Result, Union
+from daggersql.ir.types import CONDITION, INTERVAL, cut_off, holds_more
+from daggersql.ir.walk import expressions
+from daggersql.limits import MAX_FIELDS
 
 # Dots build nested messages in a Protobuf sink.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -26,6 +28,8 @@ def check_outputs(outputs: Sequence[Output], report: Report) -> tuple[Column, ..
         name = output.name
         if name is None:
             say_unnamed(output, names, report)
+            continue
+        if _is_too_large(output, report):
             continue
         column = _column(name, output.value)
         if _check_name(column, output, names, report) and _check_type(output, names, report):
@@ -98,6 +102,41 @@ def _check_type(output: Output, names: Taken, report: Report) -> bool:
         report.error("UNSUPPORTED_TYPE", value.span, "CondEq stands inside Filters, and nowhere else.")
         return False
     return True
+
+
+def _is_too_large(output: Output, report: Report) -> bool:
+    """Whether a message is larger than a worker can hold, as one may be that contains itself in many ways."""
+    if not holds_more(output.value.type, MAX_FIELDS):
+        return False
+    recursive = cut_off(output.value.type)
+    why = f": {recursive} contains itself" if recursive else ""
+    report.object_to(
+        "QUERY_TOO_LARGE",
+        output.value.span,
+        f"{output.name} has more than {MAX_FIELDS:,} fields, in all messages below it{why}."
+        " Name the fields that you need.",
+    )
+    return report.failed
+
+
+def refuse_large_reads(query: Result, report: Report) -> None:
+    """Say which fields are read as a whole, for whatever, and are larger than a worker can hold."""
+    selects = query.branches if isinstance(query, Union) else (query,)
+    read = {
+        (node.read[1], node.span): node.type
+        for select in selects
+        for expression in expressions(select)
+        for node in expression.nodes()
+        if node.read is not None
+    }
+    for (path, span), kind in read.items():
+        if holds_more(kind, MAX_FIELDS):
+            report.object_to(
+                "QUERY_TOO_LARGE",
+                span,
+                f"{path} is read with more than {MAX_FIELDS:,} fields below it. Name a field in it.",
+            )
+            return
 
 
 def _warn_of_recursion(output: Output, report: Report) -> None:

@@ -223,6 +223,24 @@ def held(kind: Type) -> Type | None:
     return replace(kind, wrapped=False) if isinstance(kind, Scalar | Decimal) and kind.wrapped else None
 
 
+def holds_more(kind: Type, most: int) -> bool:
+    """Whether a value of a type has more than so many fields, those of all messages in it together."""
+    left, pending = most, [kind]
+    while pending:
+        match pending.pop():
+            case Array(element=inner):
+                pending.append(inner)
+            case MapOf(key=key, value=value):
+                pending += (key, value)
+            case Message() | Struct() as whole:
+                fields = whole.fields()
+                left -= len(fields)
+                if left < 0:
+                    return True
+                pending += fields.values()
+    return False
+
+
 def cut_off(kind: Type) -> str | None:
     """The message type in it that contains itself and is not followed any deeper, if there is one."""
     match kind:

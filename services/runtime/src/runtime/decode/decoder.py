@@ -132,10 +132,14 @@ class Decoder:
         """Decodes records some of which are for the reference."""
         assert self._bulk is not None
         regular = np.delete(np.arange(len(records)), irregular)
-        failing = self._failing(records.take(pa.array(regular)), 0)
-        singly = np.sort(np.array([*irregular, *regular[list(failing)]], np.int64))
-        bulk = np.setdiff1d(np.arange(len(records)), singly, assume_unique=True)
-        columns, rowtime = self._bulk.decode(records.take(pa.array(bulk)))
+        singly, bulk = np.array(irregular, np.int64), regular
+        try:
+            columns, rowtime = self._bulk.decode(records.take(pa.array(bulk)))
+        except ValueError:
+            failing = self._failing(records.take(pa.array(regular)), 0)
+            singly = np.sort(np.array([*irregular, *regular[list(failing)]], np.int64))
+            bulk = np.setdiff1d(np.arange(len(records)), singly, assume_unique=True)
+            columns, rowtime = self._bulk.decode(records.take(pa.array(bulk)))
         parsed = self._reference.parse(records.take(pa.array(singly)).to_pylist())
         sound = np.delete(singly, list(parsed.broken))
         all_marks = np.zeros(len(records), np.uint8) if marks is None else marks
