@@ -152,3 +152,10 @@ def _field(spark: str) -> dict[str, object]:
     if spark.startswith(("map<", "struct<")):
         return {"type": "object", "dynamic": True}
     return {"type": "double" if spark.startswith("decimal") else _TYPES.get(spark, "keyword")}
+
+
+def new_column(sink: spec_pb2.ElasticsearchSink, column: str) -> str:
+    """What becomes of the index when rows get a column."""
+    if sink.create_index:
+        return f"the mapping of {sink.index} gets {column} where it is strict"
+    return f"where the mapping of {sink.index} is strict it must have {column} before, or the driver fails"
