@@ -10,13 +10,16 @@ from uuid import uuid4
 
 import pytest
 from services.runtime.tests.launches import Dagger
+from services.runtime.tests.test_checkpoint_damage import committed
 from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
 from tests.contracts.leases import StoreContract
 from tests.integration.bookings import booking, recount, spread
 
+from daggerspec import anew
 from runtime.errors import FencedError, JobError
-from runtime.state import checkpoint
+from runtime.state import checkpoint, damage
 from runtime.state.lease import Lease
+from runtime.state.root import is_marked
 from runtime.state.store.hadoop import HadoopPath, HadoopStore, hadoop_path
 
 pytestmark = pytest.mark.integration
@@ -59,6 +62,38 @@ def test_a_file_is_written_whole_and_again(root: HadoopPath) -> None:
     file.write_text("second")
 
     assert (file.read_text(), [entry.name for entry in (root / "folder").iterdir()]) == ("second", ["file"])
+
+
+def test_the_marker_and_the_damage_of_a_checkpoint_are_seen_there_too(
+    root: HadoopPath, tmp_path: Path
+) -> None:
+    local = tmp_path / "ck"
+    path = committed(local / "orders-7")
+    whole = damage.of_launch(root / "orders-7", "plan")
+    marked = [is_marked(root)]
+    (root / anew.MARKER).write_text("here\n")
+    marked.append(is_marked(root))
+    (path / "state" / "0" / "1" / "2.delta").unlink()
+    damaged = damage.of_launch(root / "orders-7", "plan")
+    checkpoint.begin_anew(root / "orders-7", 4)
+    gone = damage.of_launch(root / "orders-7", "plan")
+
+    assert (whole, marked) == (None, [False, True])
+    assert damaged is not None
+    assert gone is not None
+    assert [damaged.reason, gone.reason] == [anew.DAMAGED, anew.GONE]
+    assert not checkpoint.begin_anew(root / "orders-7", 4)
+
+
+def test_a_lease_is_not_taken_again_where_the_whole_root_is_gone(root: HadoopPath, tmp_path: Path) -> None:
+    holder = Lease(HadoopStore(root / "orders-7"), 7, lambda: 0.0)
+    holder.take()
+    (tmp_path / "ck").rename(tmp_path / "unmounted")
+
+    assert holder.check() is False
+    assert not (tmp_path / "ck").exists()
+    (tmp_path / "unmounted").rename(tmp_path / "ck")
+    assert holder.check() is True
 
 
 class TestHadoopStore(StoreContract):

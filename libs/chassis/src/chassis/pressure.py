@@ -79,5 +79,5 @@ def _files(proc: Path, cgroup: Path, kind: str) -> Iterator[Path]:
 
 def _share(text: str, line: str) -> float:
     """Of the last minute, in %, as "some avg10=1.00 avg60=2.00 …" says. Raises: ValueError, IndexError."""
-    [told] = [each for each in text.splitlines() if each.startswith(f"{line} ")]
-    return float(told.split("avg60=", 1)[1].split()[0])
+    [shares] = [counted for counted in text.splitlines() if counted.startswith(f"{line} ")]
+    return float(shares.split("avg60=", 1)[1].split()[0])

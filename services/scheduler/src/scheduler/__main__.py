@@ -236,9 +236,9 @@ def room(told: SchedulerSettings, memory_mib: int) -> tuple[int, int]:
 
     Who says how many there may be has memory for so many of the usual size, whatever is free.
     """
-    each = told.driver_memory_mib + DRIVER_OVERHEAD_MIB
-    limit = told.max_drivers or memory_mib // each
-    return limit, told.memory_mib or max(memory_mib, limit * each)
+    driver_mib = told.driver_memory_mib + DRIVER_OVERHEAD_MIB
+    limit = told.max_drivers or memory_mib // driver_mib
+    return limit, told.memory_mib or max(memory_mib, limit * driver_mib)
 
 
 def find_installation() -> command.Installation:

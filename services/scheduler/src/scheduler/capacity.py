@@ -75,8 +75,8 @@ class HostMemory:
 
 def max_drivers(memory_mib: int, driver_memory_mib: int) -> int:
     """Drivers that fit beside each other, at least 1, where so much memory is available and none runs yet."""
-    each = _each(driver_memory_mib)
-    return max(each, memory_mib - RESERVE_MIB) // each
+    driver_mib = _each(driver_memory_mib)
+    return max(driver_mib, memory_mib - RESERVE_MIB) // driver_mib
 
 
 def _each(driver_memory_mib: int) -> int:

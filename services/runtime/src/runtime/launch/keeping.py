@@ -41,18 +41,18 @@ def begin(launch: Launch, fingerprint: str) -> Sequence[str]:
     if not spec.checkpoints.has_own:
         return ()
     note = launch.root / _NOTE
-    found = damage.of_launch(launch.root, fingerprint)
-    if found is None and not note.exists():
+    damaged = damage.of_launch(launch.root, fingerprint)
+    if damaged is None and not note.exists():
         return ()
     if not (anew.overwrites(spec.spec) and _still_held(launch)):
-        if found is not None:
-            raise found.error(retryable=False)
+        if damaged is not None:
+            raise damaged.error(retryable=False)
         note.remove()  # somebody may have mended it: Spark says
         return ()
     checkpoint.begin_anew(launch.root, 0)
     if note.exists():
         note.remove()
-    return [_begun(launch, found.detail if found else "Spark could not read its checkpoint")]
+    return [_begun(launch, damaged.detail if damaged else "Spark could not read its checkpoint")]
 
 
 def ended(launch: Launch, failure: BaseException) -> None:

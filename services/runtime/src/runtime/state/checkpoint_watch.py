@@ -51,18 +51,18 @@ class CheckpointWatcher:
         """What is missing now. Raises: OSError where the store does not answer."""
         if self._checkpoints.root and not root.is_marked(open_root(self._checkpoints.root)[0]):
             return root.missing(self._checkpoints.root)
-        found = damage.of(self._path)
-        return None if found is None else found.error(retryable=True)
+        missing = damage.of(self._path)
+        return None if missing is None else missing.error(retryable=True)
 
     def _watch(self) -> None:
         before: JobError | None = None
         while self._failure is None and not self._ended.wait(self._period_s):
             try:
-                found = self.look() if self._active() else None
+                missing = self.look() if self._active() else None
             except (OSError, ValueError) as problem:
                 _log.warning("the checkpoint cannot be looked at: %s", problem)
                 continue
-            if found is not None and before is not None and found.error.reason == before.error.reason:
-                self._failure = found
+            if missing is not None and before is not None and missing.error.reason == before.error.reason:
+                self._failure = missing
                 self._wake.set()
-            before = found
+            before = missing

@@ -106,9 +106,9 @@ def can_read(names: Iterable[str], version: int) -> bool:
     """Whether a version of a store can be read from files of these names: a whole one at or before it, or the
     empty store, and every step from there.
     """
-    found = [match for match in map(_VERSION.fullmatch, names) if match]
-    whole = {int(match[1]) for match in found if match[2] in _WHOLE} | {0}
-    steps = {int(match[1]) for match in found if match[2] not in _WHOLE}
+    versions = [match for match in map(_VERSION.fullmatch, names) if match]
+    whole = {int(match[1]) for match in versions if match[2] in _WHOLE} | {0}
+    steps = {int(match[1]) for match in versions if match[2] not in _WHOLE}
     base = max(number for number in whole if number <= version)
     return all(number in steps for number in range(base + 1, version + 1))
 
