@@ -1,11 +1,11 @@
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { AlertSchema } from "../gen/daggers/v1/alert_service_pb.ts";
 import { DaggerSchema, Phase } from "../gen/daggers/v1/dagger_pb.ts";
 import { QueryWindowSchema } from "../gen/daggers/v1/dagger_service_pb.ts";
 import { DaggerSpecSchema } from "../gen/daggers/v1/spec_pb.ts";
+import { VitalsSchema } from "../gen/daggers/v1/vitals_pb.ts";
 import { begun } from "./draft.ts";
 import { healthOf } from "./health.ts";
 import { matches } from "./phase.ts";
@@ -92,6 +92,12 @@ describe("the health of a team", () => {
       ["Late", 6n, "rows lately"],
       ["Set aside", 0n, "lately, 21 in all"],
     ]);
+  });
+  it("says of how many nobody knows how far behind they are", () => {
+    const away = dagger("away", Phase.DEGRADED, 0n);
+    away.vitals = create(VitalsSchema, { dagger: "away", generation: 3n, heardTime: { seconds: 1n } });
+    const now = healthOf([dagger("a", Phase.RUNNING, 5n), away], []);
+    expect(now.sums[0]).toEqual(["Behind", 5n, "records; not known of 1"]);
   });
 });
 
