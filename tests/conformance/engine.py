@@ -27,8 +27,10 @@ from daggersql import PartialAggregation, Plan, Read
 from runtime import functions
 from runtime.launch import guard
 from runtime.references.loading import References
+from runtime.source.metrics import count_late
 from runtime.source.reader import control_rows, preaggregate
 from runtime.source.reader.control_rows import RangeStatistics
+from runtime.source.reader.marks import NO_MARKS, Marks
 from runtime.source.reader.rows import wanted
 from runtime.spark import session as spark
 from runtime.values.registration import Registration
@@ -69,8 +71,10 @@ class Engine:
         """Values that functions could not use, by function, since the engine began."""
         return self._functions.counts()
 
-    def stream(self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]]) -> Streamed:
-        """Run the plan as a stream; each table of a view is a batch.
+    def stream(
+        self, plan: Plan, *runs: Mapping[str, Sequence[pa.Table]], staged_from: int | None = None
+    ) -> Streamed:
+        """Run the plan as a stream; each table of a view is a batch. From this run on it is in stages.
 
         With `plan.partial_aggregation`, records are added up first, as the reader does it. Every run goes to
         the end of its input and stops; the next one goes on from the checkpoint.
@@ -85,10 +89,12 @@ class Engine:
                 found.extend(batch.toArrow().to_pylist())
 
             for number, views in enumerate(runs):
+                staged = staged_from is not None and number >= staged_from
                 for read in plan.reads:
-                    batches = [_as_read(plan, read, rows) for rows in views[read.table]]
+                    batches = [_as_read(plan, read, rows, staged=staged) for rows in views[read.table]]
                     self._feed(read.table, batches, Path(directory) / read.table, number)
-                rows = self._asked(plan.partial_aggregation or plan, plan.reads)
+                form = plan.partial_aggregation or plan
+                rows = self._staged(form) if staged else self._asked(form, plan.reads)
                 query = (
                     rows.writeStream.foreachBatch(take)
                     .option("checkpointLocation", f"{directory}/checkpoint")
@@ -104,6 +110,14 @@ class Engine:
         """The rows of a query in one of its forms, if the driver's own check lets it run."""
         guard.check(self._session, form.spark_sql, [read.table for read in reads], form.functions)
         return spark.rows(self._session, form.spark_sql)
+
+    def _staged(self, form: Plan | PartialAggregation) -> DataFrame:
+        """The same in stages, as a driver has them."""
+        assert form.staged is not None
+        for stage in form.staged.stages:
+            rows = count_late(spark.rows(self._session, stage.spark_sql), stage)
+            rows.createOrReplaceTempView(f"`{stage.name}`")
+        return spark.rows(self._session, form.staged.spark_sql)
 
     def _feed(self, name: str, batches: Sequence[pa.Table], folder: Path, run: int) -> None:
         """The view over a stream of these batches, with a watermark that WHERE is not pushed below."""
@@ -139,9 +153,10 @@ class Engine:
             self._registered.add(name)
 
 
-def _as_read(plan: Plan, read: Read, records: pa.Table) -> pa.Table:
+def _as_read(plan: Plan, read: Read, records: pa.Table, *, staged: bool = False) -> pa.Table:
     """What a reader makes of a batch of records, its note included."""
-    made, statistics = preaggregate.output(records.schema, plan.partial_aggregation), RangeStatistics()
+    marks = Marks(len(plan.closing[read.table])) if staged else NO_MARKS
+    made, statistics = preaggregate.output(records.schema, plan.partial_aggregation, marks), RangeStatistics()
     statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())))
     batches = [wanted(part, read.wanted) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, statistics)]

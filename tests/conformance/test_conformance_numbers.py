@@ -119,6 +119,32 @@ def test_a_streamed_query_gives_what_a_recount_gives_also_over_a_restart(
     assert canonical(found, names) == canonical(expected, names)
 
 
+STAGED = [
+    (name, added_up)
+    for name, added_up in CASES
+    if (plan := planned(ALL[name])).staged and (added_up or plan.partial_aggregation is None)
+]
+OLDER = {kind(name): (name, adds_up) for name, adds_up in reversed(STAGED)}.values()
+
+
+@pytest.mark.parametrize(
+    ("name", "added_up"),
+    [pytest.param(*case, marks=[] if case in list(OLDER)[::3] else pytest.mark.long) for case in STAGED],
+)
+def test_a_checkpoint_of_a_query_that_was_not_in_stages_goes_on_in_stages(
+    name: str, added_up: bool, spark: Engine
+) -> None:
+    """As those of drivers from before there were any: Spark's state is the same."""
+    query = ALL[name]
+    plan, streams = planned(query), made(query)
+    names = [column.name for column in plan.columns]
+    half = BATCHES // 2
+    runs = batches(plan, streams, slice(half)), batches(plan, streams, slice(half, None))
+    found = spark.stream(plan, *runs, staged_from=1).rows
+
+    assert canonical(found, names) == canonical(list(query.recount(streams, BEYOND)), names)
+
+
 FARES = [*(Random(7).uniform(0.01, 500) for _ in range(1000)), 1e16, 1.0, -1e16, 1e-3, -7e20, 7e20]
 EXACT = "SELECT SUM(speed_kmh) AS total, AVG(speed_kmh) AS mean FROM driver_pings GROUP BY {window}"
 

@@ -58,3 +58,59 @@ def test_a_record_is_late_for_the_innermost_window_or_the_join_that_it_goes_to(
 
     assert checked.plan is not None, checked.findings
     assert checked.plan.closing["bookings"] == windows
+
+
+def test_a_join_of_a_join_waits_as_long_as_the_one_below() -> None:
+    sql = f"SELECT a.fare FROM {PAIRS} JOIN payments AS p ON p.order_id = b.order_number" + (
+        " AND p.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '1' MINUTE"
+    )
+    checked = check(sql, tables())
+
+    assert checked.plan is not None, checked.findings
+    assert checked.plan.closing["bookings"] == (JOIN,)
+    assert checked.plan.closing["payments"] == (Window("JOIN", 5 * SECOND, timedelta()),)
+
+
+COUNT = "SELECT COUNT(*) AS n FROM bookings WHERE {} GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "stages"),
+    [
+        (COUNT.format("status = 'COMPLETED' AND order_number <> 'x'"), 0),
+        (COUNT.format("UPPER(order_number) = 'X'"), 1),
+        ("SELECT fare FROM bookings WHERE UPPER(order_number) = 'X'", 0),
+        (f"SELECT a.fare FROM {PAIRS} WHERE a.fare > 1", 2),
+        (f"SELECT SUM(n) AS n FROM ({INNER}) AS q GROUP BY TUMBLE(t, INTERVAL '60' SECOND)", 1),
+        (
+            "SELECT COUNT(*) AS n FROM bookings, UNNEST(promo_codes) AS c"
+            " GROUP BY TUMBLE(rowtime, INTERVAL '10' SECOND)",
+            1,
+        ),
+    ],
+    ids=[
+        "where the reader judges",
+        "a function in WHERE",
+        "forwarded",
+        "a join",
+        "windows in windows",
+        "a list",
+    ],
+)
+def test_a_query_is_in_stages_where_its_reader_cannot_count_what_comes_late(sql: str, stages: int) -> None:
+    plan = check(sql, tables()).plan
+    assert plan is not None
+    form = plan.partial_aggregation or plan
+
+    assert len(form.staged.stages if form.staged else ()) == stages
+    assert form.staged is None or all(stage.name in form.staged.spark_sql for stage in form.staged.stages)
+
+
+def test_what_a_join_would_have_dropped_for_its_condition_is_asked_of_its_sides_first() -> None:
+    plan = check(f"SELECT a.fare FROM {PAIRS} AND b.status = 'CREATED' WHERE a.fare > 1", tables()).plan
+    assert plan is not None
+    assert plan.staged is not None
+    left, right = plan.staged.stages
+
+    assert "`fare`" in left.spark_sql.partition(" WHERE ")[2]
+    assert "'CREATED'" in right.spark_sql.partition(" WHERE ")[2]

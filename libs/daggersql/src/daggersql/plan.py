@@ -246,8 +246,8 @@ class Plan:
     partial_aggregation: PartialAggregation | None = None
     """Where it can be: the same groups, from rows that whoever reads has added up."""
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
-    """By table: the windows that a record comes too late for once they are closed. A join is one of kind JOIN
-    and no size; none where rows only pass."""
+    """By table: the windows that a record comes too late for once they are closed. A join is one of kind
+    JOIN, as long as it waits for joins on its sides; none where rows only pass."""
     staged: Staged | None = None
     """The query in stages, where Spark has to count what comes too late: WHERE asks for what whoever reads
     cannot judge, or rows are not records. None: whoever reads counts them, or none comes too late."""

@@ -20,7 +20,6 @@ from daggersql.emit import since
 from daggersql.emit.expressions import sql
 from daggersql.emit.stages import Stages, asked_of_sides
 from daggersql.ir import closing, reach, results, whole
-from daggersql.ir.closing import JOIN
 from daggersql.ir.conditions import conjuncts
 from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column
 from daggersql.ir.ops import Op
@@ -325,8 +324,8 @@ def _relation(
             inside = used | columns_in([on])
             of_left, left_keys, of_right, right_keys = asked_of_sides(of, asked)
             sides = [
-                _side(left, inside, of_left, left_keys, identify=identify, stages=stages),
-                _side(right, inside, of_right, right_keys, identify=identify, stages=stages),
+                _side(left, of, inside, of_left, left_keys, identify=identify, stages=stages),
+                _side(right, of, inside, of_right, right_keys, identify=identify, stages=stages),
             ]
             return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {sql(on)}"
         case Picked(name=name):
@@ -344,6 +343,7 @@ def _relation(
 
 def _side(
     of: Relation,
+    join: Join,
     used: Used,
     asked: Sequence[Expr],
     keys: Sequence[str],
@@ -355,12 +355,13 @@ def _side(
 
     Its rows are those that meet what is `asked` of them, and have `keys`: Spark drops others before.
     """
-    late = stages.late(of, JOIN) if stages is not None else {}
+    window = closing.of_join(join)
+    late = stages.late(of, window) if stages is not None else {}
     if stages is None or not late:
         return _relation(of, used, identify=identify, stages=stages, asked=asked)
     if isinstance(of, Unnest):  # counted before its lists are unfolded: its rows have columns of two names
         inside = used | columns_in([of.value])
-        return f"{_side(of.below, inside, (), (), identify=identify, stages=stages)} {_view(of)}"
+        return f"{_side(of.below, join, inside, (), (), identify=identify, stages=stages)} {_view(of)}"
     conditions = [*(f"({sql(condition)})" for condition in asked), *keys]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     name = quote_name(of.name)  # type: ignore[union-attr]  # no join: none has a stream right below
@@ -370,7 +371,7 @@ def _side(
         own = [f"{name}.{quote_name(column)}" for column in sorted(columns)]
     else:
         own = [f"{name}.{quote_name(column)}" for column in _columns(of, used, identify=identify)]
-    source = _relation(of, used, identify=identify, stages=stages, late_for=JOIN)
+    source = _relation(of, used, identify=identify, stages=stages, late_for=window)
     stage = stages.add(f"SELECT {_list([*own, *stages.columns(late)])} FROM {source}{where}", late)
     return f"{stage} AS {name}"
 

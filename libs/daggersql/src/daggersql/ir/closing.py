@@ -10,8 +10,7 @@ from daggersql.ir.conditions import are_read
 from daggersql.ir.relations import Join, Picked, Query, Relation, Select, Stream, Union, Unnest
 from daggersql.plan import Window
 
-JOIN: Final = Window("JOIN", timedelta(), timedelta())
-"""A join: Spark drops a row on its way to it as soon as the watermark has reached the row itself."""
+_NOTHING: Final = timedelta()
 
 
 def closing(query: Select | Union) -> dict[str, tuple[Window, ...]]:
@@ -27,6 +26,27 @@ def closing(query: Select | Union) -> dict[str, tuple[Window, ...]]:
             if window is not None:
                 windows[window] = None
     return {table: tuple(windows) for table, windows in by_table.items()}
+
+
+def of_join(of: Join) -> Window:
+    """A join as what a row comes too late for: Spark drops it as soon as the join's watermark has reached it.
+
+    That is behind the query's by as long as joins on its sides wait for partners.
+    """
+    return Window("JOIN", max(_behind(of.left), _behind(of.right)), _NOTHING)
+
+
+def _behind(of: Relation) -> timedelta:
+    """How far the watermark of its rows is behind the query's."""
+    match of:
+        case Stream():
+            return _NOTHING
+        case Unnest(below=below) | Picked(below=below):
+            return _behind(below)
+        case Join(left=left, right=right, lower=lower, upper=upper):
+            return max(_behind(left), _behind(right)) + max(upper, -lower, _NOTHING)
+        case Query(below=below_all):
+            return max(map(_behind, below_all), default=_NOTHING)
 
 
 def is_counted_where_read(query: Select | Union) -> bool:
@@ -46,8 +66,8 @@ def _nearest(of: Relation, above: Window | None) -> Iterator[tuple[str, Window |
         case Unnest(below=below) | Picked(below=below):
             yield from _nearest(below, above)
         case Join(left=left, right=right):
-            yield from _nearest(left, JOIN)
-            yield from _nearest(right, JOIN)
+            yield from _nearest(left, of_join(of))
+            yield from _nearest(right, of_join(of))
         case Query(below=below_all, windows=windows):
             for below, window in zip(below_all, windows, strict=True):
                 yield from _nearest(below, window or above)
