@@ -278,3 +278,22 @@ def test_a_planner_that_decodes_nothing_goes_by_kafka_times() -> None:
     given = [raw(0, b"\xff"), raw(1, None), raw(2, b"", 10**15)]
 
     assert [micros for _, micros in times.of(given, PLANNED_MS)] == [START_S * 10**6] * 3
+
+
+def test_an_event_time_that_is_none_is_quarantined_with_its_numbers(pool: DescriptorPool) -> None:
+    kind = GetMessageClass(find_message(pool, "test.Order"))
+    times = [{"seconds": 1_700_000_000_123_456}, {"seconds": -62_135_596_801}, {"seconds": 5, "nanos": -1}]
+    records = [
+        Message(topic="orders", partition=0, offset=at, value=kind(time=time).SerializeToString())  # type: ignore[call-arg]
+        for at, time in enumerate(times)
+    ]
+    rows, statistics = Rows(find_message(pool, "test.Order"), (), "time", TOLERANCE_MS), RangeStatistics()
+
+    batch, quarantined = rows.rows(Records.of(records), PARTITION, PLANNED_MS, statistics)
+
+    assert len(batch) == 0
+    assert [(one.reason, one.detail.partition("Timestamp: ")[2]) for one in quarantined] == [
+        (Reason.FROM_THE_FUTURE, "seconds 1700000000123456, nanos 0. Are they milliseconds, or less?"),
+        (Reason.NO_EVENT_TIME, "seconds -62135596801, nanos 0."),
+        (Reason.NO_EVENT_TIME, "seconds 5, nanos -1."),
+    ]
