@@ -248,7 +248,7 @@ def cut_off(kind: Type) -> str | None:
             return cut_off(inner)
         case Message(descriptor=message, above=above):
             for field in message.fields:
-                below, nested = of_field(field, above), field.message_type
+                below, nested = of_field(field, above), _below(field)
                 if below is None and nested is not None:
                     return str(nested.full_name)
                 if below is not None and (recursive := cut_off(below)) is not None:
