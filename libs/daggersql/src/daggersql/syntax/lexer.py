@@ -7,6 +7,7 @@ A word is a WORD whether it is a keyword or a name: the grammar decides by posit
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -26,6 +27,8 @@ class TokenKind(Enum):
     NUMBER = auto()
     STRING = auto()
     HEX = auto()
+    UNICODE = auto()
+    """A text in which characters may be written by their numbers; UESCAPE may stand behind it."""
     SYMBOL = auto()
     """An operator or a punctuation mark; the grammar goes by their text."""
     END = auto()
@@ -52,6 +55,7 @@ _TOKEN = re.compile(
       (?P<space>[ \t\r\n\f]+)
     | (?P<comment>--[^\r\n]*|/\*(?!\+).*?\*/)
     | (?P<hex>[xX]'(?:[0-9a-fA-F]{2})*')
+    | (?P<unicode>[uU]&'(?:[^']|'')*')
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_]))
     | (?P<string>'(?:[^']|'')*')
@@ -65,6 +69,7 @@ _TOKEN = re.compile(
 _DISGUISE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _TYPES: dict[str, TokenKind] = {
     "hex": TokenKind.HEX,
+    "unicode": TokenKind.UNICODE,
     "word": TokenKind.WORD,
     "number": TokenKind.NUMBER,
     "string": TokenKind.STRING,
@@ -73,6 +78,7 @@ _TYPES: dict[str, TokenKind] = {
 }
 _TEXTS: dict[str, Callable[[str], str]] = {
     "hex": lambda raw: raw[2:-1],
+    "unicode": lambda raw: raw[3:-1].replace("''", "'"),
     "string": lambda raw: raw[1:-1].replace("''", "'"),
     "quoted": lambda raw: raw[1:-1].replace("``", "`"),
 }
@@ -80,6 +86,7 @@ _NO_NAME, _BEHIND_AS = re.compile(r'"\s*"'), re.compile(r"\bAS\s+\Z", re.IGNOREC
 _BEGUN_BY_DIGIT = re.compile(r"[0-9]\w*")
 _BEFORE_NAMES = {"AS", "FROM", "JOIN", "TABLE", "."}
 _BEFORE_TEXT = {"=", "<>", "!=", "LIKE", "ILIKE", "||"}
+_BY_NUMBER = r"{mark}(?:({mark})|\+([0-9a-fA-F]{{6}})|([0-9a-fA-F]{{4}}))?"
 _UNCLOSED = {"'": "text", "`": "quoted name", "/": "comment"}
 _TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
 
@@ -110,6 +117,28 @@ def tokenize(sql: str, report: Report) -> list[Token]:
         if len(tokens) > MAX_TOKENS:
             raise Refused("QUERY_TOO_LARGE", (0, 0), f"The query has more than {MAX_TOKENS} words and signs.")
     return tokens
+
+
+def unicode_text(text: str, mark: str, span: Span) -> str:
+    r"""The text of U&'d\0061ta': behind `mark` stand the four digits of a UTF-16 unit, or + and the six of a
+    character.
+
+    Raises: Refused with SYNTAX_ERROR or INVALID_CHARACTER.
+    """
+
+    def character(found: re.Match[str]) -> str:
+        number = found[2] or found[3]
+        if not (found[1] or number) or int(number or "0", 16) > sys.maxunicode:
+            problem = f"Behind {mark} stand four hexadecimal digits, + and six of them, or {mark} once more."
+            raise Refused("SYNTAX_ERROR", span, problem)
+        return mark if found[1] else chr(int(number, 16))
+
+    units = re.sub(_BY_NUMBER.format(mark=re.escape(mark)), character, text)
+    # Two units of one character become it; one alone is none, which is said.
+    read = units.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    if disguised := _DISGUISE.search(read):
+        raise _invalid_character(disguised.group(), span)
+    return read
 
 
 def _token(kind: str, match: re.Match[str]) -> Token:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from daggersql.findings import Refused
 from daggersql.limits import MAX_DEPTH
 from daggersql.syntax import tree, units
-from daggersql.syntax.cursor import KEYWORDS, RESERVED, Cursor
-from daggersql.syntax.lexer import TokenKind
+from daggersql.syntax.cursor import KEYWORDS, RESERVED, Cursor, span_of
+from daggersql.syntax.lexer import TokenKind, unicode_text
 
 # Words that go on behind an INTERVAL without a unit.
 _BEHIND_INTERVAL = KEYWORDS | {"ASC", "DESC", "PRECEDING", "FOLLOWING"}
@@ -61,6 +61,8 @@ class OperandParser(Cursor):
             case TokenKind.STRING:
                 self._advance()
                 return self._at(tree.Literal.string(token.text), start)
+            case TokenKind.UNICODE:
+                return self._unicode(start)
             case TokenKind.HEX:
                 self._advance()
                 return self._at(tree.HexString(this=token.text), start)
@@ -73,6 +75,25 @@ class OperandParser(Cursor):
         if self._take_symbol("*"):
             return self._at(tree.Star(), start)
         return self._unexpected()
+
+    def _unicode(self, start: int) -> tree.Node:
+        """U&'…', with UESCAPE 'c' behind it or a backslash before each number."""
+        text, mark = self._take().text, "\\"
+        if self._take_word("UESCAPE"):
+            mark = self._curr.text
+            if (
+                self._curr.kind is not TokenKind.STRING
+                or len(mark) != 1
+                or mark in "+'\" "
+                or mark.isalnum()
+                or not mark.isprintable()
+            ):
+                self._unexpected("UESCAPE takes one character in quotes that is no letter, digit, + or quote")
+            self._advance()
+        node = tree.Literal.string(text)
+        self._at(node, start)
+        node.args["this"] = unicode_text(text, mark, span_of(node))
+        return node
 
     def _column(self, start: int) -> tree.Node:
         return self._at(tree.Column(this=self._field_name()), start)
