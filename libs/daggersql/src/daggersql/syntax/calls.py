@@ -236,6 +236,10 @@ class CallParser(ExpressionParser):
         there, valid = call("JSON_EXISTS", text, path), call("JSON_EXISTS", text, whole)
         nested = self._is_known(call("JSON_QUERY", text, path), start)
         wrong = self._at(tree.Or(this=self._at(tree.Not(this=valid), start), expression=nested), start)
+        if to is not None:
+            # What is there and has become nothing could not be converted.
+            there_as_text = self._is_known(call(name, *arguments), start)
+            wrong = self._at(tree.Or(this=wrong, expression=there_as_text), start)
         empty = self._at(tree.And(this=valid.copy(), expression=self._at(tree.Not(this=there), start)), start)
         branches = [
             self._at(tree.If(this=condition, true=answer), start)

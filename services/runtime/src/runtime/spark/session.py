@@ -29,6 +29,9 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
+    # Of a key that stands in a JSON object twice the last value counts, as in Flink; else the whole document
+    # would be no JSON.
+    "spark.sql.variant.allowDuplicateKeys": "true",
     # Nothing but the views of this job can be read, and no function that runs other code.
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.scripting.enabled": "false",
