@@ -249,10 +249,10 @@ def test_text_reaches_spark_only_as_a_quoted_constant() -> None:
 
 
 def test_names_reach_spark_only_quoted() -> None:
-    sql = plan("SELECT `order_number` AS `select` FROM bookings AS `a``b` WHERE `a``b`.fare > 1").spark_sql
+    sql = plan("SELECT `order_number` AS `select` FROM bookings AS `a``b` WHERE `a``b`.fare < 1").spark_sql
 
     assert sql.startswith("SELECT `s0`.`order_number` AS `select`, ")
-    assert sql.endswith(" FROM `bookings` AS `s0` WHERE (`s0`.`fare` > 1)")
+    assert sql.endswith(" FROM `bookings` AS `s0` WHERE (`s0`.`fare` < 1)")
 
 
 def test_select_star_gives_the_schema_in_order_and_rowtime_but_no_metadata() -> None:

@@ -134,7 +134,7 @@ MEANINGS: dict[str, Any] = {
     "PARSE_URL('http://a.b/c?d=e', 'HOST')": "a.b",
     "PARSE_URL('no url at all %', 'HOST')": None,
     "IS_DECIMAL('-1.5')": True,
-    "IS_DECIMAL('1e5')": False,
+    "IS_DECIMAL('1e5')": True,
     "SPLIT_INDEX(api_uri, '/', 1)": "v1",
 }
 GROUPED: dict[str, Any] = {

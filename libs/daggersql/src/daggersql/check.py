@@ -12,6 +12,7 @@ from daggersql.analyse.outputs import check_outputs, refuse_large_reads
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
+from daggersql.emit.expressions import original_sql
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
@@ -65,7 +66,7 @@ def check(
     with _told(report, tables):
         check_size(sql)
         if not report.failed:
-            select = QueryChecker(tables, report, sql_of).check(parse(sql, report))
+            select = QueryChecker(tables, report, original_sql).check(parse(sql, report))
             plan = None if select is None else _plan(select, report, early=early, points=points)
     findings = report.findings()
     if select is None or plan is None or report.failed:
@@ -130,7 +131,7 @@ def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> boo
     """Whether nothing is wrong with a text."""
     report = Report(sql, environment)
     try:
-        query = QueryChecker(tables, report, sql_of).check(parse(sql, report))
+        query = QueryChecker(tables, report, original_sql).check(parse(sql, report))
         check_outputs(query.outputs if query else (), report)
     except (Refused, RecursionError):
         return False

@@ -5,15 +5,23 @@ from __future__ import annotations
 from daggersql.analyse.calls import call_function
 from daggersql.analyse.checks import Checks
 from daggersql.findings import Report, Span
-from daggersql.functions.general import PARTS, TIME_UNITS
+from daggersql.functions.general import PARTS, ROUNDED_UNITS, TIME_UNITS
 from daggersql.functions.times import BY_UNIT
-from daggersql.ir.expr import Expr, call, wrong
+from daggersql.ir.expr import Expr, call, cast, wrong
 from daggersql.ir.families import Family, fits
 from daggersql.ir.ops import Op
-from daggersql.ir.types import BIGINT, TIMESTAMP
+from daggersql.ir.types import BIGINT, DATE, TIMESTAMP
 from daggersql.operators.coercion import describe
 from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import span_of
+
+_ROUNDING = {
+    (True, False): Op.FLOOR_TIME,
+    (True, True): Op.FLOOR_TO_WEEK,
+    (False, False): Op.CEIL_TIME,
+    (False, True): Op.CEIL_TO_WEEK,
+}
+"""By whether down and whether to a week."""
 
 
 def of_time(node: tree.Node, checks: Checks) -> Expr:
@@ -54,17 +62,24 @@ def by_unit(node: tree.Node, unit: tree.Node, checks: Checks) -> Expr:
 def _unit_of_time(
     name: str, unit: tree.Node, value: Expr, span: Span, report: Report, *, constant: bool = False
 ) -> Expr:
-    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp; `constant`: the unit stands in quotes."""
-    known = PARTS if name == "EXTRACT" else TIME_UNITS
+    """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp or a date; `constant`: the unit stands in quotes,
+    as in DATE_TRUNC, which takes no WEEK: elsewhere it begins on Monday there.
+    """
+    known = PARTS if name == "EXTRACT" else TIME_UNITS if constant else ROUNDED_UNITS
     word = unit.name.removesuffix("S")
     if word not in known:
         units.refuse(unit.name, span_of(unit), report, known, constant=constant)
         return wrong(span)
     if value.wrong:
         return wrong(span)
-    if not fits(value.type, Family.TIMESTAMP):
-        report.error("TYPE_MISMATCH", value.span, f"{name} takes a timestamp, not {describe(value)}.")
+    if not fits(value.type, Family.TIMESTAMP) and not fits(value.type, Family.DATE):
+        report.error(
+            "TYPE_MISMATCH", value.span, f"{name} takes a timestamp or a date, not {describe(value)}."
+        )
         return wrong(span)
     if name == "EXTRACT":
         return call(PARTS[word], BIGINT, span, value)
-    return call(Op.FLOOR_TIME if name == "FLOOR TO" else Op.CEIL_TIME, TIMESTAMP, span, value, name=word)
+    rounded = call(
+        _ROUNDING[name == "FLOOR TO", word == "WEEK"], TIMESTAMP, span, cast(value, TIMESTAMP), name=word
+    )
+    return cast(rounded, DATE) if value.type == DATE else rounded

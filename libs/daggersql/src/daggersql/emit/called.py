@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from daggersql.emit.casts import CAST_TEMPLATES
+from daggersql.emit.comparisons import COMPARED_TEMPLATES
 from daggersql.emit.operators import BOUNDS, TEMPLATES
 from daggersql.functions import registry
 
@@ -27,7 +29,7 @@ _PARTS = re.compile(r"'[^']*'|\b([a-z_][a-z0-9_]*)\(")
 @cache
 def functions() -> frozenset[str]:
     """Spark's functions, in lower case; not our own, which each plan names."""
-    shared = [*TEMPLATES.values(), *BOUNDS.values()]
+    shared = [*TEMPLATES.values(), *BOUNDS.values(), *CAST_TEMPLATES, *COMPARED_TEMPLATES]
     shared += [
         form.template for function in registry.all_functions() if not function.own for form in function.forms
     ]

@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal as Exact
 
 from daggerspec.query import quote_name
-from daggersql.emit.operators import BOUNDS, TEMPLATES
+from daggersql.emit.casts import cast_template
+from daggersql.emit.comparisons import comparison_template
+from daggersql.emit.operators import BOUNDS, ORIGINALS, TEMPLATES
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import Decimal
 from daggersql.quoting import quote_text
 
+_ORIGINALLY: ContextVar[bool] = ContextVar("originally", default=False)
+
 
 def sql(expression: Expr) -> str:
-    """The expression as Spark is told it."""
-    if expression.spelt is None:
+    """The expression as Spark is told it; within `originally`, as it was told before forms were mended."""
+    originally = _ORIGINALLY.get()
+    slot = "spelt_originally" if originally else "spelt"
+    if getattr(expression, slot) is None:
         # Not by recursion: columns of sub-queries stand for whole expressions, so trees may be deep.
         stack, ordered = [expression], []
         while stack:
             node = stack.pop()
             ordered.append(node)
-            stack += [argument for argument in node.args if argument.spelt is None]
+            stack += [argument for argument in node.args if getattr(argument, slot) is None]
         for node in reversed(ordered):
-            object.__setattr__(node, "spelt", _spelt(node))
-    assert expression.spelt is not None
-    return expression.spelt
+            texts = [getattr(argument, slot) or "" for argument in node.args]
+            object.__setattr__(node, slot, _spell(node, texts, originally=originally))
+    spelt: str | None = getattr(expression, slot)
+    assert spelt is not None
+    return spelt
+
+
+@contextmanager
+def originally() -> Iterator[None]:
+    """Let `sql` write every form as it was before it was mended.
+
+    The fingerprint of state goes by that: a mended form does not make running daggers begin anew (ADR 171).
+    """
+    token = _ORIGINALLY.set(True)
+    try:
+        yield
+    finally:
+        _ORIGINALLY.reset(token)
+
+
+def original_sql(expression: Expr) -> str:
+    """The expression as it was told before forms were mended: it tells expressions apart, and orders them."""
+    with originally():
+        return sql(expression)
 
 
 def column(ref: Ref) -> str:
@@ -33,8 +62,8 @@ def column(ref: Ref) -> str:
     return ".".join(quote_name(name) for name in (ref.relation, *ref.path))
 
 
-def _spelt(node: Expr) -> str:
-    texts = [argument.spelt or "" for argument in node.args]
+def _spell(node: Expr, texts: list[str], *, originally: bool) -> str:
+    """The expression, given the texts of its arguments."""
     match node.op:
         case Op.COLUMN:
             assert node.ref is not None
@@ -51,9 +80,19 @@ def _spelt(node: Expr) -> str:
         case Op.CASE:
             return _case(texts)
         case Form() as form:
-            return _filled(form.template, texts, node, form.separator)
+            template = form.original if originally and form.original else form.template
+            return _filled(template, texts, node, form.separator)
         case Op() as op:
-            return _filled(TEMPLATES[op], texts, node)
+            return _filled(_template(op, node, originally=originally), texts, node)
+
+
+def _template(op: Op, node: Expr, *, originally: bool) -> str:
+    """How Spark is told an operator, which may depend on the types that it is used with."""
+    if originally:
+        return ORIGINALS.get(op, TEMPLATES[op])
+    if op is Op.CAST:
+        return cast_template(node)
+    return comparison_template(node) or TEMPLATES[op]
 
 
 def _filled(template: str, texts: list[str], node: Expr, separator: str = ", ") -> str:

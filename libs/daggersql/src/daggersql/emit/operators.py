@@ -11,6 +11,8 @@ from daggersql.ir.ops import Op
 _SUM = exact.total([f"sum({exact.part('CAST({0} AS DOUBLE)', number)})" for number in PARTS])
 _MICROS = "extract(SECOND FROM {0}) * 1000000"
 _FLOOR = "date_trunc('{name}', {0})"
+# Spark's weeks begin on Monday.
+_SUNDAY = "(date_trunc('WEEK', {0} + INTERVAL '1' DAY) - INTERVAL '1' DAY)"
 
 TEMPLATES: Mapping[Op, str] = {
     Op.NULL: "NULL",
@@ -34,6 +36,7 @@ TEMPLATES: Mapping[Op, str] = {
     Op.DIFFERENT: "(NOT ({0} <=> {1}))",
     Op.IN: "({0} IN ({rest}))",
     Op.COALESCE: "coalesce({rest})",
+    Op.NULL_IF: "nullif({0}, {1})",
     Op.LIKE: "({0} LIKE {1})",
     Op.LIKE_ESCAPE: "({0} LIKE {1} ESCAPE {2})",
     Op.PLAIN_BACKSLASHES: "replace({0}, '\\\\', '\\\\\\\\')",
@@ -55,14 +58,20 @@ TEMPLATES: Mapping[Op, str] = {
     Op.AS_TEXT: "CAST({0} AS STRING)",
     # As Flink writes a TIMESTAMP(3).
     Op.TEXT_OF_TIME: "date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')",
-    # As Java reads bytes. Arrow takes no text that is no UTF-8: it would end the job where it is written.
-    Op.TEXT_OF_BYTES: "make_valid_utf8(CAST({0} AS STRING))",
+    # Arrow takes no text that is no UTF-8: it would end the job where it is written. format_string makes a
+    # text of Java of it, and so reads bytes as Java does: an encoded surrogate is one U+FFFD, not three.
+    Op.TEXT_OF_BYTES: "CASE WHEN is_valid_utf8(CAST({0} AS STRING)) THEN CAST({0} AS STRING)"
+    " WHEN {0} IS NOT NULL THEN format_string('%s', CAST({0} AS STRING)) END",
     Op.TYPED_NULL: "CAST(NULL AS {TYPE})",
     Op.ZERO: "CAST(0 AS {type})",
     Op.CONCAT: "concat({0}, {1})",
     Op.LEFT: "left({0}, {1})",
     Op.FLOOR_TIME: _FLOOR,
     Op.CEIL_TIME: f"CASE WHEN {_FLOOR} = {{0}} THEN {{0}} ELSE timestampadd({{name}}, 1, {_FLOOR}) END",
+    Op.FLOOR_TO_WEEK: _SUNDAY,
+    Op.CEIL_TO_WEEK: f"CASE WHEN {_SUNDAY} = {{0}} THEN {{0}} ELSE {_SUNDAY} + INTERVAL '7' DAY END",
+    Op.LATER_DAY: "CAST(CAST({0} AS TIMESTAMP) + {1} AS DATE)",
+    Op.EARLIER_DAY: "CAST(CAST({0} AS TIMESTAMP) - {1} AS DATE)",
     Op.TIME_SECONDS: "unix_seconds({0})",
     Op.TIME_NANOS: "CAST(pmod(unix_micros({0}), 1000000) * 1000 AS INT)",
     Op.DURATION_SECONDS: "(extract(DAY FROM {0}) * 86400L + extract(HOUR FROM {0}) * 3600L"
@@ -88,6 +97,9 @@ TEMPLATES: Mapping[Op, str] = {
     Op.AVERAGE_OF_FLOATS: f"({_SUM} / count({{0}}))",
     Op.MIN: "min({0})",
     Op.MAX: "max({0})",
+    # NaN is the greatest to Spark, so it is never the least beside a number. Zero has one sign.
+    Op.MIN_OF_FLOATS: "(min({0}) + CAST(0 AS {type}))",
+    Op.MAX_OF_FLOATS: "(CAST(0 AS {type}) - min(- {0}))",
     Op.STDDEV_POP: "stddev_pop(CAST({0} AS DOUBLE))",
     Op.STDDEV_SAMP: "stddev_samp(CAST({0} AS DOUBLE))",
     Op.VAR_POP: "var_pop(CAST({0} AS DOUBLE))",
@@ -98,6 +110,12 @@ TEMPLATES: Mapping[Op, str] = {
     Op.LEAST_ROWS: "min_by({0}, {1}, {2})",
 }
 """{0}, {1} … for the arguments, {rest} for those behind {0}, or all; {type} for the result's; {name}."""
+
+ORIGINALS: Mapping[Op, str] = {
+    Op.TEXT_OF_BYTES: "make_valid_utf8(CAST({0} AS STRING))",
+    Op.MIN_OF_FLOATS: "min({0})",
+}
+"""Templates as they were before they were mended: fingerprints go by them (ADR 171)."""
 
 BOUNDS: Mapping[str, str] = {
     "START": "`g`.`w`.`start`",

@@ -14,13 +14,13 @@ from math import gcd
 
 from daggerspec.query import quote_name
 from daggersql.emit import exact, queries
-from daggersql.emit.expressions import sql
+from daggersql.emit.expressions import originally, sql
 from daggersql.emit.stages import Stages
 from daggersql.exact import PARTS
 from daggersql.functions import registry
 from daggersql.ir import closing
 from daggersql.ir.conditions import equalities
-from daggersql.ir.expr import Expr, Kind, Ref, column
+from daggersql.ir.expr import Expr, Kind, Ref, call, column
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
@@ -50,9 +50,12 @@ def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
     if not isinstance(stream, Stream) or query.window.time.read != (stream.table.name, "rowtime"):
         return None, None
     try:
-        return _Columns(query).aggregation(stream)
+        with originally():
+            _, state = _Columns(query).aggregation(stream)
+        made, _ = _Columns(query).aggregation(stream)
     except _ImpossibleError:
         return None, None
+    return made, state
 
 
 class _Columns:
@@ -195,11 +198,11 @@ class _Columns:
                 return self._exact_sum(value)
             case Op.AVERAGE_OF_FLOATS if real and value is not None:
                 return f"({self._exact_sum(value)} / sum({self._partial('count', value, BIGINT)}))"
-            case Op.MIN | Op.MAX:
+            case Op.MIN | Op.MAX if whole and value is not None:
                 name = "min" if op is Op.MIN else "max"
-                if whole and value is not None:
-                    return f"{name}({self._partial(name, value, argument.type)})"
-                return f"{name}({sql(self._over(argument, 'r'))})"
+                return f"{name}({self._partial(name, value, argument.type)})"
+            case Op.MIN | Op.MAX | Op.MIN_OF_FLOATS | Op.MAX_OF_FLOATS:
+                return sql(call(op, argument.type, argument.span, self._over(argument, "r")))
             case Op.AVERAGE_OF_WHOLE if whole and value is not None:
                 total, count = self._partial("sum", value, BIGINT), self._partial("count", value, BIGINT)
                 return f"CAST(try_sum({total}) div nullif(sum({count}), 0) AS {argument.type.spark})"

@@ -17,7 +17,7 @@ from datetime import timedelta
 from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
 from daggerspec.query import quote_name
 from daggersql.emit import since
-from daggersql.emit.expressions import sql
+from daggersql.emit.expressions import originally, sql
 from daggersql.emit.stages import Stages, asked_of_sides
 from daggersql.ir import closing, reach, results, whole
 from daggersql.ir.conditions import conjuncts
@@ -134,12 +134,14 @@ def _union(
 def fingerprint(query: Result, state: str | None = None) -> str:
     """Identity of the state: the streams, and all that kept rows and groups depend on; no names.
 
-    `state` is what the groups of a SELECT depend on, when that is not their own SQL.
+    `state` is what the groups of a SELECT depend on, when that is not their own SQL. Forms that were mended
+    count as they were: what is kept has the types it had (ADR 171).
     """
     selects = query.branches if isinstance(query, Union) else (query,)
     streams = tables([select.relation for select in selects])
     identity_of_streams = [[table.name, table.message.full_name, table.time_field] for table in streams]
-    states = [state or _state(select) for select in selects]
+    with originally():
+        states = [state or _state(select) for select in selects]
     return hashlib.sha256(json.dumps([*identity_of_streams, *states]).encode()).hexdigest()
 
 

@@ -17,8 +17,11 @@ def _aggregate(name: str, *signatures: Signature, warning: str | None = None) ->
     return Function(name, signatures, aggregate=True, warning=warning)
 
 
-def _extreme(name: str, op: Op) -> Function:
-    return _aggregate(name, *(Signature((family,), 0, op) for family in _ORDERED))
+def _extreme(name: str, op: Op, of_floats: Op) -> Function:
+    # A decimal fits where a number is asked for, so it stands before.
+    return _aggregate(
+        name, *(Signature((family,), 0, of_floats if family is NUMBER else op) for family in _ORDERED)
+    )
 
 
 def _listed(separator: str) -> Form:
@@ -41,8 +44,8 @@ FUNCTIONS = (
         Signature((DECIMAL,), Decimal(38, 6), Op.SUM_OF_DECIMALS),
         Signature((NUMBER,), DOUBLE, Op.SUM_OF_FLOATS),
     ),
-    _extreme("MIN", Op.MIN),
-    _extreme("MAX", Op.MAX),
+    _extreme("MIN", Op.MIN, Op.MIN_OF_FLOATS),
+    _extreme("MAX", Op.MAX, Op.MAX_OF_FLOATS),
     _aggregate(
         "AVG",
         Signature((WHOLE,), 0, Op.AVERAGE_OF_WHOLE),

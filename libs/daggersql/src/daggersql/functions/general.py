@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.functions.signature import Function, Signature, mended, overloaded, scalar
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP
@@ -19,7 +19,9 @@ def _extreme(name: str) -> Function:
 
 
 TIME_UNITS = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
-"""Units that a timestamp is rounded down to."""
+"""Units that DATE_TRUNC rounds a time down to."""
+ROUNDED_UNITS = (*TIME_UNITS[:3], "WEEK", *TIME_UNITS[3:])
+"""Units that FLOOR and CEIL round a time to; a week begins on Sunday, as in Flink."""
 
 
 def _part_of(number: str) -> Form:
@@ -43,12 +45,24 @@ PARTS = {
 
 
 def _part(name: str, part: str) -> Function:
-    return scalar(name, [TIME], BIGINT, PARTS[part])
+    return overloaded(name, *(Signature((family,), BIGINT, PARTS[part]) for family in (TIME, Family.DATE)))
 
+
+# Every character of the text; $ would let a line break stand behind them.
+_IS_ALPHA = mended("rlike({0}, '^\\\\p{{L}}+\\\\z')", "rlike({0}, '^\\\\\\\\p{{L}}+$')")
+_IS_DIGIT = mended("rlike({0}, '^\\\\p{{Nd}}+\\\\z')", "rlike({0}, '^[0-9]+$')")
+# What Double.parseDouble of Java reads.
+_EXPONENT = "([eE][+-]?[0-9]+)?"
+_HEX = "0[xX]([0-9a-fA-F]+[.]?|[0-9a-fA-F]*[.][0-9a-fA-F]+)[pP][+-]?[0-9]+"
+_REAL = f"NaN|Infinity|(([0-9]+[.]?[0-9]*|[.][0-9]+){_EXPONENT}|{_HEX})[fFdD]?"
+_IS_DECIMAL = mended(
+    f"rlike({{0}}, '^[\\\\x00-\\\\x20]*[+-]?({_REAL})[\\\\x00-\\\\x20]*\\\\z')",
+    "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')",
+)
 
 FUNCTIONS = (
     Function("COALESCE", (Signature((ANY,), 0, Op.COALESCE, variadic=True, same=True),)),
-    scalar("NULLIF", [ANY, ANY], 0, "nullif({0}, {1})", same=True),
+    scalar("NULLIF", [ANY, ANY], 0, Op.NULL_IF, same=True),
     scalar("IFNULL", [ANY, ANY], 0, Op.COALESCE, same=True),
     _extreme("GREATEST"),
     _extreme("LEAST"),
@@ -74,9 +88,9 @@ FUNCTIONS = (
     scalar("LOCALTIMESTAMP", [], TIMESTAMP, Op.NOW),
     scalar("CURRENT_ROW_TIMESTAMP", [], TIMESTAMP, Op.NOW),
     scalar("CURRENT_DATE", [], DATE, Form("current_date()", of_now=True)),
-    scalar("IS_ALPHA", [Family.TEXT], BOOLEAN, "rlike({0}, '^\\\\\\\\p{{L}}+$')"),
-    scalar("IS_DECIMAL", [Family.TEXT], BOOLEAN, "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')"),
-    scalar("IS_DIGIT", [Family.TEXT], BOOLEAN, "rlike({0}, '^[0-9]+$')"),
+    scalar("IS_ALPHA", [Family.TEXT], BOOLEAN, _IS_ALPHA),
+    scalar("IS_DECIMAL", [Family.TEXT], BOOLEAN, _IS_DECIMAL),
+    scalar("IS_DIGIT", [Family.TEXT], BOOLEAN, _IS_DIGIT),
 )
 WITHOUT_BRACKETS = {"CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME"}
 """Functions that are called by their bare name."""

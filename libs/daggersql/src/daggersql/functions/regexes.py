@@ -74,6 +74,23 @@ def pattern_of(pattern: Expr) -> Pattern | None:
         return None
 
 
+_MAY_TAKE_NO_PART = re.compile(r"\||\)(?:[?*]|\{0)|\(\?<?!")
+_FLAG_OF_COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")
+
+
+def where_group_matches(pattern: str, group: int) -> str | None:
+    r"""A pattern that a text matches if this group takes part where `pattern` is first found in the text.
+
+    None where a group always takes part, as far as one sees. Looking ahead is never taken back and what it
+    caught stays caught: behind it `\1` is found somewhere in the text if the group caught anything, and
+    nowhere if it took no part.
+    """
+    if group == 0 or not _MAY_TAKE_NO_PART.search(pattern) or _FLAG_OF_COMMENTS.search(pattern):
+        return None
+    closed = pattern + (r"\E" if pattern.rfind(r"\Q") > pattern.rfind(r"\E") else "")
+    return rf"\A(?=[\s\S]*?(?:{closed}))[\s\S]*?\{group}"
+
+
 def check_group(arguments: Sequence[Expr], span: Span, report: Report) -> None:
     """The third argument of REGEXP_EXTRACT is the number of a group."""
     pattern = pattern_of(arguments[1])

@@ -95,6 +95,11 @@ def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple
     return Signature(tuple(parameters), result, f"{name}({casts})", computed=takes)
 
 
+def mended(template: str, original: str, *, total: bool = False) -> Form:
+    """A form that was told as `original` before: the state of daggers that have it stays theirs (ADR 171)."""
+    return Form(template, total=total, original=original)
+
+
 def scalar(
     name: str, parameters: Sequence[Family], result: Result, told: Form | Op | str, *, same: bool = False
 ) -> Function:

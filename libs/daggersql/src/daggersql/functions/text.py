@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import together
-from daggersql.functions.regexes import check_group, check_regex, check_replacement
-from daggersql.functions.signature import Function, Signature, overloaded, scalar
-from daggersql.ir.expr import Expr
+from daggersql.functions.regexes import check_group, check_regex, check_replacement, where_group_matches
+from daggersql.functions.signature import Function, Signature, mended, overloaded, scalar
+from daggersql.ir.expr import Expr, call, cast, text_constant
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
-from daggersql.ir.types import BOOLEAN, INT, STRING
+from daggersql.ir.types import BOOLEAN, INT, NULL, STRING
 from daggersql.limits import MAX_TEXT
 
 TEXT, WHOLE, BYTES, ANY = Family.TEXT, Family.INTEGER, Family.BINARY, Family.ANY
@@ -71,9 +72,13 @@ def _check_url_part(arguments: Sequence[Expr], span: Span, report: Report) -> No
 
 
 def _pad(name: str) -> Function:
-    # NULL for a negative length, as Flink says.
-    template = f"CASE WHEN {_whole(1)} >= 0 THEN {name.lower()}({{0}}, {_whole(1)}, {{2}}) END"
-    return overloaded(name, Signature((TEXT, WHOLE, TEXT), STRING, template), check=_check_length)
+    # NULL for a negative length and for nothing to fill up with, as Flink says.
+    padded = f"{name.lower()}({{0}}, {_whole(1)}, {{2}})"
+    form = mended(
+        f"CASE WHEN {_whole(1)} >= 0 AND {{2}} <> '' THEN {padded} END",
+        f"CASE WHEN {_whole(1)} >= 0 THEN {padded} END",
+    )
+    return overloaded(name, Signature((TEXT, WHOLE, TEXT), STRING, form), check=_check_length)
 
 
 def _trimmed(name: str, side: str) -> Function:
@@ -85,15 +90,67 @@ def _trimmed(name: str, side: str) -> Function:
 
 
 def _substring(name: str) -> Function:
+    # Nothing begins before the text; Spark would count the length from there on.
+    before = f"{_whole(1)} < - char_length({{0}})"
+    inside = f"{_whole(1)} >= 0 OR {_whole(1)} >= - char_length({{0}})"
+
+    def unless_before(part: str) -> str:
+        return f"CASE WHEN {inside} THEN {part} WHEN {before} THEN '' END"
+
+    rest, part = f"substring({{0}}, {_whole(1)})", f"substring({{0}}, {_whole(1)}, {_whole(2)})"
+    of_length = f"CASE WHEN {_whole(2)} >= 0 THEN {unless_before(part)} END"
     return overloaded(
         name,
-        Signature((TEXT, WHOLE), STRING, f"substring({{0}}, {_whole(1)})"),
-        Signature((TEXT, WHOLE, WHOLE), STRING, f"substring({{0}}, {_whole(1)}, {_whole(2)})"),
+        Signature((TEXT, WHOLE), STRING, mended(unless_before(rest), rest)),
+        Signature((TEXT, WHOLE, WHOLE), STRING, mended(of_length, part)),
     )
 
 
 # Between \Q and \E a pattern is plain text.
 _PARTS = "split({0}, concat('\\\\Q', {1}, '\\\\E'))"
+_PART = f"CASE WHEN {_whole(2)} >= 0 THEN get({_PARTS}, {_whole(2)}) END"
+_PART_OF_SOMETHING = f"CASE WHEN {_whole(2)} >= 0 AND {{0}} <> '' THEN get({_PARTS}, {_whole(2)}) END"
+# Words are made of ASCII letters and digits, as in Flink; all else stands between them as it is.
+_SMALL, _CAPITAL = string.ascii_lowercase, string.ascii_uppercase
+_WORD = (
+    f"concat(translate(left(word, 1), '{_SMALL}', '{_CAPITAL}'),"
+    f" translate(substring(word, 2), '{_CAPITAL}', '{_SMALL}'))"
+)
+_WORDS = "regexp_extract_all({0}, '[A-Za-z0-9]+|[^A-Za-z0-9]+', 0)"
+_INITIALS = mended(f"array_join(transform({_WORDS}, word -> {_WORD}), '')", "initcap({0})")
+# What would be looked for from before the text on is looked for from its begin on.
+_LOCATED_FROM = mended(
+    f"CASE WHEN {{2}} IS NOT NULL THEN locate({{0}}, {{1}}, greatest({_whole(2)}, 1)) END",
+    f"locate({{0}}, {{1}}, {_whole(2)})",
+)
+_WHOLE_MATCH = Form("CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, 0) END")
+# NULL where nothing matches; Spark gives an empty text.
+_GROUP = Form("CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, {2}) END")
+# It gives one for a group that took no part, too.
+_OPTIONAL_GROUP = mended("CASE WHEN rlike({0}, {3}) THEN regexp_extract({0}, {1}, {2}) END", _GROUP.template)
+
+
+def _overlaid(*more: str) -> Form:
+    """What begins nowhere in the text is put nowhere, as in Flink."""
+    put = f"overlay({{0}}, {{1}}, {_whole(2)}{''.join(more)})"
+    inside = f"{_whole(2)} >= 1 AND {_whole(2)} <= char_length({{0}})"
+    known = " AND ".join(f"{{{number}}} IS NOT NULL" for number in range(1, 3 + len(more)))
+    return mended(f"CASE WHEN {inside} THEN {put} WHEN {known} THEN {{0}} END", put)
+
+
+def _extract(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
+    """REGEXP_EXTRACT."""
+    given = [cast(argument, STRING) if argument.type == NULL else argument for argument in arguments]
+    if len(given) == 2:
+        return call(_WHOLE_MATCH, STRING, span, *given)
+    pattern, group = given[1].value, given[2].value
+    if isinstance(pattern, str) and isinstance(group, int):
+        matching = where_group_matches(pattern, group)
+        if matching is not None:
+            return call(_OPTIONAL_GROUP, STRING, span, *given, text_constant(matching, STRING, span))
+    return call(_GROUP, STRING, span, *given)
+
+
 _UPPER, _LOWER = (Form(f"{name}({{0}})", total=True) for name in ("upper", "lower"))
 _LENGTH = ("CHAR_LENGTH", "CHARACTER_LENGTH")
 
@@ -102,7 +159,7 @@ FUNCTIONS = (
     scalar("LOWER", [TEXT], STRING, _LOWER),
     scalar("UCASE", [TEXT], STRING, _UPPER),
     scalar("LCASE", [TEXT], STRING, _LOWER),
-    scalar("INITCAP", [TEXT], STRING, "initcap({0})"),
+    scalar("INITCAP", [TEXT], STRING, _INITIALS),
     scalar("REVERSE", [TEXT], STRING, "reverse({0})"),
     *(scalar(name, [TEXT], INT, "char_length({0})") for name in _LENGTH),
     _substring("SUBSTRING"),
@@ -119,7 +176,7 @@ FUNCTIONS = (
     overloaded(
         "LOCATE",
         Signature((TEXT, TEXT), INT, "locate({0}, {1})"),
-        Signature((TEXT, TEXT, WHOLE), INT, f"locate({{0}}, {{1}}, {_whole(2)})"),
+        Signature((TEXT, TEXT, WHOLE), INT, _LOCATED_FROM),
     ),
     scalar("REPLACE", [TEXT, TEXT, TEXT], STRING, "replace({0}, {1}, {2})"),
     Function("CONCAT", (Signature((TEXT,), STRING, Form("concat({rest})", total=True), variadic=True),)),
@@ -136,12 +193,8 @@ FUNCTIONS = (
     ),
     overloaded(
         "SPLIT_INDEX",
-        # NULL for a negative index and behind the last part.
-        Signature(
-            (TEXT, TEXT, WHOLE),
-            STRING,
-            f"CASE WHEN {_whole(2)} >= 0 THEN get({_PARTS}, {_whole(2)}) END",
-        ),
+        # NULL for a negative index and behind the last part; an empty text has no part.
+        Signature((TEXT, TEXT, WHOLE), STRING, mended(_PART_OF_SOMETHING, _PART)),
         check=_check_index,
     ),
     scalar("ASCII", [TEXT], INT, "ascii({0})"),
@@ -158,15 +211,17 @@ FUNCTIONS = (
         Signature((BYTES,), STRING, "replace(base64({0}), '\\r\\n', '')"),
     ),
     scalar("FROM_BASE64", [TEXT], STRING, "try_validate_utf8(CAST(try_to_binary({0}, 'base64') AS STRING))"),
-    overloaded("REGEXP", Signature((TEXT, TEXT), BOOLEAN, "rlike({0}, {1})"), check=check_regex(1)),
+    # An empty pattern is found nowhere, as in Flink.
     overloaded(
+        "REGEXP",
+        Signature((TEXT, TEXT), BOOLEAN, mended("(rlike({0}, {1}) AND {1} <> '')", "rlike({0}, {1})")),
+        check=check_regex(1),
+    ),
+    Function(
         "REGEXP_EXTRACT",
-        # NULL where nothing matches; Spark gives an empty text.
-        Signature((TEXT, TEXT), STRING, "CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, 0) END"),
-        Signature(
-            (TEXT, TEXT, WHOLE), STRING, "CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, {2}) END"
-        ),
+        (Signature((TEXT, TEXT), STRING, _WHOLE_MATCH), Signature((TEXT, TEXT, WHOLE), STRING, _GROUP)),
         check=together(check_regex(1), check_group),
+        build=_extract,
     ),
     overloaded(
         "REGEXP_REPLACE",
@@ -175,8 +230,8 @@ FUNCTIONS = (
     ),
     overloaded(
         "OVERLAY",
-        Signature((TEXT, TEXT, WHOLE), STRING, f"overlay({{0}}, {{1}}, {_whole(2)})"),
-        Signature((TEXT, TEXT, WHOLE, WHOLE), STRING, f"overlay({{0}}, {{1}}, {_whole(2)}, {_whole(3)})"),
+        Signature((TEXT, TEXT, WHOLE), STRING, _overlaid()),
+        Signature((TEXT, TEXT, WHOLE, WHOLE), STRING, _overlaid(f", {_whole(3)}")),
     ),
     overloaded(
         "REPEAT",

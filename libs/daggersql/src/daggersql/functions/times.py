@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import check_whole, is_null, together
-from daggersql.functions.signature import Check, Function, Signature, overloaded, scalar
+from daggersql.functions.signature import Check, Function, Signature, mended, overloaded, scalar
 from daggersql.functions.zones import check_zone
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
@@ -82,6 +82,11 @@ def _constant_zones(*numbers: int) -> Check:
     return together(check, *(check_zone(number) for number in numbers))
 
 
+def _within(value: str, most: int) -> str:
+    """SQL of whether a whole number is at most so far from zero: of the least one there is no abs."""
+    return f"({value} >= -{most} AND {value} <= {most})"
+
+
 def _parsed(value: str, pattern: str = _DEFAULT) -> str:
     return f"try_to_timestamp({value}, {pattern})"
 
@@ -90,7 +95,19 @@ def _parsed(value: str, pattern: str = _DEFAULT) -> str:
 _TWO = "[0-9]{{2}}"
 _SHAPE = f"^[0-9]{{{{4}}}}-{_TWO}-{_TWO} {_TWO}:{_TWO}:{_TWO}([.][0-9]{{{{1,9}}}})?$"
 _PLAIN_TIME = f"CASE WHEN rlike(trim({{0}}), '{_SHAPE}') THEN try_cast(trim({{0}}) AS TIMESTAMP) END"
-_PLAIN_DAY = "try_cast(substring(trim({0}), 1, 10) AS DATE)"
+# A year alone is the first of January, as in Flink; words such as `today` are no day.
+_FIRST_TEN = "substring(trim({0}), 1, 10)"
+_ANY_DAY = f"try_cast({_FIRST_TEN} AS DATE)"
+_PLAIN_DAY = mended(f"CASE WHEN rlike({_FIRST_TEN}, '^[0-9]') THEN {_ANY_DAY} END", _ANY_DAY)
+# What from_unixtime makes microseconds of; beyond, they wrap round.
+_FARTHEST_SECOND = 9_223_372_036_854
+
+
+def _text_of_seconds(pattern: str) -> Form:
+    seconds = "try_cast({0} AS BIGINT)"
+    text = f"from_unixtime({seconds}, {pattern})"
+    return mended(f"CASE WHEN {_within(seconds, _FARTHEST_SECOND)} THEN {text} END", text)
+
 
 _CLOCK = Form("date_format(current_timestamp(), 'HH:mm:ss')", of_now=True)
 
@@ -112,9 +129,14 @@ FUNCTIONS = (
         Signature(
             (WHOLE, WHOLE),
             TIMESTAMP,
-            "CASE WHEN abs({0}) <= 253402300799999 THEN"
-            " CASE WHEN {1} = 3 THEN timestamp_millis({0})"
-            " WHEN abs({0}) <= 253402300799 THEN timestamp_seconds({0}) END END",
+            mended(
+                f"CASE WHEN {_within('{0}', 253_402_300_799_999)} THEN"
+                " CASE WHEN {1} = 3 THEN timestamp_millis({0})"
+                f" WHEN {_within('{0}', 253_402_300_799)} THEN timestamp_seconds({{0}}) END END",
+                "CASE WHEN abs({0}) <= 253402300799999 THEN"
+                " CASE WHEN {1} = 3 THEN timestamp_millis({0})"
+                " WHEN abs({0}) <= 253402300799 THEN timestamp_seconds({0}) END END",
+            ),
         ),
         check=together(
             check_whole(1, 0, 3, "The precision", example="3"),
@@ -146,8 +168,8 @@ FUNCTIONS = (
     ),
     overloaded(
         "FROM_UNIXTIME",
-        Signature((NUMBER,), STRING, f"from_unixtime(try_cast({{0}} AS BIGINT), {_DEFAULT})"),
-        Signature((NUMBER, TEXT), STRING, "from_unixtime(try_cast({0} AS BIGINT), {1})"),
+        Signature((NUMBER,), STRING, _text_of_seconds(_DEFAULT)),
+        Signature((NUMBER, TEXT), STRING, _text_of_seconds("{1}")),
         check=_check_pattern(1, _WRITTEN),
     ),
     overloaded(
@@ -180,11 +202,21 @@ def between_times(unit: str) -> Function:
 
 def added_time(unit: str) -> Function:
     """TIMESTAMPADD of one unit: a number of them, and a time."""
-    near = f"abs({{0}}) <= {_FARTHEST[unit]}"
+    near = f"({{0}} >= {-_FARTHEST[unit] - 1} AND {{0}} <= {_FARTHEST[unit]})"
     moved = f"timestampadd({unit}, CAST({{0}} AS INT), CAST({{1}} AS TIMESTAMP))"
     return overloaded(
         "TIMESTAMPADD",
-        *(Signature((WHOLE, time), TIMESTAMP, f"CASE WHEN {near} THEN {moved} END") for time in (TIME, DAY)),
+        *(
+            Signature(
+                (WHOLE, time),
+                TIMESTAMP,
+                mended(
+                    f"CASE WHEN {near} THEN {moved} END",
+                    f"CASE WHEN abs({{0}}) <= {_FARTHEST[unit]} THEN {moved} END",
+                ),
+            )
+            for time in (TIME, DAY)
+        ),
     )
 
 

@@ -47,6 +47,10 @@ class Ref:
         return self.relation == other.relation and self.path[: len(other.path)] == other.path
 
 
+AS_WRITTEN = "as written"
+"""The `name` of a cast of a constant text that is compared with a time: what lacks in it is the first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
     """How a constant is written: its digits or its text, and how many minus signs stand before it."""
@@ -78,6 +82,8 @@ class Expr:
     """Name of the function of our own that it calls."""
     spelt: str | None = field(default=None, init=False, repr=False)
     """What `daggersql.emit` wrote for it, once it did; nobody else looks at it."""
+    spelt_originally: str | None = field(default=None, init=False, repr=False)
+    """The same, for the fingerprint of state."""
     has_aggregate: bool = field(init=False)
     size: int = field(init=False)
     """How many nodes it has."""

@@ -41,6 +41,7 @@ class Op(Enum):
     DIFFERENT = auto()
     IN = auto()
     COALESCE = auto()
+    NULL_IF = auto()
     LIKE = auto()
     LIKE_ESCAPE = auto()
     PLAIN_BACKSLASHES = auto()
@@ -77,6 +78,12 @@ class Op(Enum):
     # Times; units are the expression's `name`.
     FLOOR_TIME = auto()
     CEIL_TIME = auto()
+    FLOOR_TO_WEEK = auto()
+    CEIL_TO_WEEK = auto()
+    """To a Sunday."""
+    LATER_DAY = auto()
+    EARLIER_DAY = auto()
+    """A date, some whole days away."""
     TIME_SECONDS = auto()
     TIME_NANOS = auto()
     DURATION_SECONDS = auto()
@@ -104,6 +111,10 @@ class Op(Enum):
     AVERAGE_OF_FLOATS = auto()
     MIN = auto()
     MAX = auto()
+    MIN_OF_FLOATS = auto()
+    """The least number; NaN where there is nothing else."""
+    MAX_OF_FLOATS = auto()
+    """The greatest number; NaN where there is nothing else."""
     STDDEV_POP = auto()
     STDDEV_SAMP = auto()
     VAR_POP = auto()
@@ -141,3 +152,5 @@ class Form:
     of_now: bool = False
     """Whether it depends on the batch's time."""
     keeps: Keeps | None = None
+    original: str = ""
+    """The template that it had before it was mended, where it was: fingerprints go by it (ADR 171)."""

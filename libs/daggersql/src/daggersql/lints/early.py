@@ -112,7 +112,7 @@ class _Rows:
 
     def _grows(self, value: Expr) -> bool:
         aggregate = self._aggregates.get(value.ref)
-        return aggregate is not None and aggregate.op in (Op.COUNT, Op.MAX)
+        return aggregate is not None and aggregate.op in (Op.COUNT, Op.MAX, Op.MAX_OF_FLOATS)
 
     def _lasts(self, value: Expr) -> bool:
         """Whether a value that is there does not become NULL again."""

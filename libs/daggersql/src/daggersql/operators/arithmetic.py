@@ -7,6 +7,7 @@ zero. Whole numbers divide to whole numbers, as in Flink.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from daggersql.findings import Report, Rewrite, Span, Suggestion
 from daggersql.ir.expr import Expr, call, cast, constant, wrong
@@ -14,6 +15,7 @@ from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
 from daggersql.ir.types import (  # fmt: skip
     BIGINT,
+    DATE,
     DOUBLE,
     FLOAT,
     INT,
@@ -29,6 +31,8 @@ from daggersql.operators.coercion import as_decimal, bounded, describe, widest
 
 _PLAIN = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY, "/": Op.DIVIDE, "%": Op.REMAINDER}
 _WRITTEN = NUMERIC | {Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINARY}
+_DAY = timedelta(days=1)
+_DAYS = {"+": Op.LATER_DAY, "-": Op.EARLIER_DAY}
 _CHECKED = {**_PLAIN, "+": Op.TRY_ADD, "-": Op.TRY_SUBTRACT, "*": Op.TRY_MULTIPLY}
 
 
@@ -101,13 +105,19 @@ def _decimal(sign: str, left: Expr, right: Expr, span: Span) -> Expr:
 
 
 def _shift(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
-    """A timestamp some time earlier or later."""
+    """A timestamp some time earlier or later; a date, which stays one when it is by whole days."""
     time, by = (right, left) if left.type == INTERVAL and sign == "+" else (left, right)
-    if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.NULL):
+    if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.DATE, Family.NULL):
         report.error(
-            "TYPE_MISMATCH", time.span, f"A span of time is added to a timestamp, not to {describe(time)}."
+            "TYPE_MISMATCH",
+            time.span,
+            f"A span of time is added to a timestamp or a date, not to {describe(time)}.",
         )
         return wrong(span)
+    if time.type == DATE:
+        if isinstance(by.value, timedelta) and not by.value % _DAY:
+            return call(_DAYS[sign], DATE, span, time, by)
+        time = cast(time, TIMESTAMP)
     return call(_PLAIN[sign], TIMESTAMP, span, time, by)
 
 

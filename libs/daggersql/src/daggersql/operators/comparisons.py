@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead_of_constant
-from daggersql.ir.expr import Expr, call, cast
+from daggersql.ir.expr import AS_WRITTEN, Expr, call, cast
 from daggersql.ir.families import NUMERIC, Family, family, fits
 from daggersql.ir.ops import Op
 from daggersql.ir.types import BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, EnumText  # fmt: skip
@@ -65,7 +66,8 @@ def _as_other(value: Expr, other: Expr) -> Expr:
             return value
         return cast(value, DOUBLE)
     if wanted in (Family.TIMESTAMP, Family.DATE) and value.value[:4].isdigit():
-        return cast(value, TIMESTAMP if wanted is Family.TIMESTAMP else DATE)
+        # A year alone means its first instant here, where it is written in the query.
+        return replace(cast(value, TIMESTAMP if wanted is Family.TIMESTAMP else DATE), name=AS_WRITTEN)
     return value
 
 

@@ -1,17 +1,39 @@
-"""ByteToString(bytes): bytes as text, read as UTF-8; what is none becomes U+FFFD.
+"""ByteToString(bytes): bytes as text, read as UTF-8 as Java reads it; what is none becomes U+FFFD.
 
-The fast form is native: `make_valid_utf8`, which replaces the same sequences as Python and Java do.
+The fast form is native: what is UTF-8 is left as it is, and format_string makes a text of Java of the rest.
 """
 
 from __future__ import annotations
 
+import codecs
+from typing import Final
+
 from runtime.values.registration import Registration
+
+_ENCODED_SURROGATE: Final = 0xED
+_AS_JAVA: Final = "daggers.as_java"
 
 
 def reference(data: bytes | None) -> str | None:
     """The text of some bytes."""
-    return None if data is None else data.decode("utf-8", errors="replace")
+    return None if data is None else data.decode("utf-8", errors=_AS_JAVA)
 
 
 def register(session: Registration) -> None:
     """Nothing to bring: Spark has it."""
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """One U+FFFD for what Python objects to, and for all of an encoded surrogate, of which Python takes the
+    first byte only.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, end = error.object, error.end
+    if data[error.start] == _ENCODED_SURROGATE:
+        while end < min(error.start + 3, len(data)) and data[end] & 0xC0 == 0x80:
+            end += 1
+    return "\ufffd", end
+
+
+codecs.register_error(_AS_JAVA, _replaced)
