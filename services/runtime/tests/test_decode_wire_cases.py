@@ -101,3 +101,32 @@ def test_a_reader_hands_on_what_protobuf_reads(seed: int) -> None:
     found = batch.to_pylist()
     shown = [{column.name: wireoracle.shown(row[column.name], column) for column in columns} for row in found]
     assert shown == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_query_shows_is_what_protobuf_reads(spark: SparkSession, seed: int) -> None:
+    rng = Random(1000 + seed)
+    files = wireschemas.schema(rng)
+    message = find_message(message_pool(files), "wire.Root")
+    forms, oracle = WireForms(rng, 0.05), wireoracle.Oracle(files, "wire.Root")
+    columns = select(message, [str(field.name) for field in message.fields])
+    values = [b"\x0a\x02\x08\x01" + forms.record(message) for _ in range(30)]
+    many = [column.name for column in columns if column.field.is_repeated]
+    counts = "".join(f", CARDINALITY(`{name}`) AS `n_{name}`" for name in many)
+    table = Table("data_stream", message, "at")
+    plan = check(f"SELECT *{counts} FROM data_stream", [table]).plan
+    assert plan is not None
+
+    batch, quarantined = read(message, plan, values, "at")
+    spark.createDataFrame(pa.Table.from_batches([batch])).createOrReplaceTempView("data_stream")
+
+    aside = {record.index for record in quarantined}
+    expected = [oracle.row(value, columns) for index, value in enumerate(values) if index not in aside]
+    found = spark.sql(plan.spark_sql).toArrow().to_pylist()
+    assert len(found) + len(quarantined) == len(values)
+    shown = [{column.name: wireoracle.shown(row[column.name], column) for column in columns} for row in found]
+    assert sorted(map(repr, shown)) == sorted(map(repr, expected))
+    assert [[row[f"n_{name}"] for name in many] for row in found] == [
+        [len(row[name]) for name in many] for row in shown
+    ]
