@@ -232,6 +232,34 @@ def test_a_table_that_is_locked_for_half_a_minute_is_waited_for(table: Table) ->
     assert table.rows() == once(numbered(0))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("table", [Sink.MODE_UPSERT], ids=["upsert"], indirect=True)
+def test_a_writer_that_is_the_victim_of_a_deadlock_writes_again_and_refuses_no_row(table: Table) -> None:
+    rows = numbered(0)
+    assert table.write(rows) == 0
+    first, last = min(rows), max(rows)
+    told = list[str]()
+    with psycopg.connect(table.url) as other:
+        other.execute("SET deadlock_timeout = '20s'")  # the sink notices it first, and is the victim
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        for _, city in (last, first):
+            other.execute("UPDATE counts SET n = n WHERE tag_city = %s", (city,))
+            if city == last[1]:
+                writing = threading.Thread(target=lambda: told.extend(table.patiently(rows, batch_id=1)))
+                writing.start()
+                end = time.monotonic() + PATIENCE_S
+                while True:  # until the sink has rows, and waits for this one
+                    with psycopg.connect(table.url, autocommit=True) as look:
+                        if look.execute(waiting).fetchone() != (0,):
+                            break
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+    writing.join(PATIENCE_S)
+
+    assert any("does not answer" in each or "another session" in each for each in told), told
+    assert table.rows() == once(rows)
+
+
 def test_a_table_may_be_altered_beside_its_writer(table: Table) -> None:
     done, written = threading.Event(), list[Counts]()
 

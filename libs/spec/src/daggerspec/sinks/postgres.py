@@ -4,6 +4,9 @@ Where `create_table` is not said, `daggers sink ddl -f FILE` prints the SQL that
 
 With `mode: append` rows have no key. After an edit, windows up to the last one of a batch that was written
 whole are left out, and so are records that were written: the table `daggers_written` beside it says which.
+
+Behind pgbouncer, in transaction mode too, `ignore_startup_parameters = options` has to be set there. How long
+a session may wait, or have locks, is the pooler's to say then.
 """
 
 from __future__ import annotations

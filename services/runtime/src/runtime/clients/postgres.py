@@ -37,6 +37,8 @@ _STATE: Final = ("08", "25", "40", "53", "57", "58", "55P03", "55006")
 """SQLSTATEs of a server's state: connections, read-only, transactions that ended, resources, shutdowns,
 disks, locks. Whatever else it says may be for the sake of a row."""
 _VALUES: Final = ("22", "23")
+_POOLER: Final = "unsupported startup parameter"
+"""What pgbouncer says to who sets more of a session than it knows."""
 """Those of values: data exceptions, and constraints."""
 _RIGHTS: Final = "42501"
 _DENIED: Final = ("28", _RIGHTS)
@@ -213,6 +215,9 @@ def meaning(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError
     state, said = error.sqlstate or "", " ".join(str(error).split())
     if state.startswith(_VALUES):
         return RefusedError(_refused(error, state, None))
+    if _POOLER in said:
+        what = "is a pooler that takes no options of a session: let it ignore them, for pgbouncer by"
+        return TemporaryError("SINK_UNAVAILABLE", f"{server} {what} ignore_startup_parameters = options.")
     if state == errors.ReadOnlySqlTransaction.sqlstate:
         return TemporaryError("SINK_READ_ONLY", f"{server} takes no writes now: it is read-only.")
     if state == errors.LockNotAvailable.sqlstate:
