@@ -23,21 +23,27 @@ TOPIC, ROWS_TOPIC = "bookings", "rows"
 SEED = {"sql": SQL, "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}]}
 
 
-def prepare(on: Stack) -> None:
+def prepare(on: Stack, topic: str = TOPIC, partitions: int = workload.PARTITIONS) -> None:
     """Topic, schema and stream."""
-    workload.create_topic(on.kafka, TOPIC)
+    workload.create_topic(on.kafka, topic, partitions)
     on.daggers("schema", "register", workload.PROTO)
     on.daggers(
-        "stream", "register", TOPIC, "--cluster", "local", "--topic", TOPIC,
+        "stream", "register", topic, "--cluster", "local", "--topic", topic,
         "--message", workload.MESSAGE, "--time-field", "event_timestamp",
     )  # fmt: skip
 
 
 def apply(
-    on: Stack, name: str, what: Mapping[str, Any] = SEED, *, trigger: str = "1s", driver_memory: str = ""
+    on: Stack,
+    name: str,
+    what: Mapping[str, Any] = SEED,
+    *,
+    trigger: str = "1s",
+    driver_memory: str = "",
+    reads: str = TOPIC,
 ) -> None:
-    """Apply a dagger that computes `what`, and wait until it is RUNNING."""
-    stream = {"stream": TOPIC, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}
+    """Apply a dagger that computes `what` of the stream that it `reads`, and wait until it is RUNNING."""
+    stream = {"stream": reads, "table": "data_stream", "start": "earliest", "idle_timeout": "1s"}
     dagger = {
         "name": name, "team": "bench", "cluster": "local", "trigger": trigger, "streams": [stream], **what,
     }  # fmt: skip

@@ -1,6 +1,7 @@
 """What daggers cost that have little to do: memory, CPU, the overhead of a batch, how many fit.
 
     .venv/bin/python bench/idle.py [--daggers N] [--minutes M] [--warm W]
+    .venv/bin/python bench/idle.py --partitions 1,4,16,64 [--minutes M] [--warm W]
 
 N daggers of the seed query over one topic, 1 s trigger. First the topic is silent: CPU and proportional set
 size of every process of each driver (pages they share are divided among them), and how many daggers fit into
@@ -11,6 +12,9 @@ Then 10,000 records/s come, as many as make a batch due: its duration is overhea
 a second, first of N daggers at once, then of one alone. Numbers of one dagger are medians. M is 2 as a rule;
 the silent dagger is looked at for half of that (a minute after its last batch it has no worker), batches for
 a sixth.
+
+With --partitions it is freshness alone: a dagger for each of these numbers of partitions, all at once, each
+with a topic of its own that gets 10 records/s in turn, so that one of 64 partitions has one in 6.4 s.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -48,7 +52,11 @@ def main() -> None:
     arguments.add_argument("--daggers", type=int, default=2)
     arguments.add_argument("--minutes", type=float, default=2, help="how long the light dagger is looked at")
     arguments.add_argument("--warm", type=float, default=3, help="how long it runs before")
+    arguments.add_argument("--partitions", type=_numbers, default=(), help="freshness by numbers of these")
     given = arguments.parse_args()
+    if given.partitions:
+        _by_partitions(given.partitions, given.warm * 60, given.minutes * 60)
+        return
     half = given.minutes * 30
     print(header("pyspark", "pyarrow"), flush=True)
     names = [f"idle-{number}" for number in range(given.daggers)]
@@ -91,10 +99,39 @@ def main() -> None:
             _batches(on, names[:1], half / 3)
 
 
+def _by_partitions(numbers: tuple[int, ...], warm: float, seconds: float) -> None:
+    """Print how fresh the rows of daggers are whose topics have so many partitions; both times in seconds."""
+    print(header("pyspark"), flush=True)
+    with stack() as on, ExitStack() as feeders:
+        for number in numbers:
+            name, sink = f"of-{number}", {"kafka": {"topic": f"rows-{number}", "format": "json"}}
+            dagger.prepare(on, name, number)
+            dagger.apply(on, name, {**dagger.SEED, "sinks": [sink]}, reads=name)
+            feeders.enter_context(fed(on, LIGHT, name, number))
+        time.sleep(warm)
+        since = time.time()
+        time.sleep(seconds)
+        for number in numbers:
+            late = sorted(_freshness(on, since, f"rows-{number}"))
+            shares = ", ".join(f"{name} {_share(late, share):.1f} s" for name, share in SHARES.items())
+            print(
+                f"{number} partitions, {LIGHT} records/s, 1 s trigger:"
+                f" end of window to row in the sink, {len(late)} rows: {shares}",
+                flush=True,
+            )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
 @contextmanager
-def fed(on: Stack, rate: int) -> Iterator[None]:
+def fed(
+    on: Stack, rate: int, topic: str = dagger.TOPIC, partitions: int = workload.PARTITIONS
+) -> Iterator[None]:
     """So many records come a second."""
-    command = [sys.executable, Path(workload.__file__), "--live", str(rate), dagger.TOPIC, on.kafka]
+    words = [topic, on.kafka, str(partitions)]
+    command = [sys.executable, Path(workload.__file__), "--live", str(rate), *words]
     feeder = subprocess.Popen(command)
     try:
         yield
@@ -103,11 +140,11 @@ def fed(on: Stack, rate: int) -> Iterator[None]:
         feeder.wait()
 
 
-def _freshness(on: Stack, since: float) -> Iterator[float]:
+def _freshness(on: Stack, since: float, topic: str = dagger.ROWS_TOPIC) -> Iterator[float]:
     """Seconds from the end of its window to the row in the sink, of rows written from `since` on."""
     consumer = Consumer({"bootstrap.servers": on.kafka, "group.id": "fresh", "enable.auto.commit": False})
-    partitions = consumer.list_topics(dagger.ROWS_TOPIC, 30).topics[dagger.ROWS_TOPIC].partitions
-    asked = [TopicPartition(dagger.ROWS_TOPIC, number, int(since * 1000)) for number in partitions]
+    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+    asked = [TopicPartition(topic, number, int(since * 1000)) for number in partitions]
     consumer.assign([place for place in consumer.offsets_for_times(asked, 30) if place.offset >= 0])
     while (message := consumer.poll(5.0)) is not None:
         if message.error() is None:

@@ -1,7 +1,7 @@
 """The common workload: bookings of about 170 bytes on 4 partitions, event time one second per RATE records.
 
     .venv/bin/python bench/workload.py COUNT TOPIC BOOTSTRAP_SERVERS [RATE]
-    .venv/bin/python bench/workload.py --live RATE TOPIC BOOTSTRAP_SERVERS
+    .venv/bin/python bench/workload.py --live RATE TOPIC BOOTSTRAP_SERVERS [PARTITIONS]
 
 With 4,000,000 records at the default rate the first seed query has exactly 23,932 rows, whose counts add up
 to 2,406,181 (1,003,312 in one window, 1,402,869 in the other).
@@ -45,10 +45,10 @@ def message_class() -> Any:
     return message_factory.GetMessages(files.file)[MESSAGE]
 
 
-def create_topic(bootstrap_servers: str, topic: str) -> None:
-    """A topic with the workload's partitions; fails when there is one."""
+def create_topic(bootstrap_servers: str, topic: str, partitions: int = PARTITIONS) -> None:
+    """A topic with so many partitions; fails when there is one."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    for done in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+    for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
         done.result(30)
 
 
@@ -85,7 +85,7 @@ def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, 
     producer.flush()
 
 
-def live(bootstrap_servers: str, topic: str, rate: int) -> None:
+def live(bootstrap_servers: str, topic: str, rate: int, partitions: int = PARTITIONS) -> None:
     """Write `rate` records a second, in event time as they are written, until the process is ended."""
     chance = random.Random(7)
     pool = bodies(chance)
@@ -98,7 +98,7 @@ def live(bootstrap_servers: str, topic: str, rate: int) -> None:
         for number in range(written, due):
             booking = pool[chance.randrange(_POOL)]
             booking.event_timestamp.seconds, booking.event_timestamp.nanos = divmod(now, 1_000_000_000)
-            write(producer, topic, number, booking)
+            write(producer, topic, number, booking, partitions)
         written = due
 
 
@@ -115,12 +115,12 @@ def open_producer(bootstrap_servers: str) -> Producer:
     )
 
 
-def write(producer: Producer, topic: str, number: int, booking: Any) -> None:
+def write(producer: Producer, topic: str, number: int, booking: Any, partitions: int = PARTITIONS) -> None:
     """Write the record with this number, to the partition that follows from it."""
     value = booking.SerializeToString()
     while True:
         try:
-            producer.produce(topic, value, partition=number % PARTITIONS)
+            producer.produce(topic, value, partition=number % partitions)
             break
         except BufferError:
             producer.poll(0.05)
@@ -133,6 +133,6 @@ if __name__ == "__main__":
         print(__doc__)
         sys.exit("--help" not in sys.argv)
     if sys.argv[1] == "--live":
-        live(sys.argv[4], sys.argv[3], int(sys.argv[2]))
+        live(sys.argv[4], sys.argv[3], int(sys.argv[2]), *map(int, sys.argv[5:]))
     create_topic(sys.argv[3], sys.argv[2])
     fill(sys.argv[3], sys.argv[2], int(sys.argv[1]), rate=int(sys.argv[4]) if len(sys.argv) > 4 else RATE)
