@@ -42,6 +42,7 @@ QUARANTINE = alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE
 EXPIRED = alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED
 LATE = alerts_pb2.ALERT_CONDITION_LATE_ROWS
 OUTPUT = alerts_pb2.ALERT_CONDITION_NO_OUTPUT
+PARTITION = alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND
 INPUT = alerts_pb2.ALERT_CONDITION_NO_INPUT
 LAG = alerts_pb2.ALERT_CONDITION_LAG_GROWING
 LOOP = alerts_pb2.ALERT_CONDITION_RESTART_LOOP
@@ -140,6 +141,13 @@ MOMENTS: dict[str, tuple[Condition, Dagger, Watch, History, int]] = {
         EXPIRED,
         a_dagger(DEGRADED),
         heard((2, {"warnings": ["RECORDS_EXPIRED: up to 9 records"]})),
+        History(),
+        EXTERNAL,
+    ),
+    "a partition behind": (
+        PARTITION,
+        a_dagger(DEGRADED),
+        heard((2, {"warnings": ["PARTITION_BEHIND: 9"]})),
         History(),
         EXTERNAL,
     ),

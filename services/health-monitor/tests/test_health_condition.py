@@ -114,6 +114,7 @@ def test_a_healthy_dagger_has_nothing() -> None:
         "LATE_ROWS": False,
         "NO_OUTPUT": False,
         "RECORDS_EXPIRED": False,
+        "PARTITION_BEHIND": False,
     }
 
 
@@ -504,14 +505,14 @@ def test_a_new_launch_counts_from_zero() -> None:
 
 
 @pytest.mark.parametrize("measured", [True, False], ids=["", "an older driver"])
-@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT", "RECORDS_EXPIRED"])
+@pytest.mark.parametrize("code", ["LATE_ROWS", "NO_OUTPUT", "PARTITION_BEHIND", "RECORDS_EXPIRED"])
 def test_what_a_driver_warns_of_is_an_alert_in_its_words_since_it_first_said_so(
     code: str, measured: bool
 ) -> None:
     observed = watch.begin(NOON - 60 * MINUTE, 3)
     for ago, late in ((40, 1), (30, 0), (20, 2), (10, 3), (5, 4)):
         at = NOON - ago * SECOND
-        warnings = ["TOPICS_SHARE_WATERMARK a, b: both", f"{code}: {late} of 9"] if late else []
+        warnings = ["TOPIC_JOINED a: from here", f"{code}: {late} of 9"] if late else []
         beat = a_heartbeat(at, progressed=at, warnings=warnings)
         if measured and late:
             beat.measures[code].CopyFrom(telemetry_pb2.Measure(value=late / 8, limit=0.01, unit="share"))

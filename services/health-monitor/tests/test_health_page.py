@@ -41,6 +41,7 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_LAG_GROWING: (0.125, 0.05, "share"),
     alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: (41.0, 30.0, "s"),
     alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: (41, 40, "count"),
+    alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: (312.0, 300.0, "s"),
 }
 OF_NO_DAGGER = dict.fromkeys(OF_PLATFORM, PLATFORM) | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
 

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import daggersql
 from daggerspec.topics import QUARANTINE
 from runtime.decode.decoder import find_message, message_pool
-from runtime.source import readers, stream
+from runtime.source import metrics, readers, stream
 from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
 from runtime.source.watermark import Windows
@@ -41,7 +41,7 @@ COUNT = (
     "SELECT window(rowtime, '10 seconds').start AS start, count(1) AS n FROM data_stream {where} "
     "GROUP BY window(rowtime, '10 seconds')"
 )
-PATIENCE_S = 60
+PATIENCE_S = 180
 # The events are old: by its usual retention the broker would soon delete what is written with their time.
 KEPT = {"retention.ms": "-1"}
 
@@ -175,6 +175,7 @@ class Job(StreamingQueryListener):
         found = {row.start.replace(tzinfo=UTC): row.n for row in rows.collect()}
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
+        stream.end_batch(self.session, self.context)
         first = self.context.registry.published().complete_from()
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
 
@@ -183,7 +184,7 @@ class Job(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None: ...  # noqa: N802
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self.progress.put(stream.record_progress(self.context, event.progress))
+        self.progress.put(metrics.of(event.progress))
 
     def until(self, done: Callable[[Job], bool]) -> Job:
         """Takes in batches and progress until `done`; fails with what came when that takes too long."""

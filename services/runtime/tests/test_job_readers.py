@@ -44,9 +44,7 @@ class ManyTopics(Dagger):
 
 @pytest.mark.integration
 @pytest.mark.long
-def test_ten_topics_are_read_by_eight_readers_that_say_what_they_tie_together(
-    tmp_path: Path, kafka: str
-) -> None:
+def test_ten_topics_are_read_by_eight_readers(tmp_path: Path, kafka: str) -> None:
     dagger = ManyTopics(tmp_path, kafka)
     rows = f"rows-{dagger.name}"
     dagger.sinks = [kafka_sink(kafka, rows)]
@@ -56,11 +54,9 @@ def test_ten_topics_are_read_by_eight_readers_that_say_what_they_tie_together(
         dagger.write(booking(second, city_id=city))
 
     with dagger.launch() as launch:
-        beat = launch.until(lambda beat: beat.rows_out and beat.rows_out[0] >= 6 and beat.warnings)
+        launch.until(lambda beat: beat.rows_out and beat.rows_out[0] >= 6)
         readers = list((launch.run_dir / "source").glob("[!_]*.json"))
         code = launch.stop()
 
-    tied = [warning.split(":")[0].removeprefix("TOPICS_SHARE_WATERMARK ") for warning in beat.warnings]
-    assert sorted(tied) == [f"{dagger.topics[at]}, {dagger.topics[at + 8]}" for at in range(2)]
     assert (len(readers), code) == (8, 0)
     assert Counter(dict(in_kafka(kafka, rows))) == recount(events)

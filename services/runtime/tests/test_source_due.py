@@ -164,7 +164,7 @@ class Topic:
         newest = self.newest(now)
         again = look_again(TUMBLE, watermark, self.delay, newest, now)
         closes = closing(TUMBLE, watermark, self.delay, newest, now)
-        return Seen(records, newest=newest, again=again, closes=closes)
+        return Seen(records, reach=newest, again=again, closes=closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         return {

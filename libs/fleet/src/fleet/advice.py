@@ -20,6 +20,8 @@ Error = events_pb2.DaggerError
 
 LATE_RECORDS: Final = "LATE_RECORDS"
 """The code of a driver's warning: rows came late, however few."""
+EVENT_TIME_WAITS: Final = "EVENT_TIME_WAITS"
+"""Event time waits for a partition, however short a while."""
 QUARANTINED: Final = "QUARANTINED"
 """Records were set aside, however few."""
 REFUSED: Final = "REFUSED"
@@ -87,6 +89,13 @@ ADVICE: Final[Mapping[str, Advice]] = {
     Reason.NO_OUTPUT: Advice(
         "windows", _USER, "See which records move event time: `daggers get {name}` says where it stands."
     ),
+    Reason.PARTITION_BEHIND: Advice(
+        "source",
+        _EXTERNAL,
+        "See why the producer or mirror of the partition that `daggers get {name}` names is behind, and end a"
+        " transaction that hangs in it.",
+    ),
+    EVENT_TIME_WAITS: Advice("source", _EXTERNAL, "Nothing yet: its windows end when that partition comes."),
     Reason.QUARANTINE_FLOOD: Advice(
         "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows some, and why."
     ),
@@ -113,9 +122,6 @@ ADVICE: Final[Mapping[str, Advice]] = {
     "TOPIC_JOINED": Advice("source", _USER, "There is nothing to do."),
     "TOPIC_GONE": Advice(
         "source", _EXTERNAL, "Register its stream without that topic, unless it is to be made anew."
-    ),
-    "TOPICS_SHARE_WATERMARK": Advice(
-        "source", _USER, "Give topics that lie behind a stream of their own, if their rows come late."
     ),
     anew.BEGUN: Advice(
         "checkpoint",

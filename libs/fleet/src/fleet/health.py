@@ -35,6 +35,7 @@ class Reason(StrEnum):
     LATE_ROWS = "LATE_ROWS"
     NO_OUTPUT = "NO_OUTPUT"
     RECORDS_EXPIRED = "RECORDS_EXPIRED"
+    PARTITION_BEHIND = "PARTITION_BEHIND"
     QUARANTINE_FLOOD = "QUARANTINE_FLOOD"
     HOST_OVERLOADED = "HOST_OVERLOADED"
 
@@ -49,6 +50,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.LATE_ROWS: "more than a few rows come after a window of theirs was closed",
     Reason.NO_OUTPUT: "rows are read into windows, and none is closed in time",
     Reason.RECORDS_EXPIRED: "retention took records of its streams before it had read them",
+    Reason.PARTITION_BEHIND: "event time has waited for one of its partitions for five minutes",
     Reason.QUARANTINE_FLOOD: "it sets more of a batch aside than it keeps",
     Reason.HOST_OVERLOADED: "its host has more to do than it can, and it does not get on; nothing is broken",
 }
@@ -58,6 +60,7 @@ TOLD_BY_DRIVER: Final = (
     Reason.LATE_ROWS,
     Reason.NO_OUTPUT,
     Reason.RECORDS_EXPIRED,
+    Reason.PARTITION_BEHIND,
     Reason.QUARANTINE_FLOOD,
 )
 """The reasons that a driver tells itself, as the codes of its warnings: it has the numbers."""

@@ -26,6 +26,10 @@ TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
         Reason.RECORDS_EXPIRED,
         "no more of its records were deleted unread; the windows that lack some stay left out",
     ),
+    alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: (
+        Reason.PARTITION_BEHIND,
+        "event time waits for no partition of it",
+    ),
 }
 """Conditions that a driver tells of itself: by which reason, and what is true without it."""
 
@@ -100,4 +104,6 @@ def _raised(reason: Reason, limit: float, limits: Limits) -> float:
     """The limit of a driver, raised to what is set here."""
     if reason == Reason.LATE_ROWS:
         return max(limit, limits.late_share)
-    return limit + (limits.overdue.total_seconds() - OVERDUE_S)
+    if reason == Reason.NO_OUTPUT:
+        return limit + (limits.overdue.total_seconds() - OVERDUE_S)
+    return limit

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -30,8 +30,8 @@ from runtime.launch.wholeness import whole
 from runtime.launch.writing import Writing
 from runtime.references.loading import References
 from runtime.sinks import BatchRef, Target, load
-from runtime.source.status import Published
-from runtime.source.stream import begin_batch
+from runtime.source.context import SourceContext
+from runtime.source.stream import begin_batch, end_batch
 from runtime.state import checkpoint
 from runtime.state.checkpoint import Checkpoint
 
@@ -69,15 +69,15 @@ class Batches:
         targets: Sequence[Target],
         *,
         chosen: Checkpoint,
-        published: Callable[[], Published],
+        source: SourceContext,
         references: References,
         boundary: Boundary,
         shadow: Shadow | None = None,
         lookahead: timedelta = timedelta(),
         read_until: Mapping[str, int] = _NOTHING,
     ) -> None:
-        """`published` tells what the readers have published so far; with `shadow` it begins as one;
-        `lookahead` as in `wholeness.lacks`; `read_until` as in `ReaderPlan`.
+        """`source` is what its readers read for; with `shadow` it begins as one; `lookahead` as in
+        `wholeness.lacks`; `read_until` as in `ReaderPlan`.
         """
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
@@ -89,7 +89,7 @@ class Batches:
         self._targets = {target.name: target for target in targets}
         self._writing = Writing(launch, targets, self._leave)
         self._checkpoint = chosen
-        self._published = published
+        self._source = source
         self._references = references
         self._boundary, self._shadow = boundary, shadow
         self._lookahead = lookahead
@@ -117,19 +117,21 @@ class Batches:
         if shadow is not None:
             if shadow.lets_go(closes, self._leave):
                 self._writing.drop(rows)
+                end_batch(self._launch.session, self._source)
                 return
             self._began(batch_id)
         if self._boundary.is_passed(closes):
             self._launch.stop()
             self._launch.wake.set()
             self._leave("The shadow beside it goes on from here.")
-        readers = self._published()
+        readers = self._source.registry.published()
         rows = unwritten(rows, self._checkpoint.written if shadow is None else shadow.written)
         wanted = whole(unwritten(rows, readers.closed()), readers.gaps(), self._lookahead)
         # Spark's id of the query is as old as its checkpoint: one that was removed comes back as another.
         query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
         batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
         report, skipping = self._writing.write(wanted, batch)
+        end_batch(self._launch.session, self._source)
         if time.monotonic() - self._kept_at > _KEPT_S:
             self.keep_event_times()
         self._boundary.written(closes)
@@ -152,7 +154,7 @@ class Batches:
     def keep_event_times(self) -> None:
         """Keep beside the checkpoint how far event time was read in each partition, for launches to come."""
         self._kept_at = time.monotonic()
-        read = self._published().read_until()
+        read = self._source.registry.published().read_until()
         if not read.items() <= self._read_until.items():
             for partition, micros in read.items():
                 self._read_until[partition] = max(micros, self._read_until.get(partition, micros))

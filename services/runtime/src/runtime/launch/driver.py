@@ -107,7 +107,7 @@ class Driver:
             launch,
             assembled.targets,
             chosen=chosen,
-            published=assembled.source.registry.published,
+            source=assembled.source,
             references=references,
             boundary=boundary,
             shadow=shadow,

@@ -14,15 +14,16 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from runtime.launch import expired, progress, symptoms
+from runtime.launch import expired, progress, symptoms, waits
 from runtime.launch.launch import Launch
 from runtime.launch.progress import Committed
-from runtime.launch.symptoms import Symptoms
+from runtime.launch.symptoms import NO_OUTPUT, Symptoms
+from runtime.launch.waits import Waits
 from runtime.references.loading import References
+from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
 from runtime.source.status import Published
-from runtime.source.stream import record_progress
 from runtime.spark import helpers
 from runtime.spark.events import JsonListener
 from runtime.state.checkpoint import Checkpoint
@@ -57,6 +58,7 @@ class Listener(JsonListener):
         self._groups = groups
         self._symptoms = Symptoms(patience)
         self._early = early
+        self._waits = Waits()
         self._written = 0
         self._has_settled = False
 
@@ -67,12 +69,13 @@ class Listener(JsonListener):
         """A batch was committed."""
         first = self._launch.heartbeat.progress.beat.batch_id < 0
         report = event.progress
-        read = record_progress(self._source, report)
+        read = metrics.of(report)
         batch = committed(report, read, self._attempts(report.batchId))
         self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
         published = self._source.registry.published()
         seen = self._seen(report, batch, read, published)
         self._symptoms = symptoms.committed(self._symptoms, seen)
+        self._look_for_waits(published)
         self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
         self._warn(published)
         if first:
@@ -84,6 +87,7 @@ class Listener(JsonListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The source was asked and had nothing, or could not be reached, which is no progress."""
         published = self._source.registry.published()
+        self._look_for_waits(published)
         if published.is_reachable():
             self._launch.heartbeat.update(
                 partial(progress.idle, time=datetime.fromisoformat(event.timestamp))
@@ -93,10 +97,10 @@ class Listener(JsonListener):
     def look(self) -> None:
         """To be called now and then: while records wait for the next batch, Spark has nothing to say."""
         published = self._source.registry.published()
-        looked, told = published.looked(), self._launch.heartbeat.progress.beat.last_progress
-        if looked is not None and looked > told.ToDatetime(UTC) and published.is_reachable():
-            waits = partial(progress.waiting, time=looked, records=published.waiting())
-            self._launch.heartbeat.update(waits)
+        looked, last = published.looked(), self._launch.heartbeat.progress.beat.last_progress
+        if looked is not None and looked > last.ToDatetime(UTC) and published.is_reachable():
+            told = partial(progress.waiting, time=looked, records=published.waiting())
+            self._launch.heartbeat.update(told)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """The query has ended; why is asked by whoever waits for it."""
@@ -119,10 +123,25 @@ class Listener(JsonListener):
             watermarks=published.watermarks(),
         )
 
+    def _look_for_waits(self, published: Published) -> None:
+        """See which partitions event time waits for, where something does wait for event time."""
+        if self._source.windows is not None:
+            self._waits = waits.looked(self._waits, published, datetime.now(UTC))
+
     def _warn(self, published: Published) -> None:
-        own = [*symptoms.warnings(self._symptoms, datetime.now(UTC))]
+        now = datetime.now(UTC)
+        behind = waits.warnings(self._waits, now)
+        # That no window closes while one waits for a partition is said by which.
+        own = [
+            *behind,
+            *(
+                one
+                for one in symptoms.warnings(self._symptoms, now)
+                if not (behind and one.code == NO_OUTPUT)
+            ),
+        ]
         windowed = self._source.windows is not None
-        told = expired.warning(published.lost(), datetime.now(UTC), windowed=windowed, early=self._early)
+        told = expired.warning(published.lost(), now, windowed=windowed, early=self._early)
         own += [told] if told else []
         warned = (
             *self._plan_warnings,

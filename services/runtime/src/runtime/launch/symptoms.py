@@ -24,6 +24,8 @@ SPAN: Final = timedelta(seconds=limits.RECENT_S)
 """Late rows are told for so long, and their share is taken over it."""
 OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
 """Input without output is too long when it lasts so much longer than windows, delays and silences may."""
+NO_OUTPUT: Final = "NO_OUTPUT"
+"""The code of what is said of input without output."""
 # Batches are added up for so long: a few dozen values, however short the trigger.
 _GRAIN: Final = timedelta(seconds=5)
 _SECOND_MS: Final = 1000
@@ -159,7 +161,7 @@ def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
             f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
         )
         overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
-        warned.append(Warned("NO_OUTPUT", text, overdue))
+        warned.append(Warned(NO_OUTPUT, text, overdue))
     return tuple(warned)
 
 

@@ -32,7 +32,7 @@ from runtime.source.planner import start_offsets
 from runtime.source.planner.ranges import Range
 from runtime.source.planner.rounds import CLOSED_BY_RANGE
 from runtime.source.reader.examples import kept
-from runtime.source.stream import begin_batch
+from runtime.source.stream import begin_batch, end_batch
 from runtime.source.watermark import windows_of
 from runtime.spark import queries
 from runtime.spark import session as spark
@@ -149,6 +149,7 @@ class Preview:
                 closing = closed is not None and closed > CLOSED_BY_RANGE
                 gaps = assembled.source.registry.published().gaps()
                 self._take(marked(rows, gaps, lookahead, closing=closing).mapInArrow(take, TAKEN))
+                end_batch(self._computed.session, assembled.source)
             except BaseException as failure:
                 self._failure = failure
                 raise

@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from daggersql import Stage
 from runtime.source.offsets import Offsets
 from runtime.source.reader.control_rows import DECODED, STATISTICS, Reason, function_of, invalid_inputs
+from runtime.source.status import ObservedTimes
 
 _PREFIX = "source."
 _STAGE = "late."
@@ -105,6 +107,11 @@ def count_late(rows: DataFrame, stage: Stage) -> DataFrame:
     return rows.observe(_STAGE + json.dumps([table for _, table in stage.late]) + stage.name, *observed)
 
 
+def key(name: str) -> str | None:
+    """The reader that is observed under this name; None where it is none's."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
+
+
 def columns(computed: Sequence[str]) -> list[Column]:
     """What is observed of each reader's rows: their statistics together; `computed` are its own functions."""
     field = F.col(STATISTICS)
@@ -120,6 +127,7 @@ def columns(computed: Sequence[str]) -> list[Column]:
         *(F.sum(field[name]).alias(name) for name in summed),
         *(F.max(field[name]).alias(name) for name in ("newest", "observed", "late_newest")),
         *(F.max_by(field[name], field["newest"]).alias(name) for name in ("newest_record", "ahead_ms")),
+        F.max(F.when(field["idle_advances"] > 0, field["observed"])).alias("advance"),
         F.max_by(field["partitions"], field["newest"], _TASKS).alias("partitions"),
     ]
 
@@ -142,19 +150,13 @@ def of(progress: StreamingQueryProgress) -> SourceMetrics:
     )
 
 
-def observed(progress: StreamingQueryProgress) -> dict[str, tuple[int | None, int | None]]:
-    """For each reader that had rows: the greatest event time of any row and of a record, in ms."""
-    return {key: (_ms(row["observed"]), _ms(row["newest"])) for key, row in _observed(progress).items()}
-
-
-def partitions(progress: StreamingQueryProgress) -> dict[str, int]:
-    """The greatest event time (us) of the records of each partition that was read, as "topic/partition"."""
-    newest: dict[str, int] = {}
-    for row in _observed(progress).values():
-        for text in row["partitions"] or ():
-            for partition, micros in json.loads(text).items():
-                newest[partition] = max(micros, newest.get(partition, micros))
-    return newest
+def event_times(observed: Mapping[str, Any]) -> ObservedTimes:
+    """What a batch of a reader says of event time, from what was observed of its rows: the columns above."""
+    partitions: dict[str, int] = {}
+    for text in observed.get("partitions") or ():
+        for partition, micros in json.loads(text).items():
+            partitions[partition] = max(micros // 1000, partitions.get(partition, micros // 1000))
+    return ObservedTimes(_ms(observed.get("newest")), _ms(observed.get("advance")), partitions)
 
 
 def _observed(progress: StreamingQueryProgress) -> dict[str, Row]:

@@ -7,7 +7,7 @@ reads the others'. Everything here is about one launch; what must survive it sta
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -19,10 +19,23 @@ from chassis.files import replace_text
 from daggerspec import rundir
 from runtime.source.offsets import Lost
 from runtime.source.plan import ReaderPlan
-from runtime.source.watermark import WatermarkState
+from runtime.source.watermark import NEVER, PartitionTime, WatermarkState, event_time
 
 _DRIVER = "_driver.json"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A partition whose records are read up to `stable`, its last stable offset, though it ends at `end`.
+
+    What lies between belongs to a transaction that is open, or comes after it. `since` is when the last
+    record could be read (ms since the epoch).
+    """
+
+    stable: int
+    end: int
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,12 @@ class ReaderStatus:
     newest event time (ms) near the end of its topics, None before it was idle for the first time;
     `complete_from`, `closed` and `lost` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code;
     `unreachable` is why it cannot reach its topics now, or empty. `waiting` is how many records waited by
-    "topic/partition" when they were `looked` at (ms since the epoch) and no batch was due.
+    "topic/partition" when they were `looked` at (ms since the epoch) and no batch was due, and `reached` the
+    newest event time (ms) among them, as far as it was looked at.
+
+    `partitions` are all it reads, as "topic/partition"; `idle_partitions` those of them that event time does
+    not wait for; `open_transactions` those that are not idle because of one. With `has_ended` it reads a
+    range, and has planned the last records of that.
     """
 
     delay: int
@@ -46,6 +64,12 @@ class ReaderStatus:
     looked: int = 0
     waiting: Mapping[str, int] = field(default_factory=dict)
     lost: tuple[Lost, ...] = ()
+    partitions: tuple[str, ...] = ()
+    idle_partitions: tuple[str, ...] = ()
+    open_transactions: Mapping[str, OpenTransaction] = field(default_factory=dict)
+    reached: Mapping[str, int] = field(default_factory=dict)
+    idle_timeout: int = 0
+    has_ended: bool = False
 
     @staticmethod
     def initial(plan: ReaderPlan) -> ReaderStatus:
@@ -57,6 +81,7 @@ class ReaderStatus:
             closed=start.closed,
             warnings=plan.warnings,
             lost=start.lost,
+            idle_timeout=plan.idle_timeout,
         )
 
 
@@ -69,28 +94,100 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedTimes:
+    """Event times (ms) of what a reader read, in one batch or in this launch so far.
+
+    `newest` is the greatest of a record, `partitions` that of each partition, `advance` the greatest that an
+    idle advance had.
+    """
+
+    newest: int | None = None
+    advance: int | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+    def then(self, more: ObservedTimes) -> ObservedTimes:
+        """These and more."""
+        partitions = dict(self.partitions)
+        for partition, time in more.partitions.items():
+            partitions[partition] = max(time, partitions.get(partition, time))
+        return ObservedTimes(_later(self.newest, more.newest), _later(self.advance, more.advance), partitions)
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What the readers of one launch said at one moment, and what that means together."""
 
     statuses: Mapping[str, ReaderStatus]
     """The latest of every reader, by key."""
-    observed: Mapping[str, tuple[int | None, int | None]]
-    """The greatest event time (ms) of any row and of a record, by the reader's key."""
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    """The greatest event time (us) of a record that was read of each partition, by "topic/partition"."""
+    observed: Mapping[str, ObservedTimes] = field(default_factory=dict)
+    """What was read in this launch, by the reader's key."""
+    moved: Mapping[str, int] = field(default_factory=dict)
+    """How far event time (ms) has come for each reader, by key; left out: nowhere yet."""
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for every reader, by key."""
         states = {}
         for key, status in self.statuses.items():
-            any_row, record = self.observed.get(key, (None, None))
+            record = self.observed.get(key, ObservedTimes()).newest
             newest = _later(record, status.newest_record)
-            states[key] = WatermarkState(any_row, newest, status.delay, status.idle)
+            states[key] = WatermarkState(self.moved.get(key), newest, status.delay, status.idle)
         return states
+
+    def watermark(self) -> int:
+        """The query's watermark: up to where all its readers let event time go."""
+        return min((state.watermark for state in self.watermarks().values()), default=NEVER)
 
     def read_until(self) -> dict[str, int]:
         """The newest event time (us) that this launch has read of each partition, as "topic/partition"."""
-        return dict(self.partitions)
+        read: dict[str, int] = {}
+        for times in self.observed.values():
+            for partition, time in times.partitions.items():
+                read[partition] = max(time * 1000, read.get(partition, time * 1000))
+        return read
+
+    def event_times(self) -> dict[str, int | None]:
+        """The event time (ms) of each reader's stream by what was read, by the reader's key; None where that
+        is not known.
+
+        Topics of one stream may be shared among readers: whoever of them is behind, the others wait for it.
+        """
+        tables: dict[str, list[str]] = {}
+        for key in self.statuses:
+            tables.setdefault(table_of(key), []).append(key)
+        times = {table: self._event_time(keys) for table, keys in tables.items()}
+        return {key: times[table_of(key)] for key in self.statuses}
+
+    def _event_time(self, keys: Sequence[str]) -> int | None:
+        """The event time of a stream that these readers read."""
+        statuses = [self.statuses[key] for key in keys]
+        if not all(status.partitions for status in statuses):
+            return None  # one has not looked yet
+        read: dict[str, int] = {}
+        for key in keys:
+            read |= self.observed.get(key, ObservedTimes()).partitions
+        partitions = [partition for status in statuses for partition in status.partitions]
+        if all(status.has_ended for status in statuses):
+            # Behind the last record of a range nobody waits. What is far behind would be idle in a dagger.
+            timeout = statuses[0].idle_timeout
+            behind = max(read.values(), default=0) - timeout if timeout else NEVER
+            return event_time(
+                PartitionTime(read.get(p), p not in read or read[p] < behind) for p in partitions
+            )
+        idle = {partition for status in statuses for partition in status.idle_partitions}
+        return event_time(PartitionTime(read.get(p), p in idle) for p in partitions)
+
+    def after(self, read: Mapping[str, ObservedTimes]) -> Published:
+        """The same, once a batch has read this: event time moves by it, and never back."""
+        observed = dict(self.observed)
+        for key, times in read.items():
+            observed[key] = observed.get(key, ObservedTimes()).then(times)
+        known = replace(self, observed=observed)
+        moved = dict(self.moved)
+        for key, time in known.event_times().items():
+            advance = observed.get(key, ObservedTimes()).advance
+            if (further := _later(_later(time, advance), moved.get(key))) is not None:
+                moved[key] = further
+        return replace(known, moved=moved)
 
     def complete_from(self) -> datetime | None:
         """Rows that need records from before this must not be emitted. None: every row is whole.
@@ -155,36 +252,21 @@ class ReaderRegistry:
         for file in sorted(self._folder.glob("*.json")):
             if file.name != _DRIVER:
                 form = json.loads(file.read_text(encoding="utf-8"))
-                key, form["warnings"] = form.pop("key"), tuple(form["warnings"])
-                form["lost"] = tuple(Lost(*lost) for lost in form["lost"])
-                statuses[key] = ReaderStatus(**form)
-        return Published(statuses, *self._observed())
-
-    def record(
-        self,
-        observed: Mapping[str, tuple[int | None, int | None]],
-        partitions: Mapping[str, int],
-    ) -> None:
-        """Remember the greatest event time (ms) of any row and of a record, by the reader's key, and that of
-        a record of each partition (us).
-        """
-        known, newest = self._observed()
-        for partition, micros in partitions.items():
-            newest[partition] = max(micros, newest.get(partition, micros))
-        for key, (any_row, record) in observed.items():
-            before = known.get(key, (None, None))
-            known[key] = (_later(before[0], any_row), _later(before[1], record))
-        self._write(_DRIVER, {"observed": known, "partitions": newest})
-
-    def _observed(self) -> tuple[dict[str, tuple[int | None, int | None]], dict[str, int]]:
+                key = form.pop("key")
+                statuses[key] = _status(form)
         try:
-            text = (self._folder / _DRIVER).read_text(encoding="utf-8")
+            driver = json.loads((self._folder / _DRIVER).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return {}, {}
-        form = json.loads(text)
-        return {key: (any_row, record) for key, (any_row, record) in form["observed"].items()}, form[
-            "partitions"
-        ]
+            return Published(statuses)
+        observed = {key: ObservedTimes(**times) for key, times in driver["observed"].items()}
+        return Published(statuses, observed, driver["moved"])
+
+    def record(self, read: Mapping[str, ObservedTimes]) -> Published:
+        """Remember what a batch has read, by the reader's key; what is published then."""
+        known = self.published().after(read)
+        observed = {key: asdict(times) for key, times in known.observed.items()}
+        self._write(_DRIVER, {"observed": observed, "moved": known.moved})
+        return known
 
     def _write(self, name: str, form: Mapping[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -205,6 +287,20 @@ class StatusPublisher:
         if status != self.status:
             self.status = status
             self.registry.publish(self._key, status)
+
+
+def table_of(key: str) -> str:
+    """The table of the stream that the reader with this key reads."""
+    return key.rpartition(".")[0]
+
+
+def _status(form: dict[str, Any]) -> ReaderStatus:
+    form |= {name: tuple(form[name]) for name in ("warnings", "partitions", "idle_partitions")}
+    form["lost"] = tuple(Lost(*lost) for lost in form["lost"])
+    form["open_transactions"] = {
+        partition: OpenTransaction(**facts) for partition, facts in form["open_transactions"].items()
+    }
+    return ReaderStatus(**form)
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -1,13 +1,16 @@
 """A stream of a dagger as a DataFrame.
 
 The job calls `readers.assign` once and `open_stream` for each stream before it starts the query;
-`begin_batch` first thing in each foreachBatch; `record_progress` for each progress event. What readers
+`begin_batch` first thing in each foreachBatch, `end_batch` once the batch's rows are computed. What readers
 publish is in the context's registry.
+
+Event time of a stream is the least of its partitions, those left out that are idle. Spark knows one maximum
+for each watermark operator, over all rows that pass it. So the operators are there for what Spark derives
+from them, with a delay by which none ever moves event time, and `end_batch` moves it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -15,7 +18,7 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everyone gives it
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
 from runtime.clients.kafka import client_properties
@@ -28,6 +31,8 @@ from runtime.source.reader import task
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS
 from runtime.source.readers import Readers
 from runtime.source.status import ReaderStatus
+from runtime.source.watermark import NEVER
+from runtime.spark import queries
 
 
 def open_stream(
@@ -42,9 +47,9 @@ def open_stream(
 
     With `pre_aggregation` its rows are partial aggregates of records.
 
-    Each topic is a reader with a watermark of its own, as far as there are readers. Directly above the
-    watermark stands an `observe`: it counts, and no filter passes it, so that rows which the query does not
-    want move event time too, and so do idle advances. Raises `JobError`.
+    Each topic is a reader of its own, as far as there are readers. Directly above the watermark operator
+    stands an `observe`: it counts, and no filter passes it, so that rows which the query does not want move
+    event time too, and so do idle advances. Raises `JobError`.
     """
     frames = []
     for plan in plans(stream, read, context, readers, pre_aggregation):
@@ -55,7 +60,7 @@ def open_stream(
         frames.append(
             spark.readStream.format(source.name())
             .load()
-            .withWatermark(ROWTIME, f"{plan.delay} milliseconds")
+            .withWatermark(ROWTIME, _NEVER)
             .observe(metrics.name(plan.key), *metrics.columns(computed))
             .filter(F.col(STATISTICS).isNull())
             .drop(STATISTICS)
@@ -63,15 +68,16 @@ def open_stream(
     return reduce(DataFrame.unionByName, frames)
 
 
+# By this delay no time that a row may have comes out behind 1970, where Spark's event time begins.
+_NEVER = "100000000 days"
+
+
 def begin_batch(spark: SparkSession) -> datetime | None:
     """To be called first thing in foreachBatch: lets the readers count what is late in this batch.
 
     Returns the event time up to which this batch closes windows, None before the first row.
     """
-    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    assert query_id is not None, "not inside foreachBatch"
-    query = spark.streams.get(query_id)
-    execution = query._jsq.streamingQuery().lastExecution()  # type: ignore[union-attr]  # noqa: SLF001 - Spark has no public way to the watermark
+    execution = _query(spark)._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - Spark has no public way to the watermark
     before = execution.prevOffsetSeqMetadata()
     late = before.get().batchWatermarkMs() if before.isDefined() else 0
     spark.sparkContext.setLocalProperty(task.WATERMARK_PROPERTY, str(late))
@@ -79,10 +85,29 @@ def begin_batch(spark: SparkSession) -> datetime | None:
     return datetime.fromtimestamp(now / 1000, UTC) if now else None
 
 
-def record_progress(context: SourceContext, progress: StreamingQueryProgress) -> metrics.SourceMetrics:
-    """To be called for each progress event: remembers how far event time is, returns the batch's metrics."""
-    context.registry.record(metrics.observed(progress), metrics.partitions(progress))
-    return metrics.of(progress)
+def end_batch(spark: SparkSession, context: SourceContext) -> None:
+    """To be called in foreachBatch once the batch's rows are computed: moves event time by what was read.
+
+    Spark closes windows by it in the batch that follows, which needs no records.
+    """
+    query = _query(spark)
+    observed = {
+        key: metrics.event_times(row)
+        for name, row in queries.observed(query).items()
+        if (key := metrics.key(name)) is not None
+    }
+    watermark = context.registry.record(observed).watermark()
+    if watermark != NEVER:
+        queries.advance_watermark(query, watermark)
+
+
+def _query(spark: SparkSession) -> StreamingQuery:
+    """The query whose batch runs in this thread."""
+    query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query_id is not None, "not inside foreachBatch"
+    query = spark.streams.get(query_id)
+    assert query is not None
+    return query
 
 
 def plans(
@@ -116,7 +141,7 @@ def plans(
             marks_late=context.marks_late,
             run_dir=str(context.run_dir),
             max_rows=_most_rows(context, readers),
-            warnings=(*_tied(share.topics), *(warnings if index == 0 else ())),
+            warnings=tuple(warnings if index == 0 else ()),
             conditions=read.wanted,
             pre_aggregation=pre_aggregation,
             until=readers.until.get(share.reader),
@@ -151,12 +176,3 @@ def _in_parts(context: SourceContext, readers: Readers) -> bool:
     if range_ is None or not range_.first_rows or windows is None or not windows.slide:
         return False
     return len(readers.ranges) == 1 and readers.records >= firstrows.WORTH
-
-
-def _tied(topics: Sequence[str]) -> tuple[str, ...]:
-    if len(topics) < 2:
-        return ()
-    return (
-        f"TOPICS_SHARE_WATERMARK {', '.join(topics)}: event time of one moves on with the others; "
-        "rows of a topic that is behind may be late",
-    )

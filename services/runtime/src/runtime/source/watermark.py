@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -107,12 +108,38 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionTime:
+    """How far one partition is: `newest` is the greatest event time of its records, None before the first.
+
+    Nothing waits for one that is `idle`.
+    """
+
+    newest: int | None
+    idle: bool = False
+
+
+def event_time(partitions: Iterable[PartitionTime]) -> int | None:
+    """The event time of a stream: the least of its partitions' times, without those that are idle.
+
+    None where that is not known: all of them are idle, or one that is not has had no record yet.
+    """
+    least: int | None = None
+    for partition in partitions:
+        if partition.idle:
+            continue
+        if partition.newest is None:
+            return None
+        least = partition.newest if least is None else min(least, partition.newest)
+    return least
+
+
+@dataclass(frozen=True, slots=True)
 class WatermarkState:
     """How far event time is for one reader. None before the first row.
 
-    `observed` is the greatest event time that its watermark operator has seen during this launch, idle
-    advances included; `newest_record` the greatest of a record; `delay` the watermark's delay; `idle` that
-    the reader advances its watermark itself.
+    `observed` is the event time that its watermark goes by, idle advances included, as far as it came during
+    this launch; `newest_record` the greatest event time of a record; `delay` the watermark's delay; `idle`
+    that the reader advances its watermark itself.
     """
 
     observed: int | None

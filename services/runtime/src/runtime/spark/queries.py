@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from py4j.java_gateway import JavaObject, JVMView
 from pyspark import SparkContext
@@ -141,3 +143,25 @@ def _jvm() -> JVMView:
     jvm = SparkContext._jvm  # noqa: SLF001 - Spark's objects, from a thread that has no session
     assert jvm is not None
     return jvm
+
+
+def observed(query: StreamingQuery) -> dict[str, dict[str, Any]]:
+    """What was observed of the rows of the batch that runs, by the observation's name; NULLs are left out.
+
+    To be asked in foreachBatch, once the rows are computed: Spark tells of it later, and to another thread.
+    """
+    found = query._jsq.streamingQuery().lastExecution().observedMetrics().iterator()  # noqa: SLF001 - Spark has no public way
+    rows = {}
+    while found.hasNext():
+        pair = found.next()
+        rows[pair._1()] = json.loads(pair._2().json())  # noqa: SLF001 - a pair's first and second
+    return rows
+
+
+def advance_watermark(query: StreamingQuery, watermark_ms: int) -> None:
+    """Move event time to `watermark_ms` (ms since the epoch), where that is further on; to be called in
+    foreachBatch. The batch that runs is committed with it, and the next one closes windows by it.
+    """
+    tracker = query._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - Spark has no public way to a query's event time
+    if watermark_ms > tracker.currentWatermark():
+        tracker.setWatermark(watermark_ms)

@@ -145,6 +145,10 @@ class Broker:
         """The offset after the last record that can be read (and is not of an open transaction)."""
         return self._offsets(partitions, _LATEST)
 
+    def written(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of each partition, those of open transactions included."""
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+
     def first_at(self, time_ms: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The offset of the first record whose Kafka time is not before `time_ms`; left out: no such."""
         offsets = self._offsets(partitions, OffsetSpec.for_timestamp(max(time_ms, 0)))
@@ -223,13 +227,15 @@ class Broker:
         offsets = [TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()]
         self._consumer.commit(offsets=offsets, asynchronous=True)
 
-    def _offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+    def _offsets(
+        self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: IsolationLevel | None = None
+    ) -> dict[Partition, int]:
         asked = {TopicPartition(p.topic, p.number): spec for p in partitions}
         offsets: dict[Partition, int] = {}
         deadline = time.monotonic() + _MOVING_S
         while asked:
             futures = self._admin.list_offsets(
-                asked, isolation_level=self._isolation, request_timeout=_TIMEOUT_S
+                asked, isolation_level=isolation or self._isolation, request_timeout=_TIMEOUT_S
             )
             for wanted, future in futures.items():
                 partition = Partition(wanted.topic, wanted.partition)

@@ -38,8 +38,8 @@ class Seen:
     silent: bool = False
     advance: bool = False
     """As in `Look`."""
-    newest: int | None = None
-    """The newest event time among them, as far as it was looked at."""
+    reach: int | None = None
+    """The event time of its partitions once they are read, as far as it was looked at."""
     again: int | None = None
     """When that is to be looked at again."""
     closes: int | None = None
@@ -174,7 +174,7 @@ class Pace:
             if (state := states.get(reader.key)) is not None and (look.records or not state.idle)
         ]
         reaches = [
-            max(state.watermark, NEVER if look.newest is None else look.newest - state.delay)
+            max(state.watermark, NEVER if look.reach is None else look.reach - state.delay)
             for state, look in holding
         ]
         closings = [look.closes for _, look in holding if look.closes is not None]

@@ -30,9 +30,9 @@ from runtime.source.planner.pace import Pace, Seen, pace_of
 from runtime.source.planner.rounds import END_OF_TIME_MS, Rounds, rounds_of
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.planner.waiting import Waiting
-from runtime.source.status import StatusPublisher
+from runtime.source.status import ObservedTimes, StatusPublisher
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task, grouped
-from runtime.source.watermark import WatermarkState
+from runtime.source.watermark import PartitionTime, WatermarkState
 
 _log = logging.getLogger(__name__)
 # Between the batches of a preview of what comes.
@@ -51,7 +51,12 @@ class Planner:
         self.key = plan.key
         self._plan = plan
         self._publisher = StatusPublisher(plan)
-        self._idle = IdleSource(plan, self._publisher, lambda: self._batch_end.samples())
+        self._idle = IdleSource(
+            plan,
+            self._publisher,
+            lambda: self._batch_end.samples(),
+            lambda partitions: self._broker.written(partitions),
+        )
         self._has_planned = False
         self._has_begun = False
         self._target: Positions | None = None
@@ -99,27 +104,26 @@ class Planner:
         here = self._here
         try:
             ends = self._topics.look(here)
+            self._notice(here, ends)
         except TemporaryError as problem:
             self._unreachable(problem)
             self._ends = here.next
             return Seen()
         self._publisher.update(unreachable="")
-        self._notice(ends)
         unread = {p: here.next.get(p, 0) for p, end in ends.items() if here.next.get(p, 0) != end}
         if not unread:
-            return Seen(advance=self._idle.advance(here) is not None)
-        self._publisher.update(idle=False)
+            return Seen(advance=self._idle.advance(here) is not None or self._idle.may_close())
         # Where a topic has become shorter there is something to tell: reading finds out.
         records = sum(max(1, ends[p] - start) for p, start in unread.items())
         plan = self._plan
         few = plan.batches.at_ends and records < plan.batches.records  # many are read, whatever they are
-        waiting, silent = self._waiting, self._idle.is_silent()
+        waiting, silent = self._waiting, self._idle.is_silent(unread)
         if waiting is None:
             return Seen(records, silent)
         if not few:
-            return Seen(records, silent, newest=waiting.newest)
-        waiting.look(unread, ends, watermark, now)
-        return Seen(records, silent, newest=waiting.newest, again=waiting.again, closes=waiting.closes)
+            return Seen(records, silent, reach=waiting.reach)
+        waiting.look(unread, ends, self._read_times(ends), watermark, now, self._idle.length)
+        return Seen(records, silent, reach=waiting.reach, again=waiting.again, closes=waiting.closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         """How far event time is for each reader of the query, by key."""
@@ -129,14 +133,24 @@ class Planner:
         """Publish what waits now, and that it was looked at."""
         start = self._here.next
         waiting = {str(p): end - start.get(p, 0) for p, end in sorted(self._ends.items())}
-        self._publisher.update(looked=int(time.time() * 1000), waiting=waiting)
+        reached = {} if self._waiting is None else self._waiting.newest
+        self._publisher.update(
+            looked=int(time.time() * 1000),
+            waiting=waiting,
+            reached={str(partition): reached[partition] for partition in sorted(reached)},
+        )
 
     def unread(self) -> dict[str, int]:
         """What no batch has yet, by "topic/partition": from any thread. Raises: JobError."""
         if not self._has_planned:
             return {}
         here = self._here.next
-        return {str(p): max(0, end - here.get(p, 0)) for p, end in self._topics.known_ends().items()}
+        try:
+            ends = self._topics.known_ends()
+        except TemporaryError:
+            self._idle.lose()
+            raise
+        return {str(p): max(0, end - here.get(p, 0)) for p, end in ends.items()}
 
     def latest(self) -> Offsets | None:
         """The end of the topics as last seen, for the lag; None before."""
@@ -209,14 +223,19 @@ class Planner:
 
     def _unreachable(self, problem: TemporaryError) -> None:
         _log.warning("%s", problem.error.detail)
-        self._publisher.update(idle=False, unreachable=problem.error.detail)
-        self._idle.busy()  # whoever writes could not, either: the source is not idle
+        self._publisher.update(idle=False, idle_partitions=(), unreachable=problem.error.detail)
+        self._idle.lose()
 
-    def _notice(self, ends: Positions) -> None:
-        """The topics end here now: where that is news, they are not idle."""
-        if ends != self._ends:
-            self._ends = ends
-            self._idle.busy()
+    def _notice(self, here: Offsets, ends: Positions) -> None:
+        """The topics end here now; up to `here` they are read. Raises: JobError."""
+        self._ends = ends
+        self._idle.look(here.next, ends)
+
+    def _read_times(self, ends: Positions) -> dict[Partition, PartitionTime]:
+        """How far each partition is, by what was read of it."""
+        read = self._publisher.registry.published().observed.get(self.key, ObservedTimes()).partitions
+        idle = set(self._publisher.status.idle_partitions)
+        return {p: PartitionTime(read.get(str(p)), str(p) in idle) for p in ends}
 
     def _own(self, offsets: Offsets) -> Offsets:
         start = self._plan.start
@@ -244,8 +263,8 @@ class Planner:
         if (until := self._plan.until) is not None:
             return here if here.next == until else here.moved(until, planned=now_ms)
         end = self._topics.ends(here)
+        self._notice(here, end)
         self._publisher.update(unreachable="")
-        self._notice(end)
         if self._target is not None:
             end = {p: min(offset, self._target.get(p, 0)) for p, offset in end.items()}
         start = {partition: here.next.get(partition, 0) for partition in end}
@@ -255,7 +274,6 @@ class Planner:
         if self._waiting is not None:
             self._waiting.read()
         here = self._with_lost(here, start)
-        self._publisher.update(idle=False)
         until = end if max_rows is None else self._batch_end.find(start, end, max_rows)
         return here.moved(until, planned=int(time.time() * 1000))
 
@@ -310,6 +328,9 @@ class Planner:
         last = self._target or {}
         read = not live and all(end.next.get(p) == offset for p, offset in last.items())
         self._rounds.tell(id(self), read=read)
+        if not live:
+            ended = [str(p) for p, offset in last.items() if end.next.get(p, 0) >= offset]
+            self._publisher.update(idle_partitions=tuple(sorted(ended)), has_ended=read)
         now_ms = int(time.time() * 1000)
         if closes and end == here:
             return here.moved(here.next, idle_advance=END_OF_TIME_MS, planned=now_ms)
@@ -347,7 +368,9 @@ class Planner:
             return here.moved(here.next, planned=max(now_ms, here.planned + 1))
         advance = self._idle.advance(here)
         if advance is None:
-            return here
+            if not self._idle.may_close():
+                return here
+            return here.moved(here.next, planned=max(now_ms, here.planned + 1))
         self._idle.advanced(advance)
         # After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
         # offset.

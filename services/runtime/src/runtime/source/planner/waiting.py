@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from runtime.errors import TemporaryError
-from runtime.source.offsets import Positions
+from runtime.source.offsets import Partition, Positions
 from runtime.source.planner.due import closing, look_again
 from runtime.source.planner.record_samples import RecordSamples
 from runtime.source.planner.sampling import newest, walked
-from runtime.source.watermark import Windows
+from runtime.source.watermark import PartitionTime, Windows, event_time
 
 _log = logging.getLogger(__name__)
+# A silent partition that holds event time is looked at so often (ms), however near the end of a window is.
+_SILENT = 2_000
 
 
 class Waiting:
@@ -25,30 +28,70 @@ class Waiting:
 
     def read(self) -> None:
         """A batch reads them: none waits."""
-        self.newest: int | None = None
-        """The newest event time, as far as it was looked at."""
+        self.reach: int | None = None
+        """The event time of the reader's partitions once all is read, as far as it was looked at."""
+        self.newest: dict[Partition, int] = {}
+        """The newest event time that waits in each partition, as far as it was looked at."""
         self.again = 0
         """When that is to be looked at again."""
         self.closes: int | None = None
         """When a window will end, as far as that is known."""
-        self._looked_at: Positions = {}
+        self._looked_at: dict[Partition, int] = {}
 
-    def look(self, unread: Positions, ends: Positions, watermark: int, now: int) -> None:
-        """Look at them, if it is time: they begin at `unread`, and topics end at `ends`."""
+    def look(
+        self,
+        unread: Positions,
+        ends: Positions,
+        read: Mapping[Partition, PartitionTime],
+        watermark: int,
+        now: int,
+        silent: Callable[[Partition], int],
+    ) -> None:
+        """Look at them, if it is time: they begin at `unread`, and topics end at `ends`.
+
+        `read` says how far every partition is by what was read, `silent` how long (ms) nothing new has come.
+        """
         if now < self.again:
             return
-        self._learn_newest(unread, ends)
-        known = self._windows, watermark, self._delay, self.newest, now
+        needed = self._windows.next_end(watermark) + self._delay
+        held = {p for p, time in self._times(read).items() if _holds(time, needed)}
+        self._learn_newest({p: start for p, start in unread.items() if p in held}, ends)
+        times = self._times(read)
+        self.reach = event_time(times.values())
+        known = self._windows, watermark, self._delay, self.reach, now
         self.again, self.closes = look_again(*known), closing(*known)
+        lengths = [silent(partition) for partition, time in times.items() if _holds(time, needed)]
+        if lengths:
+            self.again = max(self.again, now + min(max(lengths), _SILENT))
+
+    def _times(self, read: Mapping[Partition, PartitionTime]) -> dict[Partition, PartitionTime]:
+        times = dict(read)
+        for partition, time in self.newest.items():
+            known = times.get(partition, PartitionTime(None))
+            later = time if known.newest is None else max(time, known.newest)
+            times[partition] = replace(known, newest=later)
+        return times
 
     def _learn_newest(self, unread: Positions, ends: Positions) -> None:
-        if ends == self._looked_at:
+        """Look at the newest records of these partitions, where some are new."""
+        walks = {
+            p: newest(start, ends[p])
+            for p, start in unread.items()
+            if start < ends[p] and self._looked_at.get(p) != ends[p]
+        }
+        if not walks:
             return
-        walks = {p: newest(start, ends[p]) for p, start in unread.items() if start < ends[p]}
         try:
-            times = walked(walks, self._samples().by_event_time).values()
+            times = walked(walks, self._samples().by_event_time)
         except TemporaryError as problem:
             _log.warning("%s", problem.error.detail)
             return
-        self._looked_at = ends
-        self.newest = max((time for time in (self.newest, *times) if time is not None), default=None)
+        for partition, time in times.items():
+            self._looked_at[partition] = ends[partition]
+            if time is not None:
+                self.newest[partition] = max(time, self.newest.get(partition, time))
+
+
+def _holds(time: PartitionTime, needed: int) -> bool:
+    """Whether a partition keeps event time from coming as far as is needed."""
+    return not time.idle and (time.newest is None or time.newest < needed)

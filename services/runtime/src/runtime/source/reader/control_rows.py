@@ -1,7 +1,8 @@
 """Control rows: rows that are no data, and say what a range held, or that event time goes on without it.
 
-They pass the watermark as data does, so one `observe` above it counts exactly, once for each committed batch,
-and looks at little more than a NULL in each row of data.
+They pass the watermark operator as data does, so one `observe` above it counts exactly, once for each
+committed batch, and looks at little more than a NULL in each row of data. Event time moves by what they say
+(`stream.end_batch`), never by a row that passes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from runtime.source.watermark import Lateness
 ROWTIME = "rowtime"
 STATISTICS = "__statistics"
 TIME = pa.timestamp("us", tz="UTC")
-# Of rows that have no event time: moves no watermark, whatever the age of the data.
+# Of rows that have no event time.
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _NUMBERS = ("rows", "late", "late_windows", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
 _INVALID = "invalid_"

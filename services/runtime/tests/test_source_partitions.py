@@ -1,0 +1,141 @@
+"""Partitions on a real broker and a real Spark: who is behind is waited for, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from services.runtime.tests.streams import Feed, Job, booking, windows
+from tests.proxy import Proxy
+
+pytestmark = pytest.mark.integration
+
+
+def rows(count: int) -> Callable[[Job], bool]:
+    """Whether so many were read."""
+    return lambda job: job.total(lambda c: c.rows) >= count
+
+
+def test_what_is_in_order_in_a_partition_that_is_far_behind_is_never_late(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    feed.create(partitions=3)
+    ahead, behind = [i / 2 for i in range(200)], [float(i) for i in range(100)]
+    disordered = [second - (i % 3) for i, second in enumerate(behind)]  # by the delay, 2 s
+    job = run(feed.resolved()).start()
+    feed.send(map(booking, ahead), 0)
+    job.until(rows(200))
+    for done, part in enumerate((slice(0, 40), slice(40, 80), slice(80, 100)), 1):
+        feed.send(map(booking, behind[part]), 1)
+        feed.send(map(booking, disordered[part]), 2)
+        job.until(rows(200 + 2 * (0, 40, 80, 100)[done]))
+    job.until(lambda job: len(job.rows) == 9)
+
+    everything = windows([*ahead, *behind, *(s for s in disordered)])
+    assert {at: n for at, n in everything.items() if at in job.rows} == dict(job.rows)
+    assert job.total(lambda c: c.late) == 0
+
+
+def test_a_topic_of_a_stream_waits_for_another_and_a_silent_partition_for_nobody(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    """The second partition never has a record, the second topic is behind, then both are idle."""
+    feed.create(partitions=2)
+    other = feed.beside()
+    both = feed.resolved(idle_timeout={"seconds": 3})
+    both.stream.topics.append(other.topic)
+    feed.send(map(booking, range(60)), 0)
+    other.send(map(booking, range(12)), 0)
+    job = run(both).start()
+    job.until(rows(72))
+    early = dict(job.rows)
+    job.until(lambda job: len(job.rows) == 6)
+
+    expected = windows([*range(60), *range(12)])
+    assert {at: n for at, n in expected.items() if at in early} == early
+    assert (dict(job.rows), job.total(lambda c: c.late)) == (dict(expected), 0)
+
+
+@pytest.mark.parametrize("ends", ["committed", pytest.param("aborted", marks=pytest.mark.long)])
+def test_an_open_transaction_is_not_the_end_of_its_partition(
+    feed: Feed, run: Callable[..., Job], ends: str
+) -> None:
+    feed.create(partitions=2)
+    producer = Producer({"bootstrap.servers": feed.kafka, "transactional.id": feed.topic})
+    producer.init_transactions()
+    feed.send(map(booking, range(5)), 1)
+    producer.begin_transaction()
+    producer.produce(feed.topic, booking(6), partition=1)
+    producer.flush()
+    feed.send(map(booking, range(7, 12)), 1)  # nobody reads them before the transaction ends
+    job = run(feed.resolved(idle_timeout={"seconds": 1})).start()
+    feed.send(map(booking, range(40)), 0)
+
+    def is_open(job: Job) -> bool:
+        statuses = job.context.registry.published().statuses.values()
+        return any(status.open_transactions for status in statuses)
+
+    job.until(lambda job: rows(45)(job) and is_open(job))
+    (open_,) = (status.open_transactions for status in job.context.registry.published().statuses.values())
+    feed.send(map(booking, range(40, 60)), 0)
+    job.until(rows(65))
+    held = dict(job.rows)
+    (producer.commit_transaction if ends == "committed" else producer.abort_transaction)()
+    job.until(lambda job: len(job.rows) == 6)
+
+    (where,) = open_
+    seconds = [*range(60), *range(5), *range(7, 12), *([6] if ends == "committed" else [])]
+    assert (where, open_[where].stable, open_[where].end) == (f"{feed.topic}/1", 5, 11)
+    assert (held, job.rows, job.total(lambda c: c.late)) == ({}, windows(seconds), 0)
+    assert not is_open(job)
+
+
+def test_after_a_restart_nothing_that_is_in_order_is_late_and_nothing_hangs(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    feed.create(partitions=2)
+    first = run(feed.resolved()).start()
+    feed.send(map(booking, range(60)), 0)
+    feed.send(map(booking, range(25)), 1)
+    first.until(lambda job: rows(85)(job) and len(job.rows) == 2)
+    first.stop()
+    second = run(feed.resolved(), generation=2).start()
+    feed.send(map(booking, range(60, 70)), 0)
+    second.until(rows(10))
+    feed.send(map(booking, range(25, 73)), 1)
+    second.until(rows(58))
+    feed.send(map(booking, range(70, 73)), 0)
+    second.until(lambda job: len(first.rows + job.rows) == 7)
+
+    together = first.rows + second.rows
+    assert (together, second.total(lambda c: c.late)) == (windows([*range(70)] * 2), 0)
+    assert set(first.rows) & set(second.rows) == set()
+
+
+def test_after_an_outage_nothing_is_late_that_comes_back_in_order(
+    feed: Feed, run: Callable[..., Job]
+) -> None:
+    """Kafka is away for longer than a partition may be silent; one partition is back at once, one is not."""
+    timeout_s = 4
+    feed.create(partitions=2)
+    with Proxy(int(feed.kafka.rpartition(":")[2]), kafka=True) as way:
+        stream = feed.resolved(idle_timeout={"seconds": timeout_s})
+        stream.kafka.bootstrap_servers = f"127.0.0.1:{way.port}"
+        job = run(stream).start()
+        for number in range(2):
+            feed.send(map(booking, range(20)), number)
+        job.until(rows(40))
+        way.cut()
+        job.until(lambda job: not job.context.registry.published().is_reachable())
+        time.sleep(3 * timeout_s)
+        way.open()
+        feed.send(map(booking, range(20, 60)), 0)
+        job.until(rows(80))
+        time.sleep(timeout_s + 1)
+        feed.send(map(booking, range(20, 60)), 1)
+        job.until(rows(120))
+        job.until(lambda job: sum(job.rows.values()) + job.total(lambda c: c.late) == 120)
+
+    assert (job.rows, job.total(lambda c: c.late)) == (windows([*range(60)] * 2), 0)

@@ -1,0 +1,92 @@
+"""A partition that event time waits for is named, with since when and why, and no longer than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from runtime.launch.waits import BEHIND, Waits, looked, warnings
+from runtime.source.status import ObservedTimes, OpenTransaction, Published, ReaderStatus
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NOON_MS = int(NOON.timestamp() * 1000)
+DELAY = 5_000
+OPEN = {"lag/1": OpenTransaction(5, 11, NOON_MS - 60_000)}
+
+
+def published(
+    read: Mapping[str, int | None], *, idle: tuple[str, ...] = (), transactions: bool = False
+) -> Published:
+    """Partitions, with how far (s) they are before noon; None: no record was read."""
+    status = ReaderStatus(
+        DELAY,
+        partitions=tuple(read),
+        idle_partitions=idle,
+        open_transactions=OPEN if transactions else {},
+    )
+    times = {name: NOON_MS - before * 1000 for name, before in read.items() if before is not None}
+    return Published({"s.0": status}, {"s.0": ObservedTimes(partitions=times)})
+
+
+def told(known: Waits, after: timedelta) -> list[str]:
+    return [str(warning) for warning in warnings(known, NOON + after)]
+
+
+def test_a_partition_that_is_behind_is_named_with_since_when_and_by_how_much() -> None:
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 8}), NOON)
+
+    assert told(known, timedelta(seconds=12)) == [
+        "EVENT_TIME_WAITS: event time has waited for lag/1 since 2026-01-01T12:00:00Z (12 s), whose newest "
+        "record is of 2026-01-01T11:59:52Z, 8 s behind the others. Nothing is lost: windows end later."
+    ]
+
+
+def test_after_five_minutes_it_is_a_reason_with_the_time_that_it_lasts() -> None:
+    known = Waits()
+    for minute in range(6):
+        known = looked(known, published({"lag/0": 0, "lag/1": 8}), NOON + timedelta(minutes=minute))
+    (warned,) = warnings(known, NOON + BEHIND)
+
+    assert warned.code == "PARTITION_BEHIND"
+    assert warned.measure is not None
+    assert (warned.measure.value, warned.measure.limit, warned.measure.unit) == (300, 300, "s")
+
+
+def test_an_open_transaction_is_told_with_both_offsets_and_kafkas_command() -> None:
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 3}, transactions=True), NOON)
+
+    assert told(known, timedelta(0)) == [
+        "EVENT_TIME_WAITS: event time has waited for lag/1 since 2026-01-01T11:59:00Z (1 min), whose newest "
+        "record is of 2026-01-01T11:59:57Z, 3 s behind the others. A transaction is open in it since "
+        "2026-01-01T11:59:00Z: it can be read up to its last stable offset 5, and ends at 11; "
+        "`kafka-transactions.sh --bootstrap-server HOST:PORT describe-producers --topic lag --partition 1` "
+        "shows who holds it, `kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic lag "
+        "--partition 1 --start-offset 5` ends it. Nothing is lost: windows end later."
+    ]
+
+
+def test_a_partition_without_records_is_told_before_one_that_is_behind() -> None:
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 8, "lag/2": None}), NOON)
+    (text,) = told(known, timedelta(seconds=12))
+
+    assert "lag/2 and 1 more since" in text
+    assert "of which this launch has read no record" in text
+
+
+def test_nothing_is_told_of_what_is_in_time_idle_alone_or_only_for_a_moment() -> None:
+    late = timedelta(hours=1)
+    together = looked(Waits(), published({"lag/0": 0, "lag/1": 5}), NOON)
+    idle = looked(Waits(), published({"lag/0": 0, "lag/1": 50}, idle=("lag/1",)), NOON)
+    alone = looked(Waits(), published({"lag/0": 50}), NOON)
+    nothing = looked(Waits(), published({"lag/0": None, "lag/1": None}), NOON)
+    moment = looked(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
+
+    assert [told(known, late) for known in (together, idle, alone, nothing)] == [[]] * 4
+    assert told(moment, timedelta(seconds=9)) == []
+
+
+def test_who_has_caught_up_is_told_of_no_longer() -> None:
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
+    caught_up = looked(known, published({"lag/0": 0, "lag/1": 1}), NOON + timedelta(minutes=9))
+
+    assert told(caught_up, timedelta(minutes=10)) == []
