@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 import psutil
-from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS
+from confluent_kafka import KafkaException
+from tests.chaos.feeder import AHEAD_S, ASKED_PARTITIONS, Target
 from tests.chaos.schedule import Fault
 from tests.chaos.world import World
 from tests.integration.cli import DAGGERS
@@ -110,10 +111,34 @@ def restart_asked_for(world: World, fault: Fault) -> Iterator[str]:
 @contextmanager
 def producer_ahead(world: World, fault: Fault) -> Iterator[str]:
     """A booking from the future, in event time and in Kafka time."""
-    partition = int(fault.target.partition("/")[2])
-    target = next(target for target in reversed(world.feeder.targets) if target[1] == partition)
+    topic, partition = target = _newest_topic(world, fault)
     world.feeder.send_ahead(target)
-    yield f"by {AHEAD_S // 60} minutes, into {target[0]}/{partition}"
+    yield f"by {AHEAD_S // 60} minutes, into {topic}/{partition}"
+
+
+@contextmanager
+def partition_behind(world: World, fault: Fault) -> Iterator[str]:
+    """Bookings of one partition come when this is over, in their order; those of the others come on."""
+    topic, partition = target = _newest_topic(world, fault)
+    with world.feeder.delayed(target):
+        yield f"{topic}/{partition}"
+
+
+@contextmanager
+def transaction_open(world: World, fault: Fault) -> Iterator[str]:
+    """A transaction that stays open in one partition, in front of its bookings, and is aborted.
+
+    Raises: MissedError when the broker begins none.
+    """
+    topic, partition = target = _newest_topic(world, fault)
+    try:
+        abort = world.feeder.begin_transaction(target)
+    except KafkaException as error:
+        raise MissedError(f"no transaction begins: {error}") from error
+    try:
+        yield f"in {topic}/{partition}"
+    finally:
+        abort()
 
 
 @contextmanager
@@ -140,8 +165,16 @@ HITS: dict[str, Hit] = {
     "clock jumped": clock_jumped,
     "restart asked for": restart_asked_for,
     "producer ahead": producer_ahead,
+    "partition behind": partition_behind,
+    "transaction open": transaction_open,
     "topic added": topic_added,
 }
+
+
+def _newest_topic(world: World, fault: Fault) -> Target:
+    """The partition that a fault names by its number, of the topic of bookings that came last."""
+    partition = int(fault.target.partition("/")[2])
+    return next(target for target in reversed(world.feeder.targets) if target[1] == partition)
 
 
 def _process(world: World, name: str) -> list[psutil.Process]:

@@ -14,8 +14,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from tests.integration.bookings import NOON, booking
@@ -37,6 +38,9 @@ LONGEST_S = 300.0
 LOOK_BACK = 1_000
 # Less than the hour that a broker bears.
 AHEAD_S = 50 * 60
+# A broker ends a transaction by itself after this, where it was away when that was to be aborted.
+TRANSACTION_S = 60
+TRANSACTION_BEGINS_S = 20.0
 # Of records that stand between those that count: all have one key.
 COMPACTED = "compacted"
 Target = tuple[str, int]
@@ -86,6 +90,11 @@ class City:
         self._step = 0
         self._due: list[tuple[int, str]] = []
 
+    @property
+    def now_ms(self) -> int:
+        """The event time that the next step begins at."""
+        return self._step * STEP_MS
+
     def step(self) -> Fed:
         """The events of the next half second."""
         begin, chance = self._step * STEP_MS, self._chance
@@ -122,6 +131,7 @@ class Feeder(threading.Thread):
         self._stepping = threading.Lock()
         self._done = threading.Event()
         self._refused: list[Record] = []
+        self._delayed: dict[Target, list[Record]] = {}
         self._bootstrap_servers = bootstrap_servers
         self._producer = Producer(
             {
@@ -150,18 +160,56 @@ class Feeder(threading.Thread):
         with self._stepping:
             yield
 
+    @contextmanager
+    def delayed(self, target: Target) -> Iterator[None]:
+        """What goes into this partition is sent when the context ends, in its order."""
+        with self._stepping:
+            self._delayed[target] = []
+        try:
+            yield
+        finally:
+            with self._stepping:
+                for record in self._delayed.pop(target):
+                    self.send(record)
+
+    def begin_transaction(self, target: Target) -> Callable[[], None]:
+        """Write a booking of now in a transaction that stays open; gives what aborts it.
+
+        Raises: KafkaException.
+        """
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap_servers,
+                "transactional.id": f"chaos-{uuid4().hex[:8]}",
+                "transaction.timeout.ms": TRANSACTION_S * 1000,
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(TRANSACTION_BEGINS_S)
+        producer.begin_transaction()
+        topic, partition = target
+        value = Event(self._city.now_ms, "aborted", 1, "COMPLETED").encoded()
+        producer.produce(topic, value, key=b"aborted", partition=partition)
+        producer.flush(TRANSACTION_BEGINS_S)
+
+        def abort() -> None:
+            with suppress(KafkaException):
+                producer.abort_transaction(TRANSACTION_BEGINS_S)
+
+        return abort
+
     def send_ahead(self, target: Target) -> None:
         """A booking of a producer whose clock runs ahead: its event time and its Kafka time, both."""
         now_s = time.time() + AHEAD_S
         event = Event(round((now_s - NOON) * 1000), "ahead", 1, "COMPLETED")
-        self._produce(target, event, sent_ms=round(now_s * 1000), taken=self._ahead)
+        self.send_booking(target, event, sent_ms=round(now_s * 1000), taken=self._ahead)
 
     def close(self) -> Fed:
         """Stop, feed what closes every window, and give what was fed. The broker must be back by now."""
         self.stop()
         last = self._city.closing()
         for target in [*self.targets, self._answered]:
-            self._produce(target, last)
+            self.send_booking(target, last)
         deadline = time.monotonic() + LONGEST_S
         while left := self.flush():
             assert time.monotonic() < deadline, f"the broker has not taken {left} records in {LONGEST_S:g} s"
@@ -176,11 +224,11 @@ class Feeder(threading.Thread):
     def _step(self) -> None:
         step = self._city.step()
         for event in step.asked:
-            self._produce(self._chance.choice(self.targets), event)
+            self.send_booking(self._chance.choice(self.targets), event)
         for event in step.answered:
-            self._produce(self._answered, event)
+            self.send_booking(self._answered, event)
         between = Event(min(event.at_ms for event in step.asked), "", 1, CLOSING_STATUS)
-        self._produce(self._answered, between, key=COMPACTED)
+        self.send_booking(self._answered, between, key=COMPACTED)
         self.fed.asked += step.asked
         self.fed.answered += step.answered
         while self.flush():
@@ -206,7 +254,12 @@ class Feeder(threading.Thread):
         """The record, if its topic has it."""
         topic, partition = record.target
         consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap_servers, "group.id": "chaos-feeder", **READER}
+            {
+                "bootstrap.servers": self._bootstrap_servers,
+                "group.id": "chaos-feeder",
+                "isolation.level": "read_uncommitted",  # else an open transaction hides what is in its topic
+                **READER,
+            }
         )
         try:
             return next(
@@ -221,7 +274,7 @@ class Feeder(threading.Thread):
         finally:
             consumer.close()
 
-    def _produce(
+    def send_booking(
         self,
         target: Target,
         event: Event,
@@ -230,8 +283,13 @@ class Feeder(threading.Thread):
         sent_ms: int = 0,
         taken: Callable[[Message], None] = lambda _: None,
     ) -> None:
+        """On its way to its topic, or among those that wait while its partition is delayed."""
         named = key or f"{event.order}-{event.at_ms}"
-        self.send(Record(target, named.encode(), event.encoded(), sent_ms, taken))
+        record = Record(target, named.encode(), event.encoded(), sent_ms, taken)
+        if target in self._delayed:
+            self._delayed[target].append(record)
+        else:
+            self.send(record)
 
     def send(self, record: Record) -> None:
         """On its way to its topic."""

@@ -6,16 +6,17 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, IsolationLevel, Message, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
-from tests.chaos.feeder import Feeder, Record
+from tests.chaos.feeder import Event, Feeder, Record
 
 from kafkaclient.tail import READER, tail
 
@@ -89,3 +90,41 @@ def test_a_record_that_was_refused_and_is_in_its_topic_is_not_doubled(kafka: str
 
     assert [message.offset() for message in taken] == [0, 0]
     assert topic.records() == [b"key"]
+
+
+def test_records_of_a_delayed_partition_come_later_in_their_order(kafka: str) -> None:
+    topic = Topic(kafka)
+    feeder = Feeder(kafka, topic.name, topic.name, seed=1)
+    times = (1_000, 2_000, 3_000)
+    with feeder.delayed((topic.name, 0)):
+        for at_ms in times:
+            feeder.send_booking((topic.name, 0), Event(at_ms, "o", 1, "COMPLETED"))
+        settled(feeder)
+        during = topic.records()
+    settled(feeder)
+
+    assert during == []
+    assert topic.records() == [f"o-{at_ms}".encode() for at_ms in times]
+
+
+def test_an_open_transaction_hides_what_follows_until_it_is_aborted(kafka: str) -> None:
+    topic = Topic(kafka)
+    feeder = Feeder(kafka, topic.name, topic.name, seed=1)
+    abort = feeder.begin_transaction((topic.name, 0))
+    feeder.send_booking((topic.name, 0), Event(1_000, "o", 1, "COMPLETED"))
+    settled(feeder)
+    admin, place = AdminClient({"bootstrap.servers": kafka}), TopicPartition(topic.name, 0)
+
+    def stable() -> int:
+        (end,) = admin.list_offsets(
+            {place: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED
+        ).values()
+        return end.result(30).offset
+
+    during = stable()
+    abort()
+    deadline = time.monotonic() + 60
+    while stable() == during and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert (during, stable()) == (0, 3)  # the booking of the transaction, the other one, the abort
