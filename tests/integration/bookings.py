@@ -63,13 +63,18 @@ class Bookings:
     cli: Cli
     partitions: int = 1
     name: str = field(default_factory=lambda: f"bookings-{uuid4().hex[:8]}")
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Of the topic."""
+    producer: Mapping[str, str | int] = field(default_factory=dict)
+    """Further properties of the producer."""
 
     def __post_init__(self) -> None:
         """Create the topic and register the stream."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        for done in admin.create_topics([NewTopic(self.name, self.partitions, 1)]).values():
+        topic = NewTopic(self.name, self.partitions, 1, config=dict(self.config))
+        for done in admin.create_topics([topic]).values():
             done.result(30)
-        self._producer = Producer({"bootstrap.servers": self.bootstrap_servers})
+        self._producer = Producer({"bootstrap.servers": self.bootstrap_servers, **self.producer})
         self.cli("schema", "register", PROTO)
         self.cli(
             "stream", "register", self.name, "--cluster", "local", "--topic", self.name,
@@ -79,8 +84,14 @@ class Bookings:
     def produce(self, value: bytes, *, partition: int = 0, kafka_time_ms: int | None = None) -> None:
         """Queue one record; its Kafka timestamp is now unless given."""
         stamp = {} if kafka_time_ms is None else {"timestamp": kafka_time_ms}
-        self._producer.produce(self.name, value, partition=partition, **stamp)
-        self._producer.poll(0)
+        while True:
+            try:
+                self._producer.produce(self.name, value, partition=partition, **stamp)
+            except BufferError:  # more wait than it takes at once
+                self._producer.poll(1)
+            else:
+                self._producer.poll(0)
+                return
 
     def flush(self) -> None:
         """Wait until the broker has everything."""

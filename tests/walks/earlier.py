@@ -12,6 +12,10 @@ from tests.documents.pages import ROOT
 
 BEFORE_MENDING: Final = "36c031752a26470d9d44d2c2d791fe7c2766b3ad"
 """The first slice as it was before issue 13, Mending, changed what drivers count, store and say."""
+BEFORE_TEAMS: Final = "ab54446a16eeaf12f1051cc10b86a0517778814f"
+"""The last version that knew no teams."""
+BEFORE_EVENT_TIME: Final = "392023205e03ed9139cb4c6a88aca4838c183a12"
+"""The last version in which event time of a stream was the maximum over its partitions."""
 TOOLS: Final = Path(sys.prefix) / "share" / "daggers"
 
 

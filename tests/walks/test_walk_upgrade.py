@@ -1,4 +1,4 @@
-"""An owner upgrades from the version before Mending, and back, while daggers run: nothing is lost or doubled.
+"""An owner upgrades from earlier versions, and back, while daggers run: nothing is lost or doubled.
 
 The order is docs/upgrade.md's. The old version is built from this repository's history and runs beside this
 one, on the same Kafka, database and state directory. A producer writes all the time. Every window and every
@@ -21,7 +21,7 @@ import pytest
 from tests.integration.bookings import NOON, Bookings, booking, counted, recount, window_end
 from tests.integration.cli import Cli
 from tests.walks.conftest import Say
-from tests.walks.earlier import BEFORE_MENDING, built
+from tests.walks.earlier import BEFORE_EVENT_TIME, BEFORE_MENDING, BEFORE_TEAMS, built
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(3600)]
 
@@ -111,12 +111,15 @@ def launches(daggers: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(dagger["generation"], dagger["driver"]["pid"]) for dagger in daggers]
 
 
-def test_an_upgrade_from_before_mending_and_the_way_back_lose_and_double_nothing(
-    tmp_path: Path, say: Say
+@pytest.mark.parametrize(
+    "before", [BEFORE_MENDING, BEFORE_TEAMS, BEFORE_EVENT_TIME], ids=lambda commit: commit[:8]
+)
+def test_an_upgrade_from_an_earlier_version_and_the_way_back_lose_and_double_nothing(
+    before: str, tmp_path: Path, say: Say
 ) -> None:
     begun = time.monotonic()
     state = tmp_path / "stack"
-    old = Version(Cli(state, built(BEFORE_MENDING, tmp_path / "old")))
+    old = Version(Cli(state, built(before, tmp_path / "old")))
     new = Version(Cli(state))
     try:
         old.cli("local", "up", "--detach")
