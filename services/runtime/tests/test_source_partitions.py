@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 import pytest
 from confluent_kafka import Producer
-from services.runtime.tests.streams import Feed, Job, booking, windows
+from services.runtime.tests.streams import BEGIN, WINDOWS, Feed, Job, booking, windows
 from tests.proxy import Proxy
+from tests.standstill import serving, standing_still
+
+from runtime.source.watermark import Windows
 
 pytestmark = pytest.mark.integration
 
@@ -139,3 +145,63 @@ def test_after_an_outage_nothing_is_late_that_comes_back_in_order(
         job.until(lambda job: sum(job.rows.values()) + job.total(lambda c: c.late) == 120)
 
     assert (job.rows, job.total(lambda c: c.late)) == (windows([*range(60)] * 2), 0)
+
+
+TIMEOUT_S = 4
+SECOND_MS = 1000
+HOPPING, SESSIONS = Windows(10 * SECOND_MS, 5 * SECOND_MS), Windows(10 * SECOND_MS, 0)
+
+
+def hops(seconds: Iterable[float]) -> Counter[datetime]:
+    """How many of these event times fall into each window of ten seconds, of which one begins every five."""
+    return Counter(BEGIN + timedelta(seconds=s // 5 * 5 - back) for s in seconds for back in (0, 5))
+
+
+def sessions(seconds: Iterable[float]) -> Counter[datetime]:
+    """How many of these event times are in each session, by its first; a gap of ten seconds ends one."""
+    found: Counter[datetime] = Counter()
+    first = last = -math.inf
+    for second in sorted(seconds):
+        first = second if second - last >= 10 else first
+        last = second
+        found[BEGIN + timedelta(seconds=first)] += 1
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("window", "kept", "expected"),
+    [
+        ("window(rowtime, '10 seconds')", WINDOWS, windows),
+        ("window(rowtime, '10 seconds', '5 seconds')", HOPPING, hops),
+        ("session_window(rowtime, '10 seconds')", SESSIONS, sessions),
+    ],
+    ids=["tumble", "hop", "session"],
+)
+def test_after_a_broker_stood_still_nothing_is_late_that_comes_back_in_order(
+    feed: Feed,
+    run: Callable[..., Job],
+    window: str,
+    kept: Windows,
+    expected: Callable[[Iterable[float]], Counter[datetime]],
+) -> None:
+    """45 s of SIGSTOP, ten times as long as a partition may be silent; then one partition is back late."""
+    feed.create(partitions=2)
+    before, after = [*range(20), *range(40, 45)], [*range(45, 60), *range(80, 85)]
+    stream = feed.resolved(idle_timeout={"seconds": TIMEOUT_S})
+    job = run(stream, windows=kept, late_for=(kept,))
+    job.start(f"SELECT {window}.start AS start, count(1) AS n FROM data_stream GROUP BY {window}, city")
+    for number in range(2):
+        feed.send(map(booking, before), number)
+    job.until(rows(2 * len(before)))
+    with standing_still(serving(int(feed.kafka.rpartition(":")[2]))):
+        job.until(lambda job: not job.context.registry.published().is_reachable())
+        time.sleep(45)
+    feed.send(map(booking, after), 0)
+    job.until(rows(2 * len(before) + len(after)))
+    time.sleep(TIMEOUT_S + 1)
+    feed.send(map(booking, after), 1)
+    everything = expected([*before, *after] * 2)
+    job.until(lambda job: job.rows.total() + job.total(lambda c: c.late) >= everything.total())
+
+    assert (job.rows, job.total(lambda c: c.late)) == (everything, 0)
