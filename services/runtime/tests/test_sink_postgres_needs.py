@@ -215,7 +215,7 @@ def test_what_create_table_made_an_edit_extends_and_what_somebody_else_made_it_d
     assert "has no column tags: set add_columns" in said(table, wider)
 
 
-def test_a_rehearsal_does_what_a_batch_does_and_keeps_nothing(table: Table) -> None:
+def test_a_trial_does_what_a_batch_does_and_keeps_nothing(table: Table) -> None:
     table.resolved.sink.postgres.create_table = True
     query = Query({"v": "bigint"})
     row = pa.RecordBatch.from_pylist([{"id": 1, "v": 2, "__key_0": 3}], schema=query.target(table).schema)

@@ -55,7 +55,7 @@ class Listener:
         try:
             async with asyncio.timeout(_ANSWER_S):
                 partitions = self._consumer.assignment()
-                positions = {each: await self._consumer.position(each) for each in partitions}
+                positions = {place: await self._consumer.position(place) for place in partitions}
         except (KafkaError, TimeoutError):
             return  # it knows of no position: nothing can be missed
         if await is_behind(self._connection, positions):

@@ -41,7 +41,7 @@ def message(files: dp.FileDescriptorSet, name: str) -> str:
         if isinstance(declared, dp.DescriptorProto):
             pending += [outermost[type_name] for type_name in _referred(declared)]
             own_extensions = (
-                each for each in file.extension if each.extendee == f".{key}" and each.type_name
+                field for field in file.extension if field.extendee == f".{key}" and field.type_name
             )
             pending += [outermost[extension.type_name] for extension in own_extensions]
     shown = [(file, [declared for key, declared in _top(file) if key in wanted]) for file in files.file]
@@ -143,14 +143,14 @@ class _Text:
                 place = (comments.MESSAGES, numbers[id(declared)])
                 yield from self._message(declared, "", file.package, place)
         known = {f".{_full(file.package, declared.name)}" for declared in types}
-        extensions = [each for each in file.extension if whole or each.extendee in known]
+        extensions = [field for field in file.extension if whole or field.extendee in known]
         yield from self._extensions(extensions, "", file.package, {})
         yield ""
 
     def _imports(self, types: Sequence[_Type], *, whole: bool) -> Iterator[str]:
         """The imports of the file; of a part of it those that its fields need, or that define options."""
         file = self._file
-        known = {each.name: each for each in self._files.file}
+        known = {file.name: file for file in self._files.file}
         needed = {
             name for type_ in types if isinstance(type_, dp.DescriptorProto) for name in _referred(type_)
         }
@@ -333,7 +333,7 @@ class _Text:
     ) -> Iterator[str]:
         groups = dict(inline)
         if not indent and self._is_proto2:
-            named = {f".{_full(scope, each.name)}": each for each in self._file.message_type}
+            named = {f".{_full(scope, message.name)}": message for message in self._file.message_type}
             groups |= {
                 extension.type_name: _Inline(named[extension.type_name], 0, is_map=False)
                 for extension in extensions

@@ -126,12 +126,12 @@ def unicode_text(text: str, mark: str, span: Span) -> str:
     Raises: Refused with SYNTAX_ERROR or INVALID_CHARACTER.
     """
 
-    def character(found: re.Match[str]) -> str:
-        number = found[2] or found[3]
-        if not (found[1] or number) or int(number or "0", 16) > sys.maxunicode:
+    def character(match: re.Match[str]) -> str:
+        number = match[2] or match[3]
+        if not (match[1] or number) or int(number or "0", 16) > sys.maxunicode:
             problem = f"Behind {mark} stand four hexadecimal digits, + and six of them, or {mark} once more."
             raise Refused("SYNTAX_ERROR", span, problem)
-        return mark if found[1] else chr(int(number, 16))
+        return mark if match[1] else chr(int(number, 16))
 
     units = re.sub(_BY_NUMBER.format(mark=re.escape(mark)), character, text)
     # Two units of one character become it; one alone is none, which is said.

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from runtime.encode.rows import Refusal
@@ -197,7 +198,7 @@ class Bisection:
             raise error
         return [
             Refusal(row, why.reason, why.detail, by_server=True)
-            for row, why in sorted(self._alone, key=lambda each: each[0])
+            for row, why in sorted(self._alone, key=itemgetter(0))
         ]
 
     @property

@@ -150,7 +150,7 @@ class Sending:
         if verdict.whole is not None:
             self._rows.refused(rows, verdict.whole, now)
         elif verdict.refused or verdict.alone or verdict.again:
-            alone = [(each.row, Refused(each.reason, each.detail)) for each in verdict.refused]
+            alone = [(refusal.row, Refused(refusal.reason, refusal.detail)) for refusal in verdict.refused]
             alone += verdict.alone
             self._rows.answered(rows, alone, verdict.again, now)
         else:

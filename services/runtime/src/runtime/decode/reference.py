@@ -124,7 +124,7 @@ class Reference:
 
         def read(message: Message) -> list[tuple[Any, Any]]:
             entries = getattr(message, name)
-            return sorted(((key(at), value(entries[at])) for at in entries), key=itemgetter(0))
+            return sorted(((key(raw), value(entries[raw])) for raw in entries), key=itemgetter(0))
 
         return read
 

@@ -162,9 +162,9 @@ class _Table:
             by_number[field.number] = row
         first, numbers = len(self.places), max(by_number, default=-1) + 1
         self.places += [0] * numbers
-        for at, row in by_number.items():
+        for field_number, row in by_number.items():
             self.fields.append(row)
-            self.places[first + at] = len(self.fields)
+            self.places[first + field_number] = len(self.fields)
         self.nodes[number] = (first, numbers, once, len(oneofs), entry)
         return number
 

@@ -184,8 +184,8 @@ def _late(progress: StreamingQueryProgress, rows_by_key: Mapping[str, Row]) -> d
         if name.startswith(_STAGE):
             tables, _ = json.JSONDecoder().raw_decode(name.removeprefix(_STAGE))
             for number, table in enumerate(tables):
-                found = Late(row[f"rows{number}"] or 0, row[f"windows{number}"] or 0)
-                late[table] = late.get(table, Late()) + found
+                counted = Late(row[f"rows{number}"] or 0, row[f"windows{number}"] or 0)
+                late[table] = late.get(table, Late()) + counted
     return {table: counted for table, counted in late.items() if counted.rows}
 
 

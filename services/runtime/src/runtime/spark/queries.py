@@ -150,10 +150,10 @@ def observed(query: StreamingQuery) -> dict[str, dict[str, Any]]:
 
     To be asked in foreachBatch, once the rows are computed: Spark tells of it later, and to another thread.
     """
-    found = query._jsq.streamingQuery().lastExecution().observedMetrics().iterator()  # noqa: SLF001 - Spark has no public way
+    pairs = query._jsq.streamingQuery().lastExecution().observedMetrics().iterator()  # noqa: SLF001 - Spark has no public way
     rows = {}
-    while found.hasNext():
-        pair = found.next()
+    while pairs.hasNext():
+        pair = pairs.next()
         rows[pair._1()] = json.loads(pair._2().json())  # noqa: SLF001 - a pair's first and second
     return rows
 
