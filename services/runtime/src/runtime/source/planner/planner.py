@@ -275,7 +275,21 @@ class Planner:
             self._waiting.read()
         here = self._with_lost(here, start)
         until = end if max_rows is None else self._batch_end.find(start, end, max_rows)
-        return here.moved(until, planned=int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        # Where nothing that comes can be used, the reader is idle though it goes on reading.
+        advance = None if self._target is not None else self._idle.advance(here)
+        if advance is None:
+            return here.moved(until, planned=now_ms)
+        return self._advanced(here, until, advance, now_ms)
+
+    def _advanced(self, here: Offsets, until: Positions, advance: int, now_ms: int) -> Offsets:
+        """The end of a batch that carries this advance.
+
+        After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
+        offset.
+        """
+        self._idle.advanced(advance)
+        return here.moved(until, idle_advance=max(advance, here.idle_advance + 1), planned=now_ms)
 
     def _with_lost(self, here: Offsets, start: Positions) -> Offsets:
         """These offsets, with what was deleted before it is read from `start` on; published at once."""
@@ -371,7 +385,4 @@ class Planner:
             if not self._idle.may_close():
                 return here
             return here.moved(here.next, planned=max(now_ms, here.planned + 1))
-        self._idle.advanced(advance)
-        # After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
-        # offset.
-        return here.moved(here.next, idle_advance=max(advance, here.idle_advance + 1), planned=now_ms)
+        return self._advanced(here, here.next, advance, now_ms)
