@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from daggers.v1 import spec_pb2
 
 from daggerspec import anew
 from runtime.errors import JobError
+from runtime.launch import keeping
+from runtime.launch.launch import Launch
 from runtime.state import checkpoint, damage, root
 from runtime.state.checkpoint_watch import CheckpointWatcher
 from runtime.state.damage import can_read
@@ -149,6 +153,52 @@ def test_a_version_of_a_state_is_read_from_a_whole_one_and_the_steps_behind_it(
     names: str, readable: bool
 ) -> None:
     assert can_read(names.split(), 3) is readable
+
+
+# ---- What a launch believes --------------------------------------------------------------------------------
+
+
+UNREADABLE = RuntimeError(
+    "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_KEY_SIZE] Error reading delta file"
+)
+
+
+def launch(home: Path) -> Launch:
+    """One whose rows are written over, and which has had a checkpoint."""
+    spec = spec_pb2.JobSpec(checkpoint_root=str(home), checkpoints=whole_root(home, has_own=True))
+    spec.spec.sinks.add(kafka=spec_pb2.KafkaSink(topic="rows"))
+    return cast(Launch, SimpleNamespace(spec=spec, root=LocalPlace(home)))
+
+
+def test_a_checkpoint_that_looks_whole_is_begun_anew_only_after_two_failures_in_a_row(tmp_path: Path) -> None:
+    path = committed(tmp_path)
+    one = launch(tmp_path)
+    keeping.ended(one, UNREADABLE)
+    assert keeping.begin(one, "plan") == ()
+    committed(tmp_path, batches=4)  # it could be read after all
+    keeping.ended(one, UNREADABLE)
+    assert keeping.begin(one, "plan") == ()
+    assert path.is_dir()
+    keeping.ended(one, UNREADABLE)
+
+    assert [anew.BEGUN in said for said in keeping.begin(one, "plan")] == [True]
+    assert not path.is_dir()
+    committed(tmp_path)
+    assert keeping.begin(one, "plan") == ()
+
+
+def test_what_the_watcher_misses_is_not_noted_and_what_is_missing_is_begun_anew_at_once(
+    tmp_path: Path,
+) -> None:
+    path = committed(tmp_path)
+    one = launch(tmp_path)
+    damaged = damage.Damage(anew.DAMAGED, "for a moment").error(retryable=True)
+    for _ in range(3):
+        keeping.ended(one, damaged)
+    assert keeping.begin(one, "plan") == ()
+
+    remove(path / "commits")
+    assert [anew.BEGUN in said for said in keeping.begin(one, "plan")] == [True]
 
 
 def test_a_request_to_begin_anew_is_carried_out_once(tmp_path: Path) -> None:

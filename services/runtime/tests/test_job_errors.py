@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
-from daggerspec import exits
+from daggerspec import anew, exits
 from runtime import errors
 from runtime.clients.secrets import resolve
 from runtime.errors import FencedError, JobError, TemporaryError, as_json, explain
@@ -56,6 +56,9 @@ def test_an_unknown_failure_is_ours_and_carries_no_trace() -> None:
     ("text", "reason"),
     [
         ("java.io.IOException: No space left on device", "DISK_FULL"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] …: No space left on device", "DISK_FULL"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] …: Connection refused", "NO_CONNECTION"),
+        ("Error reading delta file /x/3.delta …: java.net.SocketTimeoutException", "NO_CONNECTION"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "WORKER_DIED"),
     ],
 )
@@ -63,6 +66,28 @@ def test_what_spark_says_of_its_host_is_told_as_such(text: str, reason: str) -> 
     told = explain(RuntimeError(text))
 
     assert (told.domain, told.reason, told.retryable) == (errors.EXTERNAL, reason, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "damaged"),
+    [
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] Error …", True),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_MISSING_SNAPSHOT_FILE] Error …", True),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_FIND_BASE_SNAPSHOT_CHECKPOINT] Cannot …", True),
+        ("[CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE] Copied …", True),
+        ("[CANNOT_LOAD_STATE_STORE.INVALID_CHANGE_LOG_READER_VERSION] The …", True),
+        ("[CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED] Failed …", True),
+        ("java.lang.IllegalStateException: Error reading snapshot file /x/3.snapshot", True),
+        ("java.lang.IllegalStateException: batch 7 doesn't exist", True),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error …", False),
+        ("[CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR] x: RocksDB instance …", False),
+        ("[CANNOT_LOAD_STATE_STORE.FAILED_TO_GET_CHANGELOG_WRITER] Failed …", False),
+    ],
+)
+def test_a_checkpoint_is_called_damaged_only_where_spark_speaks_of_its_files(
+    text: str, damaged: bool
+) -> None:
+    assert (explain(RuntimeError(text)).reason == anew.DAMAGED) is damaged
 
 
 @pytest.mark.parametrize(

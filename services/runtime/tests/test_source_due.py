@@ -292,3 +292,22 @@ def test_a_query_that_drains_waits_for_nothing() -> None:
     begun = spark.now
 
     assert (spark.pace.reads(topic), spark.now - begun < 100) == (False, True)
+
+
+class Boastful(Topic):
+    """For two minutes what waits in it looks newer than it is once it is read."""
+
+    def see(self, watermark: int, now: int) -> Seen:
+        seen = super().see(watermark, now)
+        if seen.reach is None or now > 2 * MINUTE:
+            return seen
+        return replace(seen, reach=seen.reach + 5 * MINUTE)
+
+
+def test_a_forecast_that_does_not_come_true_forgets_no_window_and_repeats_no_batch() -> None:
+    spark = Spark(RULE, Boastful("s.0", rate=10))
+    spark.run(11 * MINUTE)
+
+    assert len(spark.closed) == 11
+    assert all(5_000 <= closed % MINUTE <= 7_000 for closed in spark.closed)
+    assert len([begun for begun, _ in spark.batches if begun > 2 * MINUTE + 10_000]) <= 9 * 2 + 2

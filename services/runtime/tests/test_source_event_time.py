@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,3 +171,65 @@ def test_a_time_in_which_nobody_looked_counts_for_little() -> None:
     silence.look({HERE: 1}, 60_000)
 
     assert (silence.is_silent(HERE, 60_000), silence.is_silent(HERE, 62_000)) == (False, True)
+
+
+def fed(silence: Silence, begin: int, end: int, *, usable: Callable[[int], int], lag: int = 1) -> None:
+    """Looked at each second, with a record a second, of which all but the last `lag` are read."""
+    for now in range(begin, end + 1, 1_000):
+        count = now // 1_000
+        silence.look({HERE: count}, now)
+        silence.read({HERE: max(0, count - lag)}, {HERE: usable(count)}, now)
+
+
+@pytest.mark.parametrize("lag", [0, 1, 5])
+def test_a_partition_is_barren_when_no_record_for_the_timeout_can_be_used(lag: int) -> None:
+    silence = Silence(TIMEOUT)
+    fed(silence, 0, 20_000, usable=lambda count: count, lag=lag)
+    assert not silence.is_barren(HERE)
+    fed(silence, 21_000, 30_000, usable=lambda count: 20, lag=lag)
+    assert not silence.is_barren(HERE)
+    fed(silence, 31_000, 33_000 + 3_000 * lag, usable=lambda count: 20, lag=lag)
+    assert (silence.is_barren(HERE), silence.is_silent(HERE, 33_000)) == (True, False)
+    last = 34_000 + 3_000 * lag
+    fed(silence, last, last, usable=lambda count: 21, lag=lag)
+    assert not silence.is_barren(HERE)
+
+
+def test_what_is_not_read_yet_may_be_usable() -> None:
+    """Somebody reads one batch of what cannot be used, and nothing for a minute."""
+    silence = Silence(TIMEOUT)
+    for now in range(0, 60_000, 1_000):
+        silence.look({HERE: now}, now)
+        silence.read({HERE: 0 if now < 5_000 else 5_000}, {}, now)
+
+    assert not silence.is_barren(HERE)
+
+
+def test_a_partition_behind_an_open_transaction_is_not_barren_once_that_ends() -> None:
+    silence = Silence(TIMEOUT)
+    for now in range(0, 60_000, 1_000):
+        silence.look({HERE: 5}, now)
+        silence.read({HERE: 5}, {HERE: 1}, now)
+    silence.look({HERE: 12}, 60_000)
+    silence.read({HERE: 5}, {HERE: 1}, 60_000)
+
+    assert not silence.is_barren(HERE)
+
+
+def test_after_an_outage_a_barren_partition_has_as_long_to_come_back_as_a_silent_one() -> None:
+    silence = Silence(TIMEOUT)
+    fed(silence, 0, 30_000, usable=lambda count: 0)
+    assert silence.is_barren(HERE)
+    silence.lose()
+    fed(silence, 90_000, 140_000, usable=lambda count: 0)
+    assert not silence.is_barren(HERE)
+    fed(silence, 141_000, 160_000, usable=lambda count: 0)
+
+    assert silence.is_barren(HERE)
+
+
+def test_without_a_timeout_nothing_is_barren() -> None:
+    silence = Silence(0)
+    fed(silence, 0, 100_000, usable=lambda count: 0)
+
+    assert not silence.is_barren(HERE)

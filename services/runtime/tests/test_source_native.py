@@ -528,7 +528,7 @@ def made_of(pieces: Sequence[Records], partition: Partition) -> tuple[bytes, lis
     batches: list[pa.RecordBatch] = []
     quarantined: list[object] = []
     for piece in pieces:
-        batch, refused = rows.rows(piece, partition, int(time.time() * 1000), None, statistics)
+        batch, refused = rows.rows(piece, partition, int(time.time() * 1000), statistics)
         quarantined += [rows.quarantine_record(each, partition) for each in refused]
         batches += aggregation.add(batch, statistics)
     batches += [*aggregation.rest(), statistics_row(aggregation.schema, statistics)]

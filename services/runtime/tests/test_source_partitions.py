@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -96,6 +97,32 @@ def test_an_open_transaction_is_not_the_end_of_its_partition(
     assert (where, open_[where].stable, open_[where].end) == (f"{feed.topic}/1", 5, 11)
     assert (held, job.rows, job.total(lambda c: c.late)) == ({}, windows(seconds), 0)
     assert not is_open(job)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_nobody_waits_for_a_partition_whose_records_cannot_be_used(
+    feed: Feed, run: Callable[..., Job], partitions: int
+) -> None:
+    """Its producer's clock is years ahead, and it never falls silent."""
+    feed.create(partitions=partitions)
+    job = run(feed.resolved(idle_timeout={"seconds": 2})).start()
+    feed.send(map(booking, range(25)), 0)
+    job.until(rows(25))
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(0.2):
+            feed.send([booking(1e9)], partitions - 1)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        job.until(lambda job: len(job.rows) == 3)
+    finally:
+        ended.set()
+        sender.join()
+
+    assert (job.rows, job.total(lambda c: c.late)) == (windows([*range(25)]), 0)
 
 
 def test_after_a_restart_nothing_that_is_in_order_is_late_and_nothing_hangs(

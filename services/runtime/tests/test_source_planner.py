@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.types import StructType
@@ -15,7 +16,7 @@ from services.runtime.tests.test_source_ranges import send
 
 from daggerspec import rundir
 from runtime.source.datasource import data_source
-from runtime.source.offsets import Offsets
+from runtime.source.offsets import Lost, Offsets
 from runtime.source.plan import BatchRule
 from runtime.source.planner.pace import Pace
 from runtime.source.planner.planner import Planner
@@ -74,6 +75,26 @@ def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp
     assert read == [ReadRanges(ranges, end.planned, 2), AdvanceWatermark(99)]
     assert idle == [AdvanceWatermark(99)]
     assert empty == [ReadRanges((OffsetRange(HERE, "id-a", 7, 7),), end.planned, 2)]
+
+
+GAP = Lost("a/0", 3, 1, 2, 7)
+
+
+@pytest.mark.parametrize("drains", [False, True])
+def test_what_is_missing_of_a_repeated_batch_is_told_though_no_records_follow(
+    tmp_path: Path, drains: bool
+) -> None:
+    read = reader_plan(tmp_path).start
+    planner = Planner(reader_plan(tmp_path))
+    vars(planner)["_topics"] = SimpleNamespace(ends=lambda _: read.next)
+    planner._noticed = (GAP,)
+    if drains:
+        planner.finish_here()
+    told = planner._planned(read, None)
+
+    assert (told.next, told.lost, told != read) == (read.next, (GAP,), True)
+    planner.finish_here()
+    assert planner.batch_end(told, None) == told
 
 
 @pytest.mark.integration

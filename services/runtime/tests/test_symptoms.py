@@ -141,6 +141,16 @@ def test_the_share_of_late_rows_is_told_beside_its_limit() -> None:
     assert driver.measures(NOON) == {"LATE_ROWS": (0.25, 0.01, "share")}
 
 
+def test_a_late_row_after_a_pause_is_not_too_many() -> None:
+    driver = Driver().batch(NOON, read=1, newest=record(NOON + MINUTE, 7))
+    driver.batch(NOON, read=39, late=20, late_newest=NOON)
+    assert "LATE_ROWS" in driver.says(NOON)
+    later = NOON + 10 * MINUTE
+    driver.batch(later, read=5, late=1, late_newest=NOON, gave=True)
+
+    assert set(driver.says(later)) == {"LATE_RECORDS"}
+
+
 def test_late_rows_are_told_of_for_five_minutes() -> None:
     driver = Driver().batch(NOON, read=1, newest=record(NOON + MINUTE, 7))
     driver.batch(NOON + 6 * SECOND, read=9, late=9, late_newest=NOON)

@@ -33,23 +33,40 @@ def told(known: Waits, after: timedelta) -> list[str]:
 
 
 def test_a_partition_that_is_behind_is_named_with_since_when_and_by_how_much() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 8}), NOON)
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 18}), NOON)
 
     assert told(known, timedelta(seconds=12)) == [
         "EVENT_TIME_WAITS: event time has waited for lag/1 since 2026-01-01T12:00:00Z (12 s), whose newest "
-        "record is of 2026-01-01T11:59:52Z, 8 s behind the others. Nothing is lost: windows end later."
+        "record is of 2026-01-01T11:59:42Z, 18 s behind the others. Nothing is lost: windows end later."
     ]
 
 
 def test_after_five_minutes_it_is_a_reason_with_the_time_that_it_lasts() -> None:
     known = Waits()
     for minute in range(6):
-        known = looked(known, published({"lag/0": 0, "lag/1": 8}), NOON + timedelta(minutes=minute))
+        known = looked(known, published({"lag/0": 0, "lag/1": 400}), NOON + timedelta(minutes=minute))
     (warned,) = warnings(known, NOON + BEHIND)
 
     assert warned.code == "PARTITION_BEHIND"
     assert warned.measure is not None
     assert (warned.measure.value, warned.measure.limit, warned.measure.unit) == (300, 300, "s")
+
+
+def test_a_steady_lag_is_told_by_how_much_it_costs() -> None:
+    """Windows end so much later, once: no longer for each minute that it lasts."""
+    day = timedelta(days=1)
+    codes = []
+    for lag in (8, 60, 300):
+        known = looked(Waits(), published({"lag/0": 0, "lag/1": lag}), NOON)
+        codes.append([text.partition(":")[0] for text in told(known, day)])
+
+    assert codes == [[], ["EVENT_TIME_WAITS"], ["PARTITION_BEHIND"]]
+
+
+def test_who_waits_for_a_partition_without_records_waits_as_long_as_that_lasts() -> None:
+    for read, open_ in (({"lag/0": 0, "lag/1": None}, False), ({"lag/0": 0, "lag/1": 3}, True)):
+        known = looked(Waits(), published(read, transactions=open_), NOON)
+        assert told(known, BEHIND)[0].startswith("PARTITION_BEHIND")
 
 
 def test_an_open_transaction_is_told_with_both_offsets_and_kafkas_command() -> None:
@@ -66,7 +83,7 @@ def test_an_open_transaction_is_told_with_both_offsets_and_kafkas_command() -> N
 
 
 def test_a_partition_without_records_is_told_before_one_that_is_behind() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 8, "lag/2": None}), NOON)
+    known = looked(Waits(), published({"lag/0": 0, "lag/1": 18, "lag/2": None}), NOON)
     (text,) = told(known, timedelta(seconds=12))
 
     assert "lag/2 and 1 more since" in text

@@ -123,13 +123,8 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
 
     Looks through causes and through the text that the JVM makes of a Python exception.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, JobError):
-            return seen.error
-        if isinstance(seen, Py4JNetworkError):
-            return jvm_gone().error
-        seen = seen.__cause__ or seen.__context__
+    if (said := raised_here(error)) is not None:
+        return said
     text = str(error)
     if marks := _MARK.findall(text):
         domain, reason, retryable, detail = marks[-1]
@@ -145,6 +140,20 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
         detail=f"The runtime failed unexpectedly ({type(error).__name__}); driver.log has the details.",
         retryable=True,
     )
+
+
+def raised_here(error: BaseException) -> events_pb2.DaggerError | None:
+    """What `error` or its causes say where they were raised in this process: not text that came through the
+    JVM.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, JobError):
+            return seen.error
+        if isinstance(seen, Py4JNetworkError):
+            return jvm_gone().error
+        seen = seen.__cause__ or seen.__context__
+    return None
 
 
 def as_json(error: events_pb2.DaggerError) -> str:
@@ -170,21 +179,32 @@ _MEANINGS = (
             "FENCED", "Another driver of this dagger uses the same checkpoint; this one has ended."
         ).error,
     ),
-    (
-        r"CANNOT_(LOAD_STATE_STORE|READ_\w*(STATE|CHECKPOINT))|[Ee]rror reading (delta|snapshot) file|"
-        r"[Bb]atch \d+ doesn't exist|Incomplete log file",
-        external(
-            anew.DAMAGED,
-            "Spark cannot read the checkpoint of this dagger; driver.log says which file. Put it back and"
-            " start it, or begin anew: `daggers restart NAME --from-start` says what is missed.",
-            retryable=True,
-        ).error,
-    ),
+    # Whatever goes wrong while a file of a checkpoint is read has its own words inside those of Spark.
     (
         r"No space left on device",
         external(
             "DISK_FULL",
             "The disk that holds checkpoints or Spark's temporary files is full; free some space.",
+            retryable=True,
+        ).error,
+    ),
+    (
+        r"Connection (refused|reset|timed out)|No route to host|UnknownHostException|SocketTimeoutException",
+        external(
+            "NO_CONNECTION",
+            "Something that Spark reads from or writes to does not answer; driver.log says what.",
+            retryable=True,
+        ).error,
+    ),
+    (
+        # Of what may go wrong with a store, only what speaks of its files.
+        r"CANNOT_LOAD_STATE_STORE\.(CANNOT_READ_\w+|CANNOT_FIND_BASE_\w+|UNEXPECTED_FILE_SIZE|INVALID_\w+|"
+        r"AUTO_SNAPSHOT_\w+)|CANNOT_READ_\w*(STATE|CHECKPOINT)|[Ee]rror reading (delta|snapshot) file|"
+        r"[Bb]atch \d+ doesn't exist|Incomplete log file",
+        external(
+            anew.DAMAGED,
+            "Spark cannot read the checkpoint of this dagger; driver.log says which file. Put it back and"
+            " start it, or begin anew: `daggers restart NAME --from-start` says what is missed.",
             retryable=True,
         ).error,
     ),

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -95,6 +96,7 @@ class Batches:
         self._lookahead = lookahead
         self._read_until = dict(read_until)
         self._kept_at = time.monotonic()
+        self._last_read: int | None = None
 
     def attempts(self, batch_id: int) -> int:
         """How often the rows of a recent batch were computed: what Spark observed counts that often."""
@@ -117,13 +119,15 @@ class Batches:
         if shadow is not None:
             if shadow.lets_go(closes, self._leave):
                 self._writing.drop(rows)
-                end_batch(self._launch.session, self._source)
+                self._end(batch_id)
                 return
             self._began(batch_id)
         if self._boundary.is_passed(closes):
             self._launch.stop()
             self._launch.wake.set()
             self._leave("The shadow beside it goes on from here.")
+        if time.monotonic() - self._kept_at > _KEPT_S:
+            self._keep_event_times()  # as it was before this batch: all of that is committed
         readers = self._source.registry.published()
         rows = unwritten(rows, self._checkpoint.written if shadow is None else shadow.written)
         wanted = whole(unwritten(rows, readers.closed()), readers.gaps(), self._lookahead)
@@ -131,9 +135,7 @@ class Batches:
         query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
         batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
         report, skipping = self._writing.write(wanted, batch)
-        end_batch(self._launch.session, self._source)
-        if time.monotonic() - self._kept_at > _KEPT_S:
-            self.keep_event_times()
+        self._end(batch_id)
         self._boundary.written(closes)
         if self._boundary.is_reached():
             self._launch.wake.set()
@@ -151,8 +153,19 @@ class Batches:
         self._print(report)
         note(rows=written, refused=dict(report.refused), invalid=dict(report.invalid))
 
-    def keep_event_times(self) -> None:
-        """Keep beside the checkpoint how far event time was read in each partition, for launches to come."""
+    def keep_last(self) -> None:
+        """The query has ended: keep how far event time was read, unless the last batch will be repeated."""
+        last = self._last_read
+        with suppress(OSError):
+            if last is None or (self._checkpoint.path / "commits" / str(last)).exists():
+                self._keep_event_times()
+
+    def _keep_event_times(self) -> None:
+        """Keep beside the checkpoint how far event time was read in each partition, for launches to come.
+
+        To be called when all that was read is committed: a launch that repeats a batch would take what it is
+        to read for read.
+        """
         self._kept_at = time.monotonic()
         read = self._source.registry.published().read_until()
         if not read.items() <= self._read_until.items():
@@ -162,6 +175,11 @@ class Batches:
                 checkpoint.keep_read_until(self._checkpoint.path, self._read_until)
             except OSError as problem:
                 logger().warning("event times not kept", why=str(problem))
+
+    def _end(self, batch_id: int) -> None:
+        """Move event time by what a batch has read, which Spark commits next."""
+        self._last_read = batch_id
+        end_batch(self._launch.session, self._source)
 
     def _began(self, batch_id: int) -> None:
         now = datetime.now(UTC)

@@ -159,7 +159,7 @@ class Driver:
         groups.follow(launch.stopping)
         backlog.follow(launch)
         self._watch(query, batches, look)
-        batches.keep_event_times()
+        batches.keep_last()
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
         """What a shadow has not done that a driver does before it writes. Raises: JobError."""

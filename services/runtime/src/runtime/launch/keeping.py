@@ -13,14 +13,20 @@ from contextlib import closing, suppress
 from chassis.logging import logger
 from daggerspec import anew
 from runtime.clients.kafka import client_properties
-from runtime.errors import explain
+from runtime.errors import explain, raised_here
 from runtime.launch.launch import Launch
 from runtime.source.planner import start_offsets
 from runtime.source.planner.broker import Broker
 from runtime.state import checkpoint, damage, root
 
 _NOTE = "damaged"
-"""In the checkpoint root of a dagger: Spark could not read what is there."""
+"""In the checkpoint root of a dagger: Spark could not read what is there. A line for each failure in a row:
+how far the checkpoints had come.
+"""
+_BELIEVED = 2
+"""A checkpoint in which nothing is missing is only believed to be damaged when so many launches in a row say
+so, and none of them has committed a batch: one error may be of the moment.
+"""
 
 
 def find_root(launch: Launch) -> None:
@@ -42,7 +48,7 @@ def begin(launch: Launch, fingerprint: str) -> Sequence[str]:
         return ()
     note = launch.root / _NOTE
     damaged = damage.of_launch(launch.root, fingerprint)
-    if damaged is None and not note.exists():
+    if damaged is None and len(_failures(launch)) < _BELIEVED:
         return ()
     if not (anew.overwrites(spec.spec) and _still_held(launch)):
         if damaged is not None:
@@ -56,10 +62,22 @@ def begin(launch: Launch, fingerprint: str) -> Sequence[str]:
 
 
 def ended(launch: Launch, failure: BaseException) -> None:
-    """Leave word for the next launch where this one could not read its checkpoint."""
-    if explain(failure).reason == anew.DAMAGED:
+    """Leave word for the next launch where Spark could not read the checkpoint of this one. What is missing
+    by our own look, the next launch sees for itself.
+    """
+    if raised_here(failure) is None and explain(failure).reason == anew.DAMAGED:
         with suppress(OSError):
-            (launch.root / _NOTE).write_text("Spark could not read it; driver.log says what.\n")
+            failures = [*_failures(launch), checkpoint.progress(launch.root)]
+            (launch.root / _NOTE).write_text("".join(f"{line}\n" for line in failures))
+
+
+def _failures(launch: Launch) -> Sequence[str]:
+    """The failures in a row that were noted, none since which a batch was committed. Raises: OSError."""
+    note = launch.root / _NOTE
+    if not note.exists():
+        return ()
+    now = checkpoint.progress(launch.root)
+    return [line for line in note.read_text().splitlines() if line == now]
 
 
 def _begun(launch: Launch, why: str) -> str:

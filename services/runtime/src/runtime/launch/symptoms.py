@@ -103,6 +103,7 @@ class Batch:
 
 def committed(known: Symptoms, batch: Batch) -> Symptoms:
     """What is known after a batch."""
+    known = replace(known, too_late=_too_late(known, batch.time))  # it may have ended since the last one
     rows = [row for row in known.rows if batch.time - row.since < SPAN]
     if rows and batch.time - rows[-1].since < _GRAIN:
         rows.append(rows.pop().and_of(batch))

@@ -20,8 +20,8 @@ from runtime.launch.symptoms import Warned
 from runtime.source.status import ObservedTimes, OpenTransaction, Published
 
 BEHIND: Final = timedelta(seconds=limits.BEHIND_S)
-"""A partition is behind for too long when others have waited for it for so long."""
-# What takes no longer is not worth a word: a start, a short pause.
+"""A partition is behind for too long when others wait for it for so long, and it is that far behind."""
+# What takes no longer is not worth a word: a start, a short pause, a clock that is a little slow.
 _SHORT: Final = timedelta(seconds=10)
 
 
@@ -35,6 +35,16 @@ class Behind:
     newest: int | None
     behind: int | None
     open_transaction: OpenTransaction | None
+
+    def costs(self, now: datetime) -> timedelta:
+        """By how much windows end later for it: never more than it is behind, however long that has lasted.
+
+        Nobody knows how far one is behind of which nothing was read, or cannot be.
+        """
+        waited = now - self.since
+        if self.open_transaction is not None or self.behind is None:
+            return waited
+        return min(waited, timedelta(milliseconds=self.behind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +83,11 @@ def looked(known: Waits, published: Published, now: datetime) -> Waits:
 
 def warnings(known: Waits, now: datetime) -> Sequence[Warned]:
     """What a person should know at `now`: of several partitions, the one that is furthest behind."""
-    told = {p: one for p, one in known.partitions.items() if now - one.since >= _SHORT}
+    told = {p: one for p, one in known.partitions.items() if one.costs(now) >= _SHORT}
     if not told:
         return ()
     worst = min(told, key=lambda p: (told[p].newest is not None, told[p].newest or 0, p))
-    longest = max(now - one.since for one in told.values())
+    longest = max(one.costs(now) for one in told.values())
     text = _sentence(worst, told[worst], len(told) - 1, now)
     if longest < BEHIND:
         return (Warned("EVENT_TIME_WAITS", text),)

@@ -98,19 +98,22 @@ class ObservedTimes:
     """Event times (ms) of what a reader read, in one batch or in this launch so far.
 
     `newest` is the greatest of a record, `partitions` that of each partition, `advance` the greatest that an
-    idle advance had.
+    idle advance had. `usable` counts the batches that had usable records of a partition; empty for one batch.
     """
 
     newest: int | None = None
     advance: int | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
+    usable: Mapping[str, int] = field(default_factory=dict)
 
     def then(self, more: ObservedTimes) -> ObservedTimes:
         """These and more."""
-        partitions = dict(self.partitions)
+        partitions, usable = dict(self.partitions), dict(self.usable)
         for partition, time in more.partitions.items():
             partitions[partition] = max(time, partitions.get(partition, time))
-        return ObservedTimes(_later(self.newest, more.newest), _later(self.advance, more.advance), partitions)
+            usable[partition] = usable.get(partition, 0) + 1
+        newest, advance = _later(self.newest, more.newest), _later(self.advance, more.advance)
+        return ObservedTimes(newest, advance, partitions, usable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,15 @@ def counting(root: Place) -> list[Place]:
     return _checkpoints(root / _FOLDER)[0]
 
 
+def progress(root: Place) -> str:
+    """How far the checkpoints of a dagger that count have come: another text once one has committed again.
+
+    Raises: OSError.
+    """
+    last = {place.name: _last_batch(place / "commits") for place in counting(root)}
+    return " ".join(f"{name}:{batch.name if batch else ''}" for name, batch in sorted(last.items()))
+
+
 def begin_anew(root: Place, request: int) -> bool:
     """Remove all checkpoints of a dagger, once for each request by its number, 0 for one that has none;
     whether that was done now. Raises: OSError.

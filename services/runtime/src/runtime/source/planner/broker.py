@@ -59,14 +59,6 @@ class Topic:
     leaderless: tuple[Partition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Clients:
-    """What asks: about topics and offsets, and for records."""
-
-    admin: AdminClient
-    consumer: Consumer
-
-
 class Broker:
     """Kafka, asked from the driver. `properties` are the stream's client properties; `group` is never joined.
 
@@ -95,20 +87,24 @@ class Broker:
             "fetch.wait.max.ms": 100,
         }
 
-        def connect(stuck: _Clients | None) -> _Clients:
-            return _Clients(_admin(key, stuck.admin if stuck else None), client(Consumer, sampling))
-
-        self._clients = Replaceable(
-            connect, lambda: answers(properties), lambda stuck: discard(stuck.consumer)
+        # One of the two may be stuck while the other is answered: each has its own.
+        self._admins: Replaceable[AdminClient] = Replaceable(
+            lambda stuck: _admin(key, stuck), lambda: answers(properties), lambda _: None
         )
+
+        def consumers() -> Replaceable[Consumer]:
+            return Replaceable(lambda _: client(Consumer, sampling), lambda: answers(properties), discard)
+
+        self._make_consumers = consumers
+        self._consumers = consumers()
 
     @property
     def _admin(self) -> AdminClient:
-        return self._clients.current.admin
+        return self._admins.current
 
     @property
     def _consumer(self) -> Consumer:
-        return self._clients.current.consumer
+        return self._consumers.current
 
     def close(self) -> None:
         """Ends the connections."""
@@ -134,7 +130,7 @@ class Broker:
                     if partition.leader is None or partition.leader.id < 0
                 ),
             )
-        self._clients.succeeded()
+        self._admins.succeeded()
         return topics
 
     def first(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -161,7 +157,6 @@ class Broker:
         """
         gathered, waiting = self._sampled(start, count, sys.maxsize)
         if waiting:
-            self._clients.failed()
             names = ", ".join(map(str, sorted(waiting)))
             raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
         return gathered
@@ -181,46 +176,28 @@ class Broker:
         self, start: Positions, count: int, most_bytes: int
     ) -> tuple[dict[Partition, list[Message]], set[Partition]]:
         """What was read, and in which partitions there was not enough in time."""
+        if not start:
+            return {}, set()
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
         room = dict.fromkeys(start, (count, most_bytes))
         assigned = [TopicPartition(p.topic, p.number, offset) for p, offset in start.items()]
-        self._consumer.assign(assigned)
+        consumers = self._consumers
+        consumer, came = consumers.current, False
+        consumer.assign(assigned)
         deadline = time.monotonic() + _TIMEOUT_S
         try:
             while room and time.monotonic() < deadline:
-                for message in self._consumer.consume(count * len(room), 0.05):
-                    self._gather(message, gathered, room)
+                for message in consumer.consume(count * len(room), 0.05):
+                    came = _gather(consumer, message, gathered, room) or came
         finally:
             # A pause outlives the assignment.
-            self._consumer.resume(assigned)
-            self._consumer.unassign()
+            consumer.resume(assigned)
+            consumer.unassign()
+        if came:
+            consumers.succeeded()
+        elif consumers.failed():
+            _log.warning("Kafka answers a fresh client, and gives this one no record: it is replaced")
         return gathered, set(room)
-
-    def _gather(
-        self,
-        message: Message,
-        gathered: dict[Partition, list[Message]],
-        room: dict[Partition, tuple[int, int]],
-    ) -> None:
-        """Takes a message in; `room` is for how many records and bytes more, of partitions that go on."""
-        error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _MOVING
-            problem = job_error(error, "reading a record")
-            if not isinstance(problem, TemporaryError):
-                raise problem
-            _log.warning("%s", problem.error.detail)
-            return
-        partition = Partition(str(message.topic()), int(message.partition() or 0))
-        if partition not in room:
-            return
-        if error is None:
-            gathered[partition].append(message)
-            count, size = room[partition]
-            room[partition] = count - 1, size - len(message)
-        if error is not None or min(room[partition]) <= 0:
-            del room[partition]
-            # Else it would be read on to its end, before the others: brokers serve partitions in turn.
-            self._consumer.pause([TopicPartition(partition.topic, partition.number)])
 
     def commit(self, positions: Positions) -> None:
         """Tells the consumer group how far the dagger has read, for people's tools; does not wait."""
@@ -247,7 +224,7 @@ class Broker:
             if asked:
                 time.sleep(_PAUSE_S)
                 self._learn_leaders({wanted.topic for wanted in asked})
-        self._clients.succeeded()
+        self._admins.succeeded()
         return offsets
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:
@@ -262,8 +239,11 @@ class Broker:
         """What to raise, when what librdkafka has to say of it is in the log."""
         self._admin.poll(0)
         problem = job_error(error, what)
-        if isinstance(problem, TemporaryError) and self._clients.failed():
+        if isinstance(problem, TemporaryError) and self._admins.failed():
             _log.warning("Kafka answers a fresh client and not this one, which is replaced: %s", error.str())
+            # What it forgot, the consumer has most likely forgotten, too.
+            stuck, self._consumers = self._consumer, self._make_consumers()
+            discard(stuck)
         return problem
 
 
@@ -277,6 +257,36 @@ def _admin(properties: tuple[tuple[str, str], ...], instead_of: AdminClient | No
         if admin is None or admin is instead_of:
             admin = _admins[properties] = client(AdminClient, dict(properties))
         return admin
+
+
+def _gather(
+    consumer: Consumer,
+    message: Message,
+    gathered: dict[Partition, list[Message]],
+    room: dict[Partition, tuple[int, int]],
+) -> bool:
+    """Takes a message in; `room` is for how many records and bytes more, of partitions that go on. Whether it
+    is an answer of a broker. Raises: JobError.
+    """
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _MOVING
+        problem = job_error(error, "reading a record")
+        if not isinstance(problem, TemporaryError):
+            raise problem
+        _log.warning("%s", problem.error.detail)
+        return False
+    partition = Partition(str(message.topic()), int(message.partition() or 0))
+    if partition not in room:
+        return True
+    if error is None:
+        gathered[partition].append(message)
+        count, size = room[partition]
+        room[partition] = count - 1, size - len(message)
+    if error is not None or min(room[partition]) <= 0:
+        del room[partition]
+        # Else it would be read on to its end, before the others: brokers serve partitions in turn.
+        consumer.pause([TopicPartition(partition.topic, partition.number)])
+    return True
 
 
 def _put(offsets: dict[Partition, int], partition: Partition, answer: Future[Any]) -> KafkaError | None:

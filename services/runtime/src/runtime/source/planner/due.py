@@ -41,9 +41,11 @@ class Stand:
     begun: int
     """When the last batch that reads began."""
     closed: int = NEVER
-    """The watermark up to which windows are closed, or are about to be."""
+    """The watermark up to which Spark was asked to close windows."""
     settled: bool = False
     """Whether Spark has nothing to close that it was not asked for."""
+    expected: int = NEVER
+    """The watermark that the records were to bring which were read to close windows: they need not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now:
     if look.records and rested:
         if ends is None:
             return Next.READ_AND_CLOSE
-        if ends.closes_one(max(stand.closed, look.watermark), look.reach):
+        if ends.closes_one(max(stand.closed, stand.expected, look.watermark), look.reach):
             return Next.READ_AND_CLOSE
         if look.records >= rule.records or look.silent or now - look.since >= _longest_wait(rule, look):
             return Next.READ

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.plan import ReaderPlan
@@ -14,7 +14,7 @@ from runtime.source.planner.idle import next_advance
 from runtime.source.planner.record_samples import RecordSamples
 from runtime.source.planner.sampling import newest, walked
 from runtime.source.planner.silence import Silence
-from runtime.source.status import OpenTransaction, StatusPublisher
+from runtime.source.status import ObservedTimes, OpenTransaction, StatusPublisher
 
 # Ends behind open transactions are asked for so often, in ms.
 _OFTEN = 2_000
@@ -36,6 +36,8 @@ class IdleSource:
         self._samples = samples
         self._written = written
         self._silence = Silence(plan.idle_timeout)
+        self._here: Positions | None = None
+        self._counted: Mapping[Partition, int] = {}
         self._written_ends: Positions = {}
         self._asked = 0
         self._advanced: int | None = None
@@ -47,13 +49,16 @@ class IdleSource:
 
     def look(self, here: Positions, ends: Positions) -> None:
         """Notice, and publish, which partitions are idle: they are read to their ends, which are these now,
-        nothing new has come for long enough, and no transaction is open in them. Raises: JobError.
+        nothing new has come for long enough, and no transaction is open in them; or what comes cannot be
+        used. Raises: JobError.
         """
         now = _now()
         self._silence.look(ends, now)
+        self._silence.read(here, self._usable(here, ends), now)
         silent = [p for p, end in ends.items() if here.get(p, 0) >= end and self._silence.is_silent(p, now)]
         behind = self._behind(silent, ends, now)
         idle = [partition for partition in silent if partition not in behind]
+        idle += [p for p in ends if p not in silent and self._silence.is_barren(p)]
         self._publisher.update(
             partitions=tuple(str(partition) for partition in sorted(ends)),
             idle_partitions=tuple(str(partition) for partition in sorted(idle)),
@@ -72,7 +77,7 @@ class IdleSource:
 
     def advance(self, here: Offsets) -> int | None:
         """The event time (ms) of an idle advance, or None. Everything up to `here` has been read, and nothing
-        follows.
+        follows that can be used.
         """
         plan = self._plan
         if not self._publisher.status.idle or plan.windows is None:
@@ -99,6 +104,13 @@ class IdleSource:
         if event_time is None or plan.windows is None:
             return False
         return state.observed is None or plan.windows.closes_one(state.watermark, event_time - plan.delay)
+
+    def _usable(self, here: Positions, ends: Positions) -> Mapping[Partition, int]:
+        """In how many batches each partition had records that can be used. Batches move `here`."""
+        if here != self._here:
+            read = self._publisher.registry.published().observed.get(self._plan.key, ObservedTimes()).usable
+            self._here, self._counted = here, {p: read.get(str(p), 0) for p in ends}
+        return self._counted
 
     def _behind(
         self, silent: Iterable[Partition], ends: Positions, now: int

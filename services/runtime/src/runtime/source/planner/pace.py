@@ -102,7 +102,7 @@ class Pace:
         """
         if reader not in self._readers:
             self._readers.append(reader)
-            self._begin(Next.READ_AND_CLOSE, self._stand.closed)
+            self._begin(Next.READ_AND_CLOSE, self._stand.expected)
             return True
         if reader in self._untold:
             self._untold.remove(reader)
@@ -142,12 +142,14 @@ class Pace:
                 look, again = self._look(asked, now)
             decided = due(rule, self._windows, self._stand, look, now)
             if decided is Next.CLOSE:
-                closed = max(self._stand.closed, look.watermark)
+                states = asked.watermarks().values() if rule.at_ends else ()
+                watermark = min((state.watermark for state in states), default=NEVER)
+                closed = watermark if watermark != NEVER else self._stand.closed
                 self._stand = replace(self._stand, closed=closed, settled=False)
                 return decided
             if decided is not Next.WAIT:
                 closes = decided is Next.READ_AND_CLOSE
-                self._begin(decided, max(self._stand.closed, look.reach if closes else NEVER))
+                self._begin(decided, max(self._stand.expected, look.reach) if closes else NEVER)
                 return decided
             if look.records:
                 for reader in self._readers:
@@ -156,15 +158,16 @@ class Pace:
                 return decided
             self._wait(max(1, again - now) / 1000)
 
-    def _begin(self, decided: Next, closed: int) -> None:
+    def _begin(self, decided: Next, expected: int) -> None:
         self._since = None
-        self._stand = Stand(self._clock(), closed, settled=decided is Next.READ)
+        settled = decided is Next.READ
+        self._stand = Stand(self._clock(), self._stand.closed, settled, expected)
 
     def _look(self, asked: Reader, now: int) -> tuple[Look, int]:
         """What all readers see, and when to look again."""
         states = asked.watermarks() if self._rule.at_ends else {}
         watermark = min((state.watermark for state in states.values()), default=NEVER)
-        closed = max(watermark, self._stand.closed)
+        closed = max(watermark, self._stand.closed, self._stand.expected)
         seen = {reader: reader.see(closed, now) for reader in self._readers}
         records = sum(look.records for look in seen.values())
         self._since = (self._since if self._since is not None else now) if records else None

@@ -85,6 +85,8 @@ class Planner:
         """
         self._has_planned = True
         here = self._here = self._own(start)
+        if set(self._noticed) <= set(here.lost):
+            self._noticed = ()  # a batch carries it
         self._publisher.update(lost=lost_records.merged(here.lost, self._noticed))
         if not self._ends_here and not self._pace.reads(self):
             return here
@@ -112,7 +114,8 @@ class Planner:
         self._publisher.update(unreachable="")
         unread = {p: here.next.get(p, 0) for p, end in ends.items() if here.next.get(p, 0) != end}
         if not unread:
-            return Seen(advance=self._idle.advance(here) is not None or self._idle.may_close())
+            due = self._noticed or self._idle.advance(here) is not None or self._idle.may_close()
+            return Seen(advance=bool(due))
         # Where a topic has become shorter there is something to tell: reading finds out.
         records = sum(max(1, ends[p] - start) for p, start in unread.items())
         plan = self._plan
@@ -275,7 +278,21 @@ class Planner:
             self._waiting.read()
         here = self._with_lost(here, start)
         until = end if max_rows is None else self._batch_end.find(start, end, max_rows)
-        return here.moved(until, planned=int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        # Where nothing that comes can be used, the reader is idle though it goes on reading.
+        advance = None if self._target is not None else self._idle.advance(here)
+        if advance is None:
+            return here.moved(until, planned=now_ms)
+        return self._advanced(here, until, advance, now_ms)
+
+    def _advanced(self, here: Offsets, until: Positions, advance: int, now_ms: int) -> Offsets:
+        """The end of a batch that carries this advance.
+
+        After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
+        offset.
+        """
+        self._idle.advanced(advance)
+        return here.moved(until, idle_advance=max(advance, here.idle_advance + 1), planned=now_ms)
 
     def _with_lost(self, here: Offsets, start: Positions) -> Offsets:
         """These offsets, with what was deleted before it is read from `start` on; published at once."""
@@ -358,20 +375,20 @@ class Planner:
 
         A launch that finds nothing to read begins with a batch without records. The first batch of a driver
         is slow: its code is compiled, its workers start. So it comes before the driver is called running, and
-        not when the first record has waited for it.
+        not when the first record has waited for it. What was found missing of a batch that was repeated is
+        told by the next one, which may be without records, too: nobody finds it again.
         """
         now_ms = int(time.time() * 1000)
-        if self._target is not None:
-            return here
-        if not self._has_begun:
+        untold = bool(self._noticed)
+        here = replace(here, lost=lost_records.merged(here.lost, self._noticed))
+        if untold or (self._target is None and not self._has_begun):
             self._has_begun = True
             return here.moved(here.next, planned=max(now_ms, here.planned + 1))
+        if self._target is not None:
+            return here
         advance = self._idle.advance(here)
         if advance is None:
             if not self._idle.may_close():
                 return here
             return here.moved(here.next, planned=max(now_ms, here.planned + 1))
-        self._idle.advanced(advance)
-        # After a restart Spark has forgotten this reader's watermark: the same advance again must be a new
-        # offset.
-        return here.moved(here.next, idle_advance=max(advance, here.idle_advance + 1), planned=now_ms)
+        return self._advanced(here, here.next, advance, now_ms)

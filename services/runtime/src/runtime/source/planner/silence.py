@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from runtime.source.offsets import Partition, Positions
@@ -14,8 +16,24 @@ LONGEST_GRACE: Final = 120_000
 _WATCHED: Final = 5_000
 
 
+@dataclass(slots=True)
+class _Barren:
+    """A partition of which only records were read, `since` then, that cannot be used."""
+
+    since: int
+    patience: int
+    """How long that has to last."""
+    read_until: int
+    """What came up to this time has been read."""
+    marked: int
+    """The partition ended here …"""
+    marked_at: int
+    """… at this time."""
+
+
 class Silence:
-    """Watches the ends of partitions. A partition that brings nothing new for the idle timeout is silent.
+    """Watches the ends of partitions. A partition that brings nothing new for the idle timeout is silent; one
+    that brings records all that time, none of which can be used, is barren.
 
     While Kafka cannot be reached nobody brings anything new, and afterwards producers need a while. So the
     silence of all begins anew then, and takes as long as the outage did, but no less than the idle timeout
@@ -28,6 +46,9 @@ class Silence:
         self._ends: Positions = {}
         self._since: dict[Partition, int] = {}
         self._patience: dict[Partition, int] = {}
+        self._barren: dict[Partition, _Barren] = {}
+        self._read: Positions = {}
+        self._usable: Mapping[Partition, int] = {}
         self._looked: int | None = None
         self._is_lost = False
 
@@ -39,17 +60,47 @@ class Silence:
         """Kafka has answered: the partitions end here now."""
         unwatched = 0 if self._looked is None else now - self._looked
         was_lost, self._is_lost = self._is_lost, False
+        grace = max(self._timeout, min(unwatched, LONGEST_GRACE))
+        # Nobody looks while a batch runs, and batches wait while Kafka is away, too.
+        missed = max(0, unwatched - max(self._timeout // 2, _WATCHED))
         for partition in self._since:
             if was_lost:
-                self._since[partition] = now
-                self._patience[partition] = max(self._timeout, min(unwatched, LONGEST_GRACE))
+                self._since[partition], self._patience[partition] = now, grace
             else:
-                # Nobody looks while a batch runs, and batches wait while Kafka is away, too.
-                self._since[partition] += max(0, unwatched - max(self._timeout // 2, _WATCHED))
+                self._since[partition] += missed
+        for barren in self._barren.values():
+            if was_lost:
+                barren.since, barren.patience = now, grace
+            else:
+                barren.since += missed
         for partition, end in ends.items():
             if self._ends.get(partition) != end:
                 self._since[partition], self._patience[partition] = now, self._timeout
         self._ends, self._looked = dict(ends), now
+
+    def read(self, here: Positions, usable: Mapping[Partition, int], now: int) -> None:
+        """Up to `here` partitions are read, after a look; `usable` counts the batches that had records of a
+        partition which could be used.
+        """
+        for partition, end in self._ends.items():
+            offset = here.get(partition, 0)
+            barren = self._barren.get(partition)
+            bore = usable.get(partition, 0) != self._usable.get(partition, 0)
+            if bore or self.is_silent(partition, now):
+                self._barren.pop(partition, None)
+            elif barren is None:
+                if offset > self._read.get(partition, offset):
+                    self._barren[partition] = _Barren(now, self._timeout, now, end, now)
+            elif offset >= barren.marked:
+                barren.read_until, barren.marked, barren.marked_at = barren.marked_at, end, now
+        self._read, self._usable = dict(here), dict(usable)
+
+    def is_barren(self, partition: Partition) -> bool:
+        """Whether what it has brought for long enough is read, and none of it can be used."""
+        barren = self._barren.get(partition)
+        return (
+            self._timeout > 0 and barren is not None and barren.read_until - barren.since >= barren.patience
+        )
 
     def is_silent(self, partition: Partition, now: int) -> bool:
         """Whether nothing new has come in it for long enough."""
