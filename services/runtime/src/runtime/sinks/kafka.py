@@ -143,11 +143,11 @@ class KafkaWriter:
                 records[row] = None
         left = [row for row, record in enumerate(records) if record is not None]
         learnt = bisection.learnt_of((self._target.sink, self._topic))
-        rows = Bisection([left] if left else [], learnt, time.monotonic())
+        may_refuse = self._target.may_refuse_all
+        rows = Bisection([left] if left else [], learnt, time.monotonic(), may_refuse=may_refuse)
         while (part := rows.next(time.monotonic())) is not None:
             self._settle(rows, part, records, self._produced(part, records))
-        settled = rows.settled(time.monotonic(), may_refuse=self._target.may_refuse_all)
-        return Outcome(refused=[*refusals, *settled])
+        return Outcome(refused=[*refusals, *rows.settled(time.monotonic())])
 
     @property
     def _client(self) -> _Client:
