@@ -58,6 +58,8 @@ class Learnt:
     """When no row of many has passed."""
     _large: tuple[float, int] = (float("-inf"), 0)
     """When a row was refused for its size, and what that is in bytes."""
+    _taken: int = 0
+    """The bytes of the largest row that was ever taken. It is kept: quotas last for longer than a minute."""
 
     def settled(self, now: float, rows: int, refused: int) -> None:
         """So many rows are settled, some of which have passed, and so many of which are refused."""
@@ -68,10 +70,18 @@ class Learnt:
         """A row of so many bytes was refused for its size."""
         self._large = now, size
 
+    def takes_bytes(self, size: int) -> None:
+        """A row of so many bytes was taken."""
+        self._taken = max(self._taken, size)
+
+    def may_be_too_large(self, size: int) -> bool:
+        """Whether none that large was taken yet."""
+        return size > self._taken
+
     def is_too_large(self, now: float, size: int) -> bool:
         """Whether one that is no larger was refused for that a moment ago."""
         since, least = self._large
-        return now - since < MEMORY_S and size >= least
+        return now - since < MEMORY_S and size >= least and self.may_be_too_large(size)
 
     def closed(self, now: float) -> None:
         """No row passes, however they were divided."""
