@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -218,6 +219,13 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic_and_the_others_a
     assert {int(record.value() or b"") for record in found} == {*range(40)} - {*keyless}
     last = {record.key(): int(record.value() or b"") for record in found}
     assert last == {str(row % 5).encode(): row for row in range(35, 40)}
+
+
+@pytest.mark.parametrize("most", [0, 1_000_000, 1_000_000_001, 2**31 - 1])
+def test_a_producer_is_made_for_whatever_a_topic_takes(most: int) -> None:
+    made = Producer(TopicLimits(most).properties)
+
+    assert len(made) == 0
 
 
 def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
