@@ -145,6 +145,45 @@ def test_a_column_that_is_in_the_way_is_named(table: Table, column: str, words: 
     assert words.format(table.resolved.sink.postgres.schema) in said(table, query)
 
 
+@pytest.mark.parametrize(
+    ("trigger", "changed", "is_filled"),
+    [
+        ("BEFORE INSERT ON counts FOR EACH ROW", "", True),
+        ("BEFORE INSERT OR UPDATE ON counts FOR EACH ROW", "ENABLE ALWAYS", True),
+        ("BEFORE INSERT ON counts FOR EACH ROW", "DISABLE", False),
+        ("BEFORE UPDATE ON counts FOR EACH ROW", "", False),
+        ("AFTER INSERT ON counts FOR EACH ROW", "", False),
+    ],
+)
+def test_a_column_that_a_trigger_may_fill_is_in_nobodys_way(
+    table: Table, trigger: str, changed: str, is_filled: bool
+) -> None:
+    table.sql(
+        "CREATE TABLE counts (id bigint PRIMARY KEY, v bigint, owner text NOT NULL)",
+        "CREATE FUNCTION owned() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.owner = 'me'; RETURN NEW; END $$",
+        f"CREATE TRIGGER owned {trigger} EXECUTE FUNCTION owned()",
+        *([f"ALTER TABLE counts {changed} TRIGGER owned"] if changed else []),
+    )
+    query = Query({"v": "bigint"})
+    if not is_filled:
+        assert "the column owner is NOT NULL without a default" in said(table, query)
+        return
+    sinks.check(query.target(table))
+
+    assert query.write(table) == 0
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+def test_a_number_may_be_a_date(table: Table, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VALUES, "bigint", 20_260_101)
+    table.sql(f"CREATE TABLE counts (id bigint PRIMARY KEY, v {kind})")
+    query = Query({"v": "bigint"})
+    sinks.check(query.target(table))
+
+    assert query.write(table) == 0
+
+
 @pytest.fixture
 def writer(table: Table) -> str:
     """The role of the sink, which may do nothing yet."""
