@@ -118,7 +118,11 @@ def _holds(needed: str, type_: str, category: str) -> bool:
 
 def _rights(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> Iterator[str]:
     may_temp, database, role = connection.execute(_RIGHTS).fetchone() or (True, "", "")
-    if wanted.key and not may_temp:
+    is_guarded, is_let_in = connection.execute(_POLICIES, (wanted.table, wanted.table)).fetchone() or (
+        False,
+        True,
+    )
+    if (wanted.key or is_guarded) and not may_temp:
         said = f"{role} may make no temporary table in {database}, and rows go through one"
         yield f"{said}: GRANT TEMP ON DATABASE {quoted(database)} TO {quoted(role)}"
     asked = {"INSERT": tuple(wanted.types)}
@@ -137,10 +141,6 @@ def _rights(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> 
     if lacks:
         rights = ", ".join(lacks)
         yield f"{role} has no right to {rights} there: GRANT {rights} ON {wanted.table} TO {quoted(role)}"
-    is_guarded, is_let_in = connection.execute(_POLICIES, (wanted.table, wanted.table)).fetchone() or (
-        False,
-        True,
-    )
     if is_guarded and not is_let_in:
         said = f"row-level security lets {role} insert no row"
         yield f"{said}: CREATE POLICY daggers ON {wanted.table} FOR ALL TO {quoted(role)} USING (true)"

@@ -81,7 +81,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
         table.prepare(connection)
         if row is not None:
             rows, _ = table.writable(row)
-            table.stage(connection)
+            (table.stage_where_copies_are_refused if table.appends else table.stage)(connection)
             why = table.refused(connection, rows, table.append if table.appends else table.put)
             refused = f", though not one that is made up ({why.detail.rstrip('.')})" if why else ""
         raise psycopg.Rollback
