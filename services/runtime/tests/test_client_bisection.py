@@ -39,9 +39,12 @@ class Server:
             return None
         return Refused(self.why.reason, self.why.detail, self.why.otherwise, wrong if self.names else None)
 
-    def divided(self, parts: Sequence[Rows], learnt: Learnt | None = None) -> list[int]:
+    def divided(
+        self, parts: Sequence[Rows], learnt: Learnt | None = None, *, may_refuse: bool = False
+    ) -> list[int]:
         """The rows that are refused."""
-        refused = divide(parts, self.attempt, learnt or Learnt(), clock=lambda: self.now)
+        learnt = learnt or Learnt()
+        refused = divide(parts, self.attempt, learnt, may_refuse=may_refuse, clock=lambda: self.now)
         return [each.row for each in refused]
 
 
@@ -153,6 +156,40 @@ def test_a_row_by_itself_is_refused_where_that_was_allowed() -> None:
     refused = divide([[0]], lambda _: UNCLEAR, Learnt(), may_refuse=True)
 
     assert [(each.row, each.reason, each.by_server) for each in refused] == [(0, "SINK_REFUSED", True)]
+
+
+@given(case=_SUBSETS, why=st.sampled_from([VALUES, UNCLEAR]), names=st.booleans(), closed=st.booleans())
+@example(case=(50, set(range(50)), 50), why=UNCLEAR, names=False, closed=True)
+@example(case=(300, set(range(300)), 20), why=VALUES, names=False, closed=True)
+def test_where_all_may_be_refused_each_row_is_taken_or_refused(
+    case: tuple[int, set[int], int], why: Refused, names: bool, closed: bool
+) -> None:
+    rows, bad, most = case
+    server, learnt = Server(bad, why, names=names), Learnt()
+    if closed:  # it took no row a moment ago, and then somebody allowed it
+        learnt.closed(0.0)
+        server.now = 5.0
+    parts = [range(start, min(start + most, rows)) for start in range(0, rows, most)]
+    refused = server.divided(parts, learnt, may_refuse=True)
+
+    assert sorted([*server.written, *refused]) == [*range(rows)]
+    assert refused == sorted(bad)
+
+
+def test_rows_that_may_all_be_refused_are_tried_for_as_long_as_it_takes() -> None:
+    server = Server(set(range(20_000)), VALUES)
+
+    assert server.divided([range(20_000)], may_refuse=True) == [*range(20_000)]
+    assert server.now > bisection.BUDGET_S
+
+
+def test_what_is_allowed_a_moment_after_a_destination_took_none_is_refused_row_by_row() -> None:
+    server, learnt = Server(set(range(50)), UNCLEAR), Learnt()
+    with pytest.raises(JobError, match="SINK_SCHEMA"):
+        server.divided([range(50)], learnt)
+    server.now += 5
+
+    assert server.divided([range(50)], learnt, may_refuse=True) == [*range(50)]
 
 
 def test_a_row_whose_values_are_the_reason_is_refused_whatever_passes() -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import secrets
 import sys
 import time
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 import pytest
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests import wireoracle, wireschemas
 from services.runtime.tests.wireforms import WireForms
 
@@ -84,6 +86,50 @@ def test_every_wire_form_decodes_to_what_protobuf_reads(library: scanning.Librar
     differences = filter(None, (difference(seed, library) for seed in range(SEEDS)))
 
     assert next(differences, "") == ""
+
+
+def long_varint(number: int, size: int) -> bytes:
+    """A varint of so many bytes, whether it needs them or not."""
+    more = [number >> 7 * place & 0x7F | 0x80 for place in range(size - 1)]
+    return bytes([*more, number >> 7 * (size - 1)])
+
+
+@pytest.mark.parametrize("size", range(1, 11))
+@pytest.mark.parametrize(
+    "place", ["tag", "length", "unknown tag", "unknown length", "packed", "time", "value"]
+)
+def test_a_tag_or_a_length_is_read_as_far_as_protobuf_reads_it(
+    library: scanning.Library, size: int, place: str
+) -> None:
+    files, long = FileDescriptorSet(file=wireschemas.KNOWN), partial(long_varint, size=size)
+    root = files.file.add(name="wire.proto", package="wire", syntax="proto3")
+    root.dependency.extend(known.name for known in wireschemas.KNOWN)
+    fields = root.message_type.add(name="Root").field
+    fields.add(name="text", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    fields.add(name="numbers", number=2, type="TYPE_INT32", label="LABEL_REPEATED")
+    fields.add(
+        name="at",
+        number=3,
+        type="TYPE_MESSAGE",
+        label="LABEL_OPTIONAL",
+        type_name=".google.protobuf.Timestamp",
+    )
+    time_ = long(1 << 3) + b"\x05"
+    value = {
+        "tag": long(1 << 3 | 2) + b"\x01A",
+        "length": b"\x0a" + long(1) + b"A",
+        "unknown tag": long(4 << 3 | 2) + b"\x01A",
+        "unknown length": b"\x22" + long(1) + b"A",
+        "packed": b"\x12" + long(1) + b"\x07",
+        "time": b"\x1a" + bytes([len(time_)]) + time_,
+        "value": b"\x10" + long(7),
+    }[place]
+    message, oracle = find_message(message_pool(files), "wire.Root"), wireoracle.Oracle(files, "wire.Root")
+    for decoder in decoders(message, ["text", "numbers", "at"], library):
+        expected = [oracle.row(value, decoder.columns)]
+
+        assert rows(decoder, decoder.decode([value])) == expected
+        assert (expected == [wireoracle.BROKEN]) == (size > 5 and place != "value")
 
 
 @pytest.mark.long

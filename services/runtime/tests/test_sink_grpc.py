@@ -225,7 +225,8 @@ def test_too_large_is_told_from_too_many_in_whatever_words(server: Server, words
         return Reply(StatusCode.RESOURCE_EXHAUSTED, words) if got.row.n in (3, 7) else Reply()
 
     server.answer = answer
-    outcome = write(sink(server.target), batch(many(12)))
+    rows = {(NOON, "x" * (100 if n in (3, 7) else 1) + f"{n:02}"): n for n in range(12)}
+    outcome = write(sink(server.target), batch(rows))
 
     assert [(each.row, each.reason) for each in outcome.refused] == [(3, "TOO_LARGE"), (7, "TOO_LARGE")]
     assert {request.row.n for request in server.received} == {*range(12)}
@@ -235,9 +236,38 @@ def test_a_row_by_itself_is_compared_with_one_of_a_batch_before(server: Server) 
     write(sink(server.target), batch(many(1)))
     server.answer = lambda got: Reply(StatusCode.RESOURCE_EXHAUSTED) if got.row.n == 5 else Reply()
 
-    assert [each.reason for each in write(sink(server.target), batch({(NOON, "a"): 5})).refused] == [
-        "TOO_LARGE"
-    ]
+    rows = batch({(NOON, "x" * 100): 5})
+    assert [each.reason for each in write(sink(server.target), rows).refused] == ["TOO_LARGE"]
+
+
+def test_a_row_waits_that_is_no_larger_than_one_that_was_taken(server: Server, soon: None) -> None:
+    """A server with quotas takes the rows of one customer, and none of another's."""
+    customer = ""
+
+    def answer(got: Received) -> Reply:
+        is_over = got.row.tag_city.startswith(customer)
+        return Reply(StatusCode.RESOURCE_EXHAUSTED) if is_over else Reply()
+
+    server.answer = answer
+    rows = {(NOON, f"{who}{n:02}"): n + 1 for n in range(8) for who in "ab"}
+    for customer in ("b", "a"):
+        writer, made = sinks.open_writer(aimed(sink(server.target))), batch(rows)
+        for _ in range(3):
+            with pytest.raises(TemporaryError, match="SINK_THROTTLES"):
+                writer.write(made, 0)
+        customer = "nobody"
+        assert writer.write(made, 0).refused == []
+
+
+def test_a_row_that_is_too_large_makes_none_too_large_of_which_larger_ones_were_taken(
+    server: Server, soon: None
+) -> None:
+    write(sink(server.target), batch({(NOON, "x" * 10): 1}))
+    server.answer = lambda got: Reply(StatusCode.RESOURCE_EXHAUSTED) if got.row.n == 5 else Reply()
+    assert len(write(sink(server.target), batch({(NOON, "x" * 20): 5})).refused) == 1
+    write(sink(server.target), batch({(NOON, "x" * 30): 1}))
+    with pytest.raises(TemporaryError, match="SINK_THROTTLES"):
+        write(sink(server.target), batch({(NOON, "x" * 25): 5}))
 
 
 def test_rows_that_a_server_has_no_room_for_wait_all_of_them(server: Server, soon: None) -> None:

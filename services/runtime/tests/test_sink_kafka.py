@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -187,9 +188,11 @@ def test_a_topic_that_takes_less_from_now_on_is_looked_at_again(kafka: str) -> N
     assert len({record.key() for record in records(kafka, topic)}) == 310
 
 
-@pytest.mark.parametrize("is_described", [True, False])
+@pytest.mark.parametrize(
+    ("is_described", "keyless"), [(True, [7]), (False, [7]), (False, [7, 8, 31]), (True, [7, 8, 31])]
+)
 def test_a_record_without_a_key_is_refused_by_a_compacted_topic_and_the_others_are_written(
-    kafka: str, is_described: bool, monkeypatch: pytest.MonkeyPatch
+    kafka: str, is_described: bool, keyless: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not everybody may read a topic's settings; then the broker refuses the client's whole batch."""
     if not is_described:
@@ -202,8 +205,8 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic_and_the_others_a
          ("__key_0", pa.string()), ("__key_1", pa.int32()), ("__key_2", pa.int64())]
     )  # fmt: skip
     rows = [
-        {"value": str(row).encode(), "key": None if row == 7 else str(row % 5).encode(), "headers": None,
-         "__key_0": "t", "__key_1": 0, "__key_2": row}
+        {"value": str(row).encode(), "key": None if row in keyless else str(row % 5).encode(),
+         "headers": None, "__key_0": "t", "__key_1": 0, "__key_2": row}
         for row in range(40)
     ]  # fmt: skip
     columns = tuple(Column(name, Role.FIELD, name, "binary") for name in ("value", "key", "headers"))
@@ -212,10 +215,17 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic_and_the_others_a
     outcome = sinks.open_writer(forwarding).write(pa.RecordBatch.from_pylist(rows, schema=schema), 0)
 
     found = records(kafka, topic)
-    assert [each.row for each in outcome.refused] == [7]
-    assert {int(record.value() or b"") for record in found} == {*range(40)} - {7}
+    assert [each.row for each in outcome.refused] == keyless
+    assert {int(record.value() or b"") for record in found} == {*range(40)} - {*keyless}
     last = {record.key(): int(record.value() or b"") for record in found}
     assert last == {str(row % 5).encode(): row for row in range(35, 40)}
+
+
+@pytest.mark.parametrize("most", [0, 1_000_000, 1_000_000_001, 2**31 - 1])
+def test_a_producer_is_made_for_whatever_a_topic_takes(most: int) -> None:
+    made = Producer(TopicLimits(most).properties)
+
+    assert len(made) == 0
 
 
 def test_a_broker_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from daggers.v1 import spec_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.launch.breaker import LEAST, FloodBreaker
+from runtime.clients.breaker import LEAST, FloodBreaker
 from runtime.launch.outages import (
     DAY_BYTES,
     FIRST_PAUSE_S,

@@ -364,7 +364,13 @@ class Appending:
     name: str = "db"
 
     def write(
-        self, *parts: Sequence[int], batch: int = 0, number: int = 0, generation: int = 7, n: int = 1
+        self,
+        *parts: Sequence[int],
+        batch: int = 0,
+        number: int = 0,
+        generation: int = 7,
+        n: int = 1,
+        may_refuse: bool = False,
     ) -> list[tuple[int, str]]:
         """Id and reason of each refusal; rows by their ids, in so many Arrow batches."""
         self.place.resolved.sink.name = self.name
@@ -372,13 +378,14 @@ class Appending:
         part = Part(BatchRef(self.checkpoint, batch, generation), number)
         layout = replace(target.layout, hidden=("__key_0",))
         schema = target.schema.append(pa.field("__key_0", pa.int64()))
-        target = replace(target, part=part, layout=layout, schema=schema)
+        target = replace(target, part=part, layout=layout, schema=schema, may_refuse=may_refuse)
         writer = sinks.open_writer(target)
         for ids in parts:
             rows = [{"id": id_, "text": "x", "n": n, "__key_0": id_} for id_ in ids]
             assert writer.write(pa.RecordBatch.from_pylist(rows, schema=schema), batch) == Outcome()
         outcome = writer.finish()
         assert outcome.rows is not None
+        assert all(refusal.by_server for refusal in outcome.refused)
         return [(outcome.rows["id"][refusal.row].as_py(), refusal.reason) for refusal in outcome.refused]
 
 
@@ -438,6 +445,32 @@ def test_rows_that_are_refused_are_told_again_when_their_batch_is_written_again(
 
     assert first == again == [(17, "CONSTRAINT"), (3_017, "CONSTRAINT")]
     assert appending.place.ids() == [id_ for id_ in ids if id_ % 3_000 != 17]
+
+
+@pytest.mark.parametrize(
+    ("most", "check", "told"), [(None, "n > 100", "120 of 120"), (0.5, "id > 109", "110 of 120")]
+)
+def test_rows_of_a_flood_leave_no_mark_and_are_taken_once_the_table_is_mended(
+    appending: Appending, most: float | None, check: str, told: str
+) -> None:
+    place = appending.place
+    if most is not None:
+        place.resolved.sink.max_refused = most
+    place.sql(f"ALTER TABLE counts ADD CONSTRAINT wrong CHECK ({check})", "SELECT 1")
+    for _ in range(2):
+        error = refused(lambda: appending.write(range(120))).error
+        assert (error.reason, error.retryable) == ("SINK_REFUSES_MOST", True)
+        assert f"it refuses {told} rows (CONSTRAINT)" in error.detail
+    place.sql("ALTER TABLE counts DROP CONSTRAINT wrong", "SELECT 1")
+
+    assert (appending.write(range(120)), place.ids()) == ([], [*range(120)])
+
+
+def test_rows_of_a_flood_that_was_allowed_are_refused_and_refused_again(appending: Appending) -> None:
+    appending.place.sql("ALTER TABLE counts ADD CHECK (n > 100)", "SELECT 1")
+    told = [appending.write(range(120), may_refuse=True) for _ in range(2)]
+
+    assert told == [[(id_, "CONSTRAINT") for id_ in range(120)]] * 2
 
 
 def test_a_constraint_that_is_looked_at_in_the_end_refuses_its_rows_alone(appending: Appending) -> None:

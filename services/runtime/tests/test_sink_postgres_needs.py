@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from services.runtime.tests.sinkvalues import TIME
 from services.runtime.tests.test_sink_postgres_faults import Table
 
 from daggerspec.columns import Column, key_of, role_of
+from daggerspec.sinks.postgres import marks, marks_ddl
 from runtime import sinks
 from runtime.clients import postgres as clients
 from runtime.encode.rows import Layout
@@ -145,6 +147,45 @@ def test_a_column_that_is_in_the_way_is_named(table: Table, column: str, words: 
     assert words.format(table.resolved.sink.postgres.schema) in said(table, query)
 
 
+@pytest.mark.parametrize(
+    ("trigger", "changed", "is_filled"),
+    [
+        ("BEFORE INSERT ON counts FOR EACH ROW", "", True),
+        ("BEFORE INSERT OR UPDATE ON counts FOR EACH ROW", "ENABLE ALWAYS", True),
+        ("BEFORE INSERT ON counts FOR EACH ROW", "DISABLE", False),
+        ("BEFORE UPDATE ON counts FOR EACH ROW", "", False),
+        ("AFTER INSERT ON counts FOR EACH ROW", "", False),
+    ],
+)
+def test_a_column_that_a_trigger_may_fill_is_in_nobodys_way(
+    table: Table, trigger: str, changed: str, is_filled: bool
+) -> None:
+    table.sql(
+        "CREATE TABLE counts (id bigint PRIMARY KEY, v bigint, owner text NOT NULL)",
+        "CREATE FUNCTION owned() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.owner = 'me'; RETURN NEW; END $$",
+        f"CREATE TRIGGER owned {trigger} EXECUTE FUNCTION owned()",
+        *([f"ALTER TABLE counts {changed} TRIGGER owned"] if changed else []),
+    )
+    query = Query({"v": "bigint"})
+    if not is_filled:
+        assert "the column owner is NOT NULL without a default" in said(table, query)
+        return
+    sinks.check(query.target(table))
+
+    assert query.write(table) == 0
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamptz"])
+def test_a_number_may_be_a_date(table: Table, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VALUES, "bigint", 20_260_101)
+    table.sql(f"CREATE TABLE counts (id bigint PRIMARY KEY, v {kind})")
+    query = Query({"v": "bigint"})
+    sinks.check(query.target(table))
+
+    assert query.write(table) == 0
+
+
 @pytest.fixture
 def writer(table: Table) -> str:
     """The role of the sink, which may do nothing yet."""
@@ -178,8 +219,9 @@ def test_each_statement_that_is_said_helps_until_rows_are_taken(table: Table, wr
     assert "takes rows of these columns" in sinks.rehearse(query.target(table), None)
 
 
-def test_a_right_to_temporary_tables_is_named(table: Table, writer: str) -> None:
-    table.sql(f"GRANT SELECT, INSERT, UPDATE ON counts TO {writer}")
+@contextmanager
+def without_temporary_tables(table: Table, writer: str) -> Iterator[psycopg.Connection]:
+    """The table is in a database where nobody may make those; a connection of its owner."""
     database = f"plain_{os.getpid()}"
     address = table.resolved.sink.postgres.address
     with psycopg.connect(table.url, autocommit=True) as admin:
@@ -193,13 +235,43 @@ def test_a_right_to_temporary_tables_is_named(table: Table, writer: str) -> None
             admin.execute(f"CREATE SCHEMA {schema}")
             admin.execute(f"GRANT USAGE ON SCHEMA {schema} TO {writer}")
             admin.execute("CREATE TABLE counts (id bigint PRIMARY KEY, v bigint)")
-            admin.execute(f"GRANT SELECT, INSERT, UPDATE ON counts TO {writer}")
-
-        assert f'GRANT TEMP ON DATABASE "{database}" TO "{writer}"' in said(table, Query({"v": "bigint"}))
+            yield admin
     finally:
         clients.drop(table.resolved)
         with psycopg.connect(table.url, autocommit=True) as admin:
             admin.execute(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+def test_a_right_to_temporary_tables_is_named(table: Table, writer: str) -> None:
+    with without_temporary_tables(table, writer) as admin:
+        admin.execute(f"GRANT SELECT, INSERT, UPDATE ON counts TO {writer}")
+
+        told = f'GRANT TEMP ON DATABASE "plain_{os.getpid()}" TO "{writer}"'
+        assert told in said(table, Query({"v": "bigint"}))
+
+
+def test_rows_that_are_added_need_no_temporary_table_but_where_copies_are_refused(
+    table: Table, writer: str
+) -> None:
+    own, query = table.resolved.sink.postgres, Query({"v": "bigint"})
+    own.mode = Sink.MODE_APPEND
+    del own.key[:]
+    row = pa.RecordBatch.from_pylist([{"id": 1, "v": 2, "__key_0": 3}], schema=query.target(table).schema)
+    with without_temporary_tables(table, writer) as admin:
+        admin.execute(marks_ddl(own.schema))
+        admin.execute(f"GRANT SELECT, INSERT, UPDATE ON {marks(own.schema)} TO {writer}")
+        admin.execute(f"GRANT INSERT ON counts TO {writer}")
+        sinks.check(query.target(table))
+        assert "takes rows of these columns; nothing" in sinks.rehearse(query.target(table), row)
+        assert query.write(table) == 0
+
+        admin.execute("ALTER TABLE counts ENABLE ROW LEVEL SECURITY")
+        admin.execute(f"CREATE POLICY own ON counts FOR ALL TO {writer} USING (true)")
+        told = f'GRANT TEMP ON DATABASE "plain_{os.getpid()}" TO "{writer}"'
+        assert told in said(table, query)
+
+        admin.execute(told)
+        assert "takes rows of these columns; nothing" in sinks.rehearse(query.target(table), row)
 
 
 def test_what_create_table_made_an_edit_extends_and_what_somebody_else_made_it_does_not(table: Table) -> None:

@@ -155,6 +155,21 @@ def test_a_call_of_grpc_outside_goes_by_the_proxy_and_one_on_loopback_never(
         server.stop(0)
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_call_of_grpc_is_refused_where_its_proxy_is_one_that_grpc_cannot_use(
+    is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for scheme in ("http", "https"):
+        monkeypatch.setenv(f"{scheme}_proxy", "https://who:canary@127.0.0.1:1")
+    with pytest.raises(JobError) as refused:
+        calls.ask(calls.Server(f"{OUTSIDE}:1", "a.B/C", is_plain=is_plain))
+
+    error = refused.value.error
+    assert (error.reason, error.retryable) == ("SINK_ADDRESS_REFUSED", True)
+    assert "https proxy" in error.detail
+    assert "canary" not in error.detail
+
+
 def test_an_s3_outside_is_asked_by_the_proxy_and_one_on_loopback_never(
     server: Server, proxy: ForwardProxy
 ) -> None:

@@ -59,6 +59,8 @@ class Learnt:
     """When no row of many has passed."""
     _large: tuple[float, int] = (float("-inf"), 0)
     """When a row was refused for its size, and what that is in bytes."""
+    _taken: int = 0
+    """The bytes of the largest row that was ever taken. It is kept: quotas last for longer than a minute."""
 
     def settled(self, now: float, rows: int, refused: int) -> None:
         """So many rows are settled, some of which have passed, and so many of which are refused."""
@@ -69,10 +71,18 @@ class Learnt:
         """A row of so many bytes was refused for its size."""
         self._large = now, size
 
+    def takes_bytes(self, size: int) -> None:
+        """A row of so many bytes was taken."""
+        self._taken = max(self._taken, size)
+
+    def may_be_too_large(self, size: int) -> bool:
+        """Whether none that large was taken yet."""
+        return size > self._taken
+
     def is_too_large(self, now: float, size: int) -> bool:
         """Whether one that is no larger was refused for that a moment ago."""
         since, least = self._large
-        return now - since < MEMORY_S and size >= least
+        return now - since < MEMORY_S and size >= least and self.may_be_too_large(size)
 
     def closed(self, now: float) -> None:
         """No row passes, however they were divided."""
@@ -120,9 +130,20 @@ def sized_parts(
 class Bisection:
     """The rows of one list, each on its way to be settled."""
 
-    def __init__(self, parts: Iterable[Rows], learnt: Learnt | None = None, now: float = 0.0) -> None:
-        """`parts` are the rows as requests may have them at most."""
+    def __init__(
+        self,
+        parts: Iterable[Rows],
+        learnt: Learnt | None = None,
+        now: float = 0.0,
+        *,
+        may_refuse: bool = False,
+    ) -> None:
+        """`parts` are the rows as requests may have them at most.
+
+        may_refuse: somebody has said that all of them may be refused: each is tried, however many are.
+        """
         self._learnt = learnt or Learnt()
+        self._may_refuse = may_refuse
         self._open = deque(self._cut(parts, now))
         self._alone: list[tuple[int, Refused]] = []
         self._passed = 0
@@ -145,7 +166,7 @@ class Bisection:
         """The rows to be tried now; None where nothing is left, or where no row passes for too long."""
         if not self._open:
             return None
-        if not self._passed and self._began is not None and self._may_be_closed:
+        if not self._may_refuse and not self._passed and self._began is not None and self._may_be_closed:
             self._is_short = self._learnt.was_closed(now)
             self._is_given_up = self._is_short or now - self._began >= BUDGET_S
             if self._is_given_up:
@@ -180,22 +201,21 @@ class Bisection:
         self._passed += len(rows) - len(alone) - sum(map(len, again))
         self.again(again)
 
-    def settled(
-        self, now: float, *, may_refuse: bool = False, is_sound: Callable[[], bool] | None = None
-    ) -> list[Refusal]:
+    def settled(self, now: float, *, is_sound: Callable[[], bool] | None = None) -> list[Refusal]:
         """The rows that are refused for their own sake, once no more are tried.
 
-        `may_refuse`: somebody has said that all may be. `is_sound` is asked where no row passed whether the
-        destination takes any. Raises: JobError, the destination's, where none does.
+        `is_sound` is asked where no row passed whether the destination takes any. Raises: JobError, the
+        destination's, where none does.
         """
         if self._passed:
             self._learnt.settled(now, self._passed + len(self._alone), len(self._alone))
-        elif self._alone and not may_refuse and self._is_closed(is_sound):
+        elif self._alone and not self._may_refuse and self._is_closed(is_sound):
             if not self._is_short:
                 self._learnt.closed(now)
             error = self._destination()
             self._reopen()
             raise error
+        assert not self._open, "whatever is not refused counts as written"
         return [
             Refusal(row, why.reason, why.detail, by_server=True)
             for row, why in sorted(self._alone, key=itemgetter(0))
@@ -252,11 +272,11 @@ def divide(
     `attempt` writes rows, all or none of those that it does not name, and returns why it did not; it raises
     JobError for what is about the server, and so does this, as for a destination that takes no row.
     """
-    rows_of = Bisection(parts, learnt, clock())
+    rows_of = Bisection(parts, learnt, clock(), may_refuse=may_refuse)
     while (rows := rows_of.next(clock())) is not None:
         why = attempt(rows)
         if why is None:
             rows_of.taken(rows)
         else:
             rows_of.refused(rows, why, clock())
-    return rows_of.settled(clock(), may_refuse=may_refuse, is_sound=is_sound)
+    return rows_of.settled(clock(), is_sound=is_sound)

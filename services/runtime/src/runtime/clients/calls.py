@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 import grpc
 import pyarrow as pa
@@ -192,6 +193,11 @@ class Client:
         told = None if server.egress is None else spec_pb2.Egress.FromString(server.egress)
         scheme = "http" if server.is_plain else "https"
         proxy = egress.proxy_of(f"{scheme}://{server.target}")
+        if proxy is not None and urlsplit(proxy).scheme != "http":  # gRPC would call the server itself
+            detail = (
+                f"gRPC cannot use an https proxy, and one is set for {server.target}: set one of http://."
+            )
+            raise external("SINK_ADDRESS_REFUSED", detail, retryable=True)
         try:
             addresses = await asyncio.to_thread(
                 egress.addresses, told, server.name, host, port, scheme, may_be_unknown=proxy is not None

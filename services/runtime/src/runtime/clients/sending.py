@@ -92,7 +92,7 @@ class Sending:
     """Is told of rows that were refused by a comparison."""
 
     def __post_init__(self) -> None:
-        self._rows = Bisection(self.parts, self.learnt, time.monotonic())
+        self._rows = Bisection(self.parts, self.learnt, time.monotonic(), may_refuse=self.may_refuse)
         self._lanes = 0
         self._comparing = asyncio.Lock()
         self._trouble: JobError | None = None
@@ -110,7 +110,7 @@ class Sending:
         if self._trouble is not None:
             raise self._trouble
         is_sound = self._rows.is_in_doubt and await self._takes_control(client)
-        return self._rows.settled(time.monotonic(), may_refuse=self.may_refuse, is_sound=lambda: is_sound)
+        return self._rows.settled(time.monotonic(), is_sound=lambda: is_sound)
 
     def _widen(self, client: Client, lanes: asyncio.TaskGroup) -> None:
         most = 1 if self.ordered else client.limit.requests

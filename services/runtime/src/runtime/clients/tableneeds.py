@@ -21,9 +21,13 @@ _COLUMNS: Final = """
       WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
       UNION ALL SELECT attname, attnum, attnotnull, atthasdef, attidentity, attgenerated, shown, typbasetype
       FROM base JOIN pg_type ON pg_type.oid = type WHERE typtype = 'd')
-    SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '',
+    SELECT attname, attnotnull AND NOT atthasdef AND attidentity = '' AND attgenerated = '' AND NOT EXISTS (
+        SELECT FROM pg_trigger WHERE tgrelid = to_regclass(%s) AND tgenabled IN ('O', 'A')
+          AND tgtype & 7 = 7),
       attgenerated <> '', attidentity = 'a', shown, typname, typcategory
     FROM base JOIN pg_type ON pg_type.oid = type WHERE typtype <> 'd' ORDER BY attnum"""
+"""A column is required unless a row has a value there anyway, or a trigger may give one: enabled, and BEFORE
+INSERT FOR EACH ROW (three bits)."""
 _RIGHTS: Final = """
     SELECT has_database_privilege(current_database(), 'TEMP'), current_database(), current_user"""
 _OF_COLUMN: Final = "SELECT has_column_privilege(to_regclass(%s), %s, %s)"
@@ -37,14 +41,14 @@ _NO_SCALAR: Final = "ACRG"
 """Categories of types whose texts no value of a query has: arrays, composites, ranges, geometry."""
 _NEVER: Final[Mapping[str, str]] = {
     "boolean": f"{_NO_SCALAR}IDTN",
-    "number": f"{_NO_SCALAR}ID",
+    "number": f"{_NO_SCALAR}I",
     "time": f"{_NO_SCALAR}IBNT",
     "bytes": f"{_NO_SCALAR}IBNDT",
     "json": f"{_NO_SCALAR}IBNDT",
     "interval": f"{_NO_SCALAR}IBND",
     "text": "",
 }
-"""Categories of PostgreSQL's types that have none of the values of ours."""
+"""Categories of PostgreSQL's types that have none of the values of ours; 20260101 is a date, 1530 a time."""
 _NUMBERS: Final = ("smallint", "integer", "bigint", "real", "double precision", "numeric")
 _FAMILIES: Final = {
     "boolean": "boolean",
@@ -82,7 +86,7 @@ def missing(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> 
 def _columns(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> Iterator[str]:
     alter = f"ALTER TABLE {wanted.table} ALTER COLUMN"
     for name, is_required, is_generated, is_always, shown, type_, category in connection.execute(
-        _COLUMNS, (wanted.table,)
+        _COLUMNS, (wanted.table, wanted.table)
     ):
         if name not in wanted.types:
             if is_required:
@@ -114,7 +118,11 @@ def _holds(needed: str, type_: str, category: str) -> bool:
 
 def _rights(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> Iterator[str]:
     may_temp, database, role = connection.execute(_RIGHTS).fetchone() or (True, "", "")
-    if wanted.key and not may_temp:
+    is_guarded, is_let_in = connection.execute(_POLICIES, (wanted.table, wanted.table)).fetchone() or (
+        False,
+        True,
+    )
+    if (wanted.key or is_guarded) and not may_temp:
         said = f"{role} may make no temporary table in {database}, and rows go through one"
         yield f"{said}: GRANT TEMP ON DATABASE {quoted(database)} TO {quoted(role)}"
     asked = {"INSERT": tuple(wanted.types)}
@@ -133,10 +141,6 @@ def _rights(connection: psycopg.Connection[tuple[Any, ...]], wanted: Wanted) -> 
     if lacks:
         rights = ", ".join(lacks)
         yield f"{role} has no right to {rights} there: GRANT {rights} ON {wanted.table} TO {quoted(role)}"
-    is_guarded, is_let_in = connection.execute(_POLICIES, (wanted.table, wanted.table)).fetchone() or (
-        False,
-        True,
-    )
     if is_guarded and not is_let_in:
         said = f"row-level security lets {role} insert no row"
         yield f"{said}: CREATE POLICY daggers ON {wanted.table} FOR ALL TO {quoted(role)} USING (true)"

@@ -19,6 +19,8 @@ from runtime.errors import JobError
 _ANSWER_S: Final = 3.0
 _LARGEST: Final = 1_000_000
 """What librdkafka takes for the largest record, and the largest batch, unless it is told otherwise."""
+_MOST: Final = 1_000_000_000
+"""What librdkafka can be told at most."""
 _FRAME: Final = 256
 """What is around the records of a batch, in bytes: a header, and the lengths of what it has."""
 
@@ -41,7 +43,7 @@ class TopicLimits:
             return {}
         return {
             "batch.size": max(min(self.max_bytes - _FRAME, _LARGEST), 1),
-            "message.max.bytes": max(self.max_bytes, _LARGEST),
+            "message.max.bytes": min(max(self.max_bytes, _LARGEST), _MOST),
         }
 
 

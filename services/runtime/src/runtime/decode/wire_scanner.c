@@ -65,13 +65,18 @@ static inline bytes varint(bytes p, bytes end, uint64_t *value) {
     return NULL;
 }
 
+// The end of a varint that is a tag or a length: Protobuf's reference reads no more than five bytes of those.
+static inline bytes short_varint(bytes p, bytes end, uint64_t *value) {
+    return varint(p, end - p > 5 ? p + 5 : end, value);
+}
+
 static inline bytes skip(bytes p, bytes end, unsigned wire) {
     uint64_t size;
     switch (wire) {
         case 0: return varint(p, end, &size);
         case 1: return end - p >= 8 ? p + 8 : NULL;
         case 2:
-            p = varint(p, end, &size);
+            p = short_varint(p, end, &size);
             return p && size <= (uint64_t)(end - p) ? p + size : NULL;
         case 5: return end - p >= 4 ? p + 4 : NULL;
         default: return NULL;  // groups: the decoder in bulk knows none
@@ -115,7 +120,7 @@ static int is_time(int is_duration, int64_t seconds, int32_t nanos) {
 static int time_is_regular(bytes p, bytes end, int is_duration) {
     uint64_t seconds = 0, nanos = 0, tag;
     while (p < end) {
-        p = varint(p, end, &tag);
+        p = short_varint(p, end, &tag);
         if (!p || tag >> 32 || !(tag >> 3)) return 0;
         if (tag == 8) p = varint(p, end, &seconds);
         else if (tag == 16) p = varint(p, end, &nanos);
@@ -200,7 +205,7 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
     uint64_t tag, value = 0, map = map_key ? *map_key : 0;
     uint64_t zero = 0;
     while (p < end) {
-        p = varint(p, end, &tag);
+        p = short_varint(p, end, &tag);
         if (!p || tag >> 32 || !(tag >> 3)) return 0;
         uint32_t number = (uint32_t)(tag >> 3);
         unsigned wire = tag & 7;
@@ -223,7 +228,7 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
         if (wire != WIRES[f->action]) {
             // Numbers in a row, packed or not, are one to every parser; anything else is not known to be.
             if (wire != 2 || !(f->flags & REPEATED) || f->action > FIXED32) return 0;
-            p = varint(p, end, &value);
+            p = short_varint(p, end, &value);
             if (!p || value > (uint64_t)(end - p) || !packed_is_regular(s, f, p, p + value)) return 0;
             p += value;
             continue;
@@ -237,7 +242,7 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
                 s->unnamed = 1;
             }
         } else if (wire == 2) {
-            begin = varint(p, end, &value);
+            begin = short_varint(p, end, &value);
             if (!begin || value > (uint64_t)(end - begin)) return 0;
             p = begin + value;
             if (f->action > BYTES && !field_is_regular(s, f, number, begin, p)) return 0;

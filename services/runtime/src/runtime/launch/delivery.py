@@ -20,12 +20,12 @@ from daggers.v1 import spec_pb2
 from pyspark import TaskContext
 
 from daggerspec.setaside import AWAY
+from runtime.clients.breaker import FloodBreaker
 from runtime.clients.kafka import client_properties
 from runtime.clients.quarantine import Quarantine
 from runtime.encode import rows
 from runtime.encode.rows import Refusal
 from runtime.errors import FencedError, JobError, TemporaryError
-from runtime.launch.breaker import FLOOD, FloodBreaker
 from runtime.launch.refused import quarantined
 from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, line, waits
 from runtime.launch.unwritable import written
@@ -180,11 +180,7 @@ class _Sink:
         by_server = sum(refusal.by_server for refusal in outcome.refused)
         ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused), by_server)
         if self._breaker.is_open:
-            # Not in the words of the sink: they may have values of the row in them.
-            reasons = ", ".join(sorted({refusal.reason for refusal in outcome.refused}))
-            counted = f"it refuses {self._breaker.refused:,} of {self._breaker.rows:,} rows ({reasons})"
-            what = "none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow)"
-            self._trouble = TemporaryError(FLOOD, f"{counted}; {what}.")
+            self._trouble = self._breaker.why(refusal.reason for refusal in outcome.refused)
         return ready
 
     def set_aside(self, size: int, refusals: Sequence[Refusal]) -> None:

@@ -18,9 +18,9 @@ from itertools import count
 from pyspark.sql import DataFrame
 
 from runtime import sinks
+from runtime.clients.breaker import FLOOD
 from runtime.errors import JobError, external
 from runtime.launch import progress
-from runtime.launch.breaker import FLOOD
 from runtime.launch.delivery import Delivery
 from runtime.launch.launch import Launch
 from runtime.launch.outages import Outages, left_s, pause_s

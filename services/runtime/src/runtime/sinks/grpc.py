@@ -146,6 +146,7 @@ class CalledRows:
         """
         status, server = answer.status, self._server
         if self.is_taken(answer):
+            self._learnt.takes_bytes(self._size(rows))
             return Verdict()
         if status in _DENIED:
             detail = f"{server.name} answers {status.name}: check the secret that it is shown."
@@ -173,20 +174,27 @@ class CalledRows:
 
     def _exhausted(self, rows: Rows, answer: Answer) -> Verdict:
         """There are too many calls, or a message is too large: each library has its own words for that. What
-        tells is a row that was taken before, or one that was too large.
+        tells is a row that was taken before, or one that was too large. One that is no larger than another
+        that was taken waits: a server may have quotas, of each customer its own.
         """
         told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
         too_large = Refused("TOO_LARGE", f"{told}: its message is too large.")
-        if self._learnt.is_too_large(time.monotonic(), len(self._messages[rows[0]] or b"")):
+        size = self._size(rows)
+        if self._learnt.is_too_large(time.monotonic(), size):
             return Verdict(whole=too_large)
         self._tries[rows[0]] += 1
-        doubt = too_large if self._tries[rows[0]] >= _FEW_TRIES else None
+        is_in_doubt = self._tries[rows[0]] >= _FEW_TRIES and self._learnt.may_be_too_large(size)
+        doubt = too_large if is_in_doubt else None
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
     def found_too_large(self, rows: Rows) -> None:
         """These were refused while others were taken."""
-        for row in rows:
-            self._learnt.refuses_bytes(time.monotonic(), len(self._messages[row] or b""))
+        self._learnt.refuses_bytes(time.monotonic(), self._size(rows))
+
+    def _size(self, rows: Rows) -> int:
+        """The bytes of the message that carries a row."""
+        [row] = rows
+        return len(self._messages[row] or b"")
 
 
 def _told(answer: Answer) -> str:

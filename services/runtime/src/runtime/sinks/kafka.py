@@ -44,9 +44,14 @@ PROBE_S = 5.0
 READ_RANK = 1
 JSON_TYPE = "daggers.v1.Row"
 _SPARE = 1_000
-_VALUES = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG}
-"""What a broker says of a record, or of a batch for the sake of one of its records."""
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
+_VALUES = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_MSG,
+    KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001 - see above
+}
+"""What is said of a record, of a batch for the sake of one of its records, or of the others of that batch."""
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - see above
@@ -143,11 +148,11 @@ class KafkaWriter:
                 records[row] = None
         left = [row for row, record in enumerate(records) if record is not None]
         learnt = bisection.learnt_of((self._target.sink, self._topic))
-        rows = Bisection([left] if left else [], learnt, time.monotonic())
+        may_refuse = self._target.may_refuse_all
+        rows = Bisection([left] if left else [], learnt, time.monotonic(), may_refuse=may_refuse)
         while (part := rows.next(time.monotonic())) is not None:
             self._settle(rows, part, records, self._produced(part, records))
-        settled = rows.settled(time.monotonic(), may_refuse=self._target.may_refuse_all)
-        return Outcome(refused=[*refusals, *settled])
+        return Outcome(refused=[*refusals, *rows.settled(time.monotonic())])
 
     @property
     def _client(self) -> _Client:

@@ -32,6 +32,7 @@ from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
 from runtime.clients import bisection, pace, postgres, tableneeds
 from runtime.clients.bisection import Refused, Rows
+from runtime.clients.breaker import FloodBreaker
 from runtime.clients.postgres import RefusedError
 from runtime.clients.written import Marker
 from runtime.clients.written import Refused as RefusedRow
@@ -80,7 +81,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
         table.prepare(connection)
         if row is not None:
             rows, _ = table.writable(row)
-            table.stage(connection)
+            (table.stage_where_copies_are_refused if table.appends else table.stage)(connection)
             why = table.refused(connection, rows, table.append if table.appends else table.put)
             refused = f", though not one that is made up ({why.detail.rstrip('.')})" if why else ""
         raise psycopg.Rollback
@@ -181,6 +182,7 @@ class AppendWriter:
             if before is None:
                 table.stage_where_copies_are_refused(connection)
                 refused = table.write(connection, rows, table.append)
+                self._stay_if_flooded(whole.num_rows, refusals + refused)
                 if not is_replay and not layout.windowed:
                     self._mark.reach(connection, reached, is_whole=False)
                 kept = [RefusedRow(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
@@ -189,12 +191,21 @@ class AppendWriter:
             else:
                 number = {key: row for row, key in enumerate(told)}
                 refused = [
-                    Refusal(number[refused_.key], refused_.reason, refused_.detail)
+                    Refusal(number[refused_.key], refused_.reason, refused_.detail, by_server=True)
                     for refused_ in before
                     if refused_.key in number
                 ]
         receipt = b"" if is_replay else json.dumps(reached).encode()
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
+
+    def _stay_if_flooded(self, rows: int, refused: Sequence[Refusal]) -> None:
+        """Raise TemporaryError, by which no mark stays, where none of these may be set aside: it would say
+        that they were refused for good, also to who comes again when the table is mended.
+        """
+        breaker = FloodBreaker[None](self._target.max_refused, self._target.may_refuse_all)
+        breaker.add(rows, len(refused), None, sum(refusal.by_server for refusal in refused))
+        if breaker.is_open:
+            raise breaker.why(refusal.reason for refusal in refused)
 
 
 _Put: TypeAlias = Callable[[psycopg.Connection, pa.Table], None]

@@ -6,9 +6,11 @@ One partition of one batch is judged. While few rows are refused they are held: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
+
+from runtime.errors import TemporaryError
 
 FLOOD: Final = "SINK_REFUSES_MOST"
 """The reason of a sink whose rows wait because of it."""
@@ -56,6 +58,13 @@ class FloodBreaker(Generic[Held]):
         if self.most is None:
             return self.by_server >= LEAST and self.refused == self.rows
         return self.refused > self.most * self.rows
+
+    def why(self, reasons: Iterable[str]) -> TemporaryError:
+        """Why the rows of a flood wait. Not in the words of the sink, which may have values of the row."""
+        told = ", ".join(sorted({*reasons}))
+        counted = f"it refuses {self.refused:,} of {self.rows:,} rows ({told})"
+        what = "none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow)"
+        return TemporaryError(FLOOD, f"{counted}; {what}.")
 
     def rest(self) -> Sequence[Held]:
         """What is held, once no more comes; nothing where it is a flood."""
