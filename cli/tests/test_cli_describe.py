@@ -101,10 +101,12 @@ def test_a_schema_is_shown_with_its_comments_and_imports_wherever_they_stand(she
     text = shell("schema", "show", "cart.Cart")[1]
 
     assert registered[0] == 0
-    assert text.split("\n\n// ")[0].splitlines()[:8] == [
+    assert text.split("\n\n// ")[0].splitlines()[:10] == [
         "// deep.proto",
         'syntax = "proto3";',
         "package deep;",
+        "",
+        'import public "google/protobuf/duration.proto";',
         "",
         "message Item {",
         "  message Price {",
@@ -112,7 +114,8 @@ def test_a_schema_is_shown_with_its_comments_and_imports_wherever_they_stand(she
         "    double amount = 1;",
     ]
     assert "    // Or this.\n    Item.Price b = 2;\n" in text
-    assert 'package cart;\n\nimport "deep.proto";\n\nmessage Cart {\n' in text
+    imports = 'import "deep.proto";\nimport "google/protobuf/timestamp.proto";\n'
+    assert f"package cart;\n\n{imports}\nmessage Cart {{\n" in text
 
 
 def test_names_that_are_not_registered_name_the_ones_that_may_be_meant(shell: Any) -> None:

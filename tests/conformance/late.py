@@ -29,7 +29,7 @@ from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.metrics import Late
 from runtime.source.reader.rows import wanted
-from runtime.source.stream import begin_batch
+from runtime.source.stream import begin_batch, end_batch
 from runtime.spark import session as spark
 from runtime.state import checkpoint
 from runtime.state.store import open_root
@@ -54,6 +54,7 @@ class LateRun:
         self._session, self._references = session, _references(plan, spec)
         chosen = checkpoint.choose(open_root(spec.checkpoint_root)[0], "late", spec.generation)
         assembled = job.assemble(computed, plan, chosen)
+        self._source = assembled.source
         writer = assembled.rows.writeStream.outputMode("append").foreachBatch(self._take)
         self.query = (
             writer.option("checkpointLocation", str(chosen.path))
@@ -65,6 +66,7 @@ class LateRun:
         self._references.refresh(self._session)
         closed = begin_batch(self._session)
         self.rows += rows.toArrow().to_pylist()
+        end_batch(self._session, self._source)
         self.closed = closed
 
     def send(self, streams: Mapping[str, Sequence[Message]]) -> None:

@@ -28,6 +28,9 @@ FURTHER = (
     "SELECT __offset * 2 AS a, event_timestamp.nanos AS b, EXTRACT(ISODOW FROM event_timestamp) AS c"
     " FROM bookings",
     "SELECT k.seconds AS s, k.nanos AS n FROM every",
+    "SELECT k.seconds AS s, k.nanos AS n FROM every GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE), k",
+    "SELECT b.event_timestamp.seconds AS s, b.event_timestamp.nanos AS n FROM bookings b JOIN payments p"
+    " ON b.order_number = p.order_id AND p.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '5' MINUTE",
     "SELECT m.KEY AS k FROM bookings, UNNEST(metadata) AS m",
     "SELECT LAST_VALUE(fare) AS a, FeaturesWithType('k', fare, 'LongType') AS f FROM bookings"
     " GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)",

@@ -164,7 +164,7 @@ class Running:
             ],
             webhooks=Webhooks(listed, timeout=30 * SECOND),
             spark=self.spark,
-            limits=Limits(),
+            limits=Limits(share_time=timedelta(0)),
             policy=Policy(hold=2 * SECOND, resolve_hold=2 * SECOND),
             patience=10 * SECOND,
             clock=lambda: world.now,

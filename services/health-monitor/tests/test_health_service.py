@@ -90,6 +90,7 @@ class Stage:
             silence_s=self.silence_s,
             progress_s=self.progress_s,
             kafka_away_s=self.kafka_away_s,
+            share_s=0,
             leader_timeout_s=3,
         )
 

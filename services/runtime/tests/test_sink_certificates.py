@@ -77,7 +77,8 @@ def to_redis(own: Certificate, folder: Path) -> Iterator[Trusting]:
         files = {"tls-key-file": own.key, "tls-cert-file": own.file, "tls-ca-cert-file": own.file}
         said: dict[str, Any] = {**files, "tls-auth-clients": "no", "port": "0"}
         said["tls-port"] = address.rpartition(":")[2]
-        looking.config_set(*(str(word) for pair in said.items() for word in pair))
+        for name, word in said.items():  # Redis 6.2 takes one at a time
+            looking.config_set(name, str(word))
 
         def trusting(host: str, ca: Path | str) -> Sink:
             made = redis.sink(address.replace(HERE, host), password, folder, plaintext=False)

@@ -171,6 +171,7 @@ def test_expressions_mean_in_spark_what_they_mean_in_flink(session: SparkSession
         row[name] = {each: BOOKING[name][each] for each in kept}  # type: ignore[index]  # a nested message
     row["items"] = [{"price": 1.5}]
     row |= {"rowtime": START, "__topic": "t", "__partition": 0, "__offset": 1, "__timestamp": START}
+    row |= {"event_timestamp:seconds": int(START.timestamp()) + 1, "event_timestamp:nanos": 500_000_000}
     session.createDataFrame([row], shape).createOrReplaceTempView("bookings")
     found = session.sql(plan.spark_sql).collect()[0]
     got = {sql: found[f"c{i}"] for i, sql in enumerate(MEANINGS)}

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from services.runtime.tests.sessions import START, drain, feed, moment, planned, spark_session, stream
 
-from runtime.launch.batch import whole
+from runtime.launch.wholeness import whole
+from runtime.source.status import Gap
 
 pytestmark = pytest.mark.integration
 
@@ -36,11 +37,12 @@ def test_where_a_partial_session_ends_no_group_by_a_result_is_written(
     # The session of `partial` began at 58 s, which was skipped: it has 7 records too.
     records = [*events("partial", 62, 66, 70, 74, 78, 82), *events("other", *range(81, 95, 2))]
     feed(tmp_path, "customer_events", "0", [*records, *events("later", 105, 107)])
-    rows = stream(session, planned(BY_COUNT), tmp_path)
+    plan = planned(BY_COUNT)
+    rows = stream(session, plan, tmp_path)
     batches: list[list[Row]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
-        batches.append(whole(batch, COMPLETE_FROM).collect())
+        batches.append(whole(batch, [Gap(None, COMPLETE_FROM)], plan.lookahead).collect())
 
     for second in (200, 300, 400):
         feed(tmp_path, "customer_events", f"{second}", events("clock", second))

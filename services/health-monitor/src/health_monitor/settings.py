@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import EgressSettings, MetricsSettings
-from daggerspec.limits import LATE_SHARE, OVERDUE_S
+from daggerspec.limits import LATE_SHARE, OVERDUE_S, SHARE_S
 from fleet.health import Limits
 from health_monitor import receivers
 from health_monitor.alert import Policy
@@ -44,6 +44,8 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
     """Percentage of a dagger's records that may be set aside over five minutes."""
     quarantine_records: int = Field(default=20, ge=1)
     """Fewer set-aside records than this in five minutes are never too many."""
+    share_s: float = Field(default=SHARE_S, ge=0)
+    """Seconds for which a launch is counted before a share of its records or rows says anything."""
     late_percent: float = Field(default=100 * LATE_SHARE, ge=100 * LATE_SHARE, le=100)
     """Percentage of the rows read in five minutes that may come after a window of theirs was closed. Drivers
     tell of no smaller one, and of no fewer than ten rows."""
@@ -137,6 +139,7 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
             progress=timedelta(seconds=self.progress_s),
             quarantine_share=self.quarantine_percent / 100,
             quarantine_records=self.quarantine_records,
+            share_time=timedelta(seconds=self.share_s),
             late_share=self.late_percent / 100,
             overdue=timedelta(seconds=self.overdue_s),
             restarts=self.restarts,
