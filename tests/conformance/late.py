@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from tests.conformance import records
+from tests.conformance.test_conformance_numbers import rounded
 from tests.conformance.test_conformance_previews import topic_of
 
 from daggerspec import rundir
@@ -199,12 +200,4 @@ def in_time(rows: pa.Table, closed: datetime, *, before: bool) -> list[dict[str,
 
 def counted(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Counter[str]:
     """Rows as they can be compared, floats to nine digits: sums are added up in another order."""
-    return Counter(repr([_rounded(row[name]) for name in names]) for row in rows)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(f"{value:.9g}") + 0.0
-    return value.isoformat() if isinstance(value, datetime) else value
+    return Counter(repr([rounded(row[name]) for name in names]) for row in rows)

@@ -69,12 +69,13 @@ def batches(plan: Plan, streams: dict[str, list[Message]], part: slice) -> dict[
 
 def canonical(rows: Sequence[dict[str, Any]], names: list[str]) -> list[str]:
     """Rows in one order, floats to nine digits: sums are added up in another order."""
-    return sorted(repr([_rounded(row[name]) for name in names]) for row in rows)
+    return sorted(repr([rounded(row[name]) for name in names]) for row in rows)
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """A value in which floats that were added up in another order are equal."""
     if isinstance(value, list):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(f"{value:.9g}") + 0.0
     return value.isoformat() if isinstance(value, datetime) else value
