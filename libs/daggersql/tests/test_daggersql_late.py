@@ -1,5 +1,6 @@
 """What drops a record that comes too late: the first thing above its stream that keeps state."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -114,3 +115,19 @@ def test_what_a_join_would_have_dropped_for_its_condition_is_asked_of_its_sides_
 
     assert "`fare`" in left.spark_sql.partition(" WHERE ")[2]
     assert "'CREATED'" in right.spark_sql.partition(" WHERE ")[2]
+
+
+def test_the_columns_of_a_side_come_in_the_order_in_which_its_reader_gives_them() -> None:
+    """Spark's state of a join has them in that order, as in checkpoints of before there were stages."""
+    sql = f"SELECT a.status, a.fare, b.customer FROM {PAIRS}"
+    plan = check(sql, tables()).plan
+    assert plan is not None
+    assert plan.staged is not None
+
+    left, right = (
+        re.findall(r"`s[01]`\.`([^`]+)`", stage.spark_sql.partition(" FROM ")[0])[:-1]
+        for stage in plan.staged.stages
+    )
+    behind = ["rowtime", "__topic", "__partition", "__offset"]
+    assert left == ["order_number", "status", "fare", *behind], "as the message has them, not as the query"
+    assert right == ["order_number", "customer", *behind]

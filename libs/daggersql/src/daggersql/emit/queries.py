@@ -18,6 +18,7 @@ from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_
 from daggerspec.query import quote_name
 from daggersql.emit import since
 from daggersql.emit.expressions import originally, sql
+from daggersql.emit.reads import in_order
 from daggersql.emit.stages import Stages, asked_of_sides
 from daggersql.ir import closing, reach, results, whole
 from daggersql.ir.conditions import conjuncts
@@ -370,7 +371,7 @@ def _side(
     if isinstance(of, Stream):
         columns = {ref.path[0] for ref in used if ref.relation == of.name and ref.path} | {"rowtime"}
         columns |= {*METADATA_KEYS} if identify else set()
-        own = [f"{name}.{quote_name(column)}" for column in sorted(columns)]
+        own = [f"{name}.{quote_name(column)}" for column in in_order(of.table, columns)]
     else:
         own = [f"{name}.{quote_name(column)}" for column in _columns(of, used, identify=identify)]
     source = _relation(of, used, identify=identify, stages=stages, late_for=window)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from daggersql.ir.conditions import equalities, other_conditions
 from daggersql.ir.expr import Expr
 from daggersql.ir.relations import Result, Union
 from daggersql.ir.walk import (
+    METADATA,
     METADATA_KEYS,
+    RECORD,
     expressions,
     identity,
     nodes,
     streams,
     tables,
 )
-from daggersql.plan import Read
+from daggersql.plan import Read, Table
 
 
 def reads(query: Result) -> tuple[Read, ...]:
@@ -45,6 +47,15 @@ def _least(paths: set[str]) -> tuple[str, ...]:
     return tuple(
         path for path in sorted(paths) if not any(path.startswith(f"{shorter}.") for shorter in paths)
     )
+
+
+def in_order(table: Table, columns: Collection[str]) -> list[str]:
+    """List columns of a stream as its readers give them: fields, event time, metadata.
+
+    Spark's state of a join has its columns in the order in which they come.
+    """
+    fields = (str(field.name) for field in table.message.fields)
+    return [name for name in [*fields, "rowtime", *METADATA, *RECORD] if name in columns]
 
 
 def functions(query: Result) -> tuple[str, ...]:
