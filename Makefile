@@ -88,22 +88,26 @@ test-unit: $(STAMPS)/venv ## Unit tests only (no stack)
 	@$(BIN)/pytest -q -m "not integration"
 
 .PHONY: opensearch
-opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elasticsearch start, once (Maven)
+opensearch: $(STAMPS)/venv ## Install the OpenSearch that tests of the sink elasticsearch start, once
 	@$(BIN)/python -m tests.searchservers opensearch
 
 .PHONY: redis
-redis: $(STAMPS)/venv ## Install the Redis that tests of the sink redis start, once, where the machine has none (Maven)
+redis: $(STAMPS)/venv ## Install the Redis that tests of the sink redis start, once, where the machine has none
 	@$(BIN)/python -m tests.redis
+
+.PHONY: postgres
+postgres: $(STAMPS)/venv ## Install the PostgreSQL that tests of the sink postgres start, once, where the machine has none
+	@$(BIN)/python -m tests.postgres
 
 WORKERS ?= 2
 .PHONY: test
-test: lint setup opensearch redis ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
+test: lint setup opensearch redis postgres ## Everything CI runs: lint, types, contracts, unit and integration tests on the real stack
 	@$(BIN)/python $(WEB)/build.py test
 	@$(BIN)/pytest -q -m "not long" --numprocesses $(WORKERS) --dist worksteal --durations 30
 
 PART ?= all
 .PHONY: test-long
-test-long: setup opensearch redis ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
+test-long: setup opensearch redis postgres ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import subprocess
+import tempfile
 from pathlib import Path
 
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+from cli.errors import RefusedError
+from devstack.settings import Settings
+from devstack.tools import ivy, java
 
 
 class LackingError(Exception):
@@ -19,14 +20,26 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
 
     Raises: LackingError.
     """
-    if shutil.which("mvn") is None:
-        raise LackingError("mvn is missing (Debian: apt-get install maven)")
-    maven = ["mvn", "-q", "-B", "--strict-checksums", _COPY]
-    subprocess.run(
-        [*maven, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"],
-        check=True, cwd=folder, timeout=900,
-    )  # fmt: skip
-    (archive,) = folder.iterdir()
-    if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
-        raise LackingError(f"{archive.name} is not the one that is pinned")
-    return archive
+    group, name, version, kind = artifact.split(":")
+    wanted = f"""\
+<dependency org="{group}" name="{name}" rev="{version}" conf="default->master" transitive="false">
+  <artifact name="{name}" type="{kind}" ext="{kind}"/>
+</dependency>"""
+    settings = Settings()
+    home = java.system_home(settings.java_home)
+    wheel = home is None
+    home = home or java.wheel_home(settings.tools_dir)
+    if home is None:
+        raise LackingError("Java is missing: make setup brings one")
+    with tempfile.TemporaryDirectory(dir=folder.parent) as part:
+        try:
+            files = ivy.retrieve(
+                name, wanted, Path(part), lambda line: None, home / "bin" / "java", own_authorities=wheel,
+                what=f"{name} {version} could not be fetched: check the network",
+            )  # fmt: skip
+        except RefusedError as problem:
+            raise LackingError(problem.message) from None
+        (archive,) = files.iterdir()
+        if hashlib.sha256(archive.read_bytes()).hexdigest() != digest:
+            raise LackingError(f"{archive.name} is not the one that is pinned")
+        return archive.rename(folder / archive.name)

@@ -1,9 +1,14 @@
-"""A real PostgreSQL server of a test run's own."""
+"""A real PostgreSQL server of a test run's own.
+
+`python -m tests.postgres` installs one, once, where the machine has none: so does `make test`.
+"""
 
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,9 +16,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from rich.console import Console
 
 from cli.errors import RefusedError
+from cli.progress import Steps
 from devstack.demo import database
+from devstack.settings import Settings
+from devstack.tools.install import install_postgres
 
 
 @contextmanager
@@ -21,7 +30,7 @@ def serving() -> Iterator[str]:
     """Its URL, without the name of a database. Skips the test where the machine has no server to start."""
     with ExitStack() as server:
         try:
-            url = server.enter_context(database.serving())
+            url = server.enter_context(database.serving(Settings().tools_dir))
         except RefusedError as problem:
             pytest.skip(problem.message)
         yield url
@@ -34,7 +43,11 @@ def stopped(url: str) -> Iterator[None]:
         [(data,)] = connection.execute("SHOW data_directory")
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
-        user = {"user": "postgres", "group": "postgres", "extra_groups": ()}
+        user = {
+            "user": (name := database.unprivileged()),
+            "group": pwd.getpwnam(name).pw_gid,
+            "extra_groups": (),
+        }
     server, options = (Path(data) / "postmaster.opts").read_text().split(maxsplit=1)
 
     def control(*words: str) -> None:
@@ -48,3 +61,10 @@ def stopped(url: str) -> Iterator[None]:
         yield
     finally:
         control("-l", str(Path(data).parent / "log"), "-o", options, "start")
+
+
+if __name__ == "__main__":
+    try:
+        install_postgres(Settings().tools_dir, Steps(Console(stderr=True)))
+    except RefusedError as problem:
+        sys.stderr.write(f"PostgreSQL is not installed, and its tests are skipped: {problem.message}\n")

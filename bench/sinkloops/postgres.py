@@ -20,6 +20,7 @@ from pyarrow import csv
 
 from daggerspec.sinks.postgres import CAPABILITIES
 from devstack.demo import database
+from devstack.settings import Settings
 from sinkloops import DAGGER, NAMES, TIME, Trial, key
 
 _AT_ONCE = CAPABILITIES.max_rows or 5_000
@@ -35,7 +36,7 @@ _TABLE = (
 
 @contextmanager
 def _serving() -> Iterator[str]:
-    with database.serving() as url:
+    with database.serving(Settings().tools_dir) as url:
         yield f"{url}/postgres"
 
 

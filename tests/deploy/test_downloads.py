@@ -20,7 +20,7 @@ NPM_LOCKS = sorted(file for file in tracked() if file.endswith("package-lock.jso
 MEMBERS = sorted(file for file in tracked() if file.endswith("pyproject.toml"))
 _COMMAND = re.compile(
     r"""pip['",\s]+(?:install|download|wheel)\b|\bnpm['"(),\s\[]+(?:ci|install|i)\b"""
-    r"""|\bgo["',\s]+(?:install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]|^ADD https?:"""
+    r"""|\bgo["',\s]+(?:install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]|\bivy\.retrieve\(|^ADD https?:"""
 )
 # Each place that downloads, and what it says so that only what is pinned comes.
 DOWNLOADS = {
@@ -34,7 +34,8 @@ DOWNLOADS = {
     "devstack/src/devstack/tools/influxd.py": ("cmd/influxd@v{VERSION}",),
     # Maven has the checksums of its repository, of versions that never change.
     "bench/flink.py": ('"--require-hashes"', '"--strict-checksums"'),
-    "tests/maven.py": ('"--strict-checksums"', "hexdigest() != digest"),
+    "devstack/src/devstack/tools/kafka.py": ("verify(jars, digests())",),
+    "tests/maven.py": ("hexdigest() != digest",),
     # The checksum of the module is compared, too.
     "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/npm.py": ('npm(["ci"',),

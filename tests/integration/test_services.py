@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -40,7 +41,8 @@ def told(
             "INFLUX_TOKEN_FILE": str(token),
         },
     }[name] | {"KAFKA_BOOTSTRAP_SERVERS": kafka}
-    return {"PATH": "/usr/bin:/bin"} | {f"{prefix}_{key}": value for key, value in own.items()}
+    inherited = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}  # noqa: TID251
+    return inherited | {f"{prefix}_{key}": value for key, value in own.items()}
 
 
 def last(log: str) -> dict[str, Any]:

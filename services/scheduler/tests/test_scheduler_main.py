@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,8 @@ def test_a_kafka_that_does_not_answer_is_said_in_one_sentence(tmp_path: Path) ->
     told = {
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
         "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
+        "PATH": os.environ["PATH"],  # noqa: TID251 - where Java is
+        "JAVA_HOME": os.environ.get("JAVA_HOME", ""),  # noqa: TID251 - as above
     }
 
     done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
@@ -130,7 +132,8 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": kafka,
         "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
         "DAGGERS_SCHEDULER_LEADER_TIMEOUT_S": "600",
-        "PATH": "/usr/bin:/bin",
+        "PATH": os.environ["PATH"],  # noqa: TID251 - where Java is
+        "JAVA_HOME": os.environ.get("JAVA_HOME", ""),  # noqa: TID251 - as above
     }
     with subprocess.Popen([*MAIN], env=told, stderr=subprocess.PIPE, text=True) as standby:
         assert standby.stderr is not None

@@ -47,6 +47,7 @@ def demo(
     from devstack.demo import database
     from devstack.demo.run import MONITOR, Demo, find_examples
     from devstack.demo.sinks import further
+    from devstack.tools.install import install_postgres
 
     settings = read(Settings)
     keep = keep or settings.demo_keep
@@ -55,7 +56,9 @@ def demo(
     folder = session.state_dir or Path(tempfile.mkdtemp(prefix="daggers-demo-")).resolve()
     failed = False
     with ExitStack() as servers:
-        server = servers.enter_context(database.serving()) if sinks else None
+        if sinks:
+            install_postgres(settings.tools_dir, session.out.steps)
+        server = servers.enter_context(database.serving(settings.tools_dir)) if sinks else None
         try:
             stack, _ = start(session, folder, monitor_env=MONITOR)
             session.out.note(f"look at it in a browser: {stack.portal}")

@@ -10,30 +10,33 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from cli.errors import RefusedError
+from devstack.tools import postgres
 
 USER = "daggers"
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """Its URL, without the name of a database. Raises: RefusedError where no server can be started."""
-    binaries = _binaries()
+def serving(tools: Path) -> Iterator[str]:
+    """Its URL, without the name of a database. Raises: RefusedError where no server can be started.
+
+    tools: the folder of the tools.
+    """
+    binaries = postgres.programs(tools)
     if binaries is None:
-        raise RefusedError("there is no PostgreSQL on this machine (Debian: apt-get install postgresql)")
+        raise RefusedError("there is no PostgreSQL on this machine: run make postgres")
     home = Path(tempfile.mkdtemp(prefix="daggers-postgres-"))
     user: dict[str, Any] = {}
     if os.geteuid() == 0:  # PostgreSQL does not run as root
-        try:
-            pwd.getpwnam("postgres")
-        except KeyError:
-            raise RefusedError("PostgreSQL does not run as root, and there is no user postgres") from None
-        shutil.chown(home, "postgres", "postgres")
-        user = {"user": "postgres", "group": "postgres", "extra_groups": ()}
+        user = {"user": (name := unprivileged()), "group": pwd.getpwnam(name).pw_gid, "extra_groups": ()}
+        shutil.chown(home, name)
+        if (wheel := tools / postgres.NAME) in binaries.parents:  # that user may not come to where it is
+            copied = shutil.copytree(wheel, home / "programs", symlinks=True)
+            binaries = copied / binaries.relative_to(wheel)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -45,7 +48,7 @@ def serving() -> Iterator[str]:
     password = secrets.token_hex(16)
     word.write_text(password)
     if user:
-        shutil.chown(word, "postgres", "postgres")
+        shutil.chown(word, user["user"])
     word.chmod(0o600)
     access = ("-A", "scram-sha-256", f"--pwfile={word}")
     run(str(binaries / "initdb"), "-D", data, "-U", USER, *access, "--no-sync")
@@ -58,8 +61,8 @@ def serving() -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _binaries() -> Path | None:
-    """Where initdb and pg_ctl are: on the path, or where Debian keeps them."""
-    initdb = shutil.which("initdb")
-    places = [Path(initdb).parent] if initdb else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return places[-1] if places and (places[-1] / "pg_ctl").exists() else None
+def unprivileged() -> str:
+    """The user that runs it for root: the one that Debian's package makes, else nobody."""
+    with suppress(KeyError):
+        return pwd.getpwnam("postgres").pw_name
+    return "nobody"

@@ -10,7 +10,7 @@ from pathlib import Path
 from cli.errors import RefusedError
 from cli.progress import Report, Steps
 from devstack.places import refuse_unusable
-from devstack.tools import appcds_home, influxd, java, kafka, native_reader
+from devstack.tools import appcds_home, influxd, java, kafka, native_reader, postgres
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,14 @@ def install(folder: Path, java_home: Path | None, steps: Steps, *, with_influxd:
     except OSError as error:
         raise RefusedError(f"the tools cannot be installed in {folder}: {error.strerror or error}") from error
     return Tools(java_home=home, kafka_jars=jars, spark_home=spark, influxd=database)
+
+
+def install_postgres(folder: Path, steps: Steps) -> None:
+    """PostgreSQL for demos and tests, installed into `folder` where the machine has none."""
+    if postgres.programs(folder) is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder, steps):
+            _once(folder / postgres.NAME, postgres.TITLE, postgres.build, steps)
 
 
 def _once(place: Path, title: str, build: Callable[[Path, Report], Path], steps: Steps) -> Path:

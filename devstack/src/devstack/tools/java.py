@@ -34,6 +34,12 @@ def system_home(java_home: Path | None) -> Path | None:
     return next((home for program in candidates if (home := home_of(program)) is not None), None)
 
 
+def wheel_home(folder: Path) -> Path | None:
+    """The home of the Java that `build` put into the folder of the tools; None if it did not."""
+    home = folder / NAME / "home"
+    return home if home.is_dir() else None
+
+
 def home_of(program: Path) -> Path | None:
     """The home of the Java that `program` starts; None when it does not run or is too old."""
     # asked rather than guessed from the path: version managers put scripts on PATH

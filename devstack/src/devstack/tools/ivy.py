@@ -1,0 +1,55 @@
+"""Artifacts of Maven's repository, resolved by the Ivy that comes with PySpark: no Maven is needed."""
+
+import importlib.util
+from pathlib import Path
+
+from cli.errors import RefusedError
+from cli.progress import Report
+from devstack.tools import truststore
+from devstack.tools.run import run
+
+_FILE = """\
+<ivy-module version="2.0">
+  <info organisation="daggers" module="{name}"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    {dependencies}
+  </dependencies>
+</ivy-module>
+"""
+
+
+def retrieve(
+    name: str, dependencies: str, part: Path, report: Report, java: Path, *, own_authorities: bool, what: str
+) -> Path:
+    """Resolve Ivy's elements `dependencies` into a folder of `part`; returns that folder.
+
+    java: the program to run Ivy with.
+    own_authorities: give it the certificate authorities of this Python in place of its own.
+    what: the sentence of the RefusedError that is raised where it cannot be done.
+    """
+    description, files = part / "ivy.xml", part / "jars"
+    description.write_text(_FILE.format(name=name, dependencies=dependencies))
+    options = ["-XX:TieredStopAtLevel=1"]
+    if own_authorities and (certificates := truststore.trusted()):
+        truststore.write(part / "authorities.jks", certificates)
+        options.append(f"-Djavax.net.ssl.trustStore={part / 'authorities.jks'}")
+    run(
+        [java, *options, "-jar", _program(), "-cache", part / "cache", "-ivy", description,
+         "-confs", "default", "-retrieve", files / "[artifact]-[revision].[ext]"],
+        log=part / "ivy.log", report=report, what=what,
+    )  # fmt: skip
+    return files
+
+
+def _program() -> Path:
+    """The Ivy jar inside the installed PySpark. Raises: RefusedError when it has none."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    jars = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
+    if not jars:
+        raise RefusedError(
+            "the installed PySpark has no Ivy jar: install pyspark 4.3.0", reason="TOOL_MISSING"
+        )
+    return jars[-1]
