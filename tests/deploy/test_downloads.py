@@ -20,7 +20,8 @@ NPM_LOCKS = sorted(file for file in tracked() if file.endswith("package-lock.jso
 MEMBERS = sorted(file for file in tracked() if file.endswith("pyproject.toml"))
 _COMMAND = re.compile(
     r"""pip['",\s]+(?:install|download|wheel)\b|\bnpm['"(),\s\[]+(?:ci|install|i)\b"""
-    r"""|\bgo["',\s]+(?:install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]|\bivy\.retrieve\(|^ADD https?:"""
+    r"""|\bgo["',\s]+(?:install|get)\b|\b(?:curl|wget)\b|urlretrieve|["'\s]mvn["'\s]"""
+    r"""|\bivy\.retrieve\(|^ADD https?:"""
 )
 # Each place that downloads, and what it says so that only what is pinned comes.
 DOWNLOADS = {
