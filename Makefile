@@ -18,10 +18,18 @@ export LC_ALL := C.UTF-8
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}'
 
+# What no package brings: all that is missing is named before anything is downloaded.
+define NEEDS
+missing=(); \
+command -v git >/dev/null || missing+=("git (Debian: apt-get install git)"); \
+if ! command -v $(PYTHON) >/dev/null; then missing+=("Python 3.11 or newer (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"); \
+elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then missing+=("Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version): install it, or set PYTHON=/path/to/python3"); \
+elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then missing+=("Python's venv module (Debian: apt-get install python3-venv)"); fi; \
+[ $${#missing[@]} -eq 0 ] || { printf 'missing: %s\n' "$${missing[@]}"; exit 1; }
+endef
+
 $(STAMPS)/uv: requirements-uv.lock
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is missing: install it (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: install Python 3.11 or newer, or set PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(NEEDS)
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv $(VENV) # one that was interrupted has no pip yet
 	@echo "installing uv ..."
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-uv.lock

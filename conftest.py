@@ -49,6 +49,8 @@ settings.register_profile("explore", settings.get_profile("daggers"), max_exampl
 settings.register_profile("same", settings.get_profile("daggers"), derandomize=True)
 settings.load_profile("same")
 
+pytest_plugins = ["tests.skips"]
+
 DAGGERS = Path(sys.executable).with_name("daggers")
 
 
