@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from confluent_kafka import Producer
+from conftest import DAGGERS
 from daggers.v1 import events_pb2
 
 from cli.__main__ import run
@@ -117,6 +119,18 @@ def test_an_export_says_what_it_holds_and_what_cannot_be_read(log: Log, source: 
     }  # fmt: skip
     assert (finding["code"], "sequence 4" in finding["message"]) == ("UNREADABLE", True)
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+def test_an_export_to_standard_output_is_the_file_and_nothing_else(
+    source: str, file: Path, kafka: str
+) -> None:
+    command = [DAGGERS, "log", "export", "-", "--topic", source, "--kafka", kafka]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    refused = subprocess.run([*command, "-o", "json"], capture_output=True, check=False, timeout=60)
+
+    assert done.stdout == file.read_bytes()
+    assert f"5 records of {source} are written" in done.stderr.decode()
+    assert (refused.returncode, b"standard output: name a file" in refused.stderr) == (2, True)
 
 
 def test_a_restored_topic_is_a_log_that_goes_on(kafka: str, log: Log, file: Path) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from cli import visible
-from cli.errors import CliError
+from cli.errors import CliError, MisusedError
 from daggerspec.exactjson import dumps
 from daggerspec.nearest import hint
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 10_000
 T = TypeVar("T")
+_STANDARD_OUTPUT = Path("-")
 
 
 class Format(StrEnum):
@@ -78,6 +80,14 @@ class Printer:
             print_json(document)
         else:
             text(self)
+
+    def is_standard_output(self, file: Path) -> bool:
+        """Whether a command's file is `-`. Raises: MisusedError where a JSON document goes there, too."""
+        if file != _STANDARD_OUTPUT:
+            return False
+        if self.json:
+            raise MisusedError("the file and a JSON document cannot both be standard output: name a file")
+        return True
 
     def document(self, document: Any) -> None:
         """Print a JSON document as a line, at once."""

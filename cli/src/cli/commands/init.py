@@ -1,5 +1,6 @@
 """`daggers init`: a dagger file to begin with, from a registered stream."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +59,8 @@ def init(
         str, typer.Argument(help="Name of the dagger; default: STREAM_per_minute, or STREAM_forwarded.")
     ] = "",
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="Where to write; default: NAME.yaml.")
+        Path | None,
+        typer.Option("--file", "-f", help="Where to write; default: NAME.yaml. `-`: standard output."),
     ] = None,
     forward: Annotated[
         bool, typer.Option("--forward", help="Forward each record, in place of counting them.")
@@ -77,6 +79,9 @@ def init(
     fields = columns(schema, registered[stream].message)
     text = draft(registered[stream], fields, name, team, forward=forward)
     target = file or Path(f"{name}.yaml")
+    if session.out.is_standard_output(target):
+        sys.stdout.write(text)
+        return
     if target.exists() and not force:
         raise RefusedError(f"{target} is there already: name another by --file, or replace it by --force")
     try:

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 
@@ -41,7 +42,7 @@ TopicName = Annotated[str, typer.Option("--topic", help="daggers.control or dagg
 @command(log, "export", example="daggers log export control.jsonl")
 def export(
     session: Session,
-    file: Annotated[Path, typer.Argument(help="File to be made; it must not exist.")],
+    file: Annotated[Path, typer.Argument(help="File to be made; it must not exist. `-`: standard output.")],
     topic: TopicName = CONTROL,
     kafka: Kafka = None,
 ) -> None:
@@ -49,11 +50,18 @@ def export(
 
     The log may be written to meanwhile: the file ends where the log ended at the beginning.
     """
+    if session.out.is_standard_output(file):
+        report = _wait(_export(_connection(session, kafka), topic, sys.stdout))
+        _warn(session, report)
+        session.out.note(f"{report.records} records of {topic} are written")
+        return
     if file.exists():
         raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
     try:
         with _part_of(file) as part:
-            report = _wait(_export(_connection(session, kafka), topic, part))
+            with part.open("w", encoding="utf-8") as out:
+                report = _wait(_export(_connection(session, kafka), topic, out))
+                os.fsync(out.fileno())
             part.replace(file)
     except OSError as error:
         raise RefusedError(f"{file} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE") from error
@@ -151,18 +159,16 @@ def _part_of(file: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-async def _export(address: Connection, topic: str, part: Path) -> Report:
+async def _export(address: Connection, topic: str, out: TextIO) -> Report:
     report = Report()
     writer = Writer(Head(topic, await first_sequence(address, topic)))
-    with part.open("w", encoding="utf-8") as out:
-        out.write(writer.begin())
-        async with aclosing(messages(address, topic)) as entries:
-            async for entry in entries:
-                report.add(entry)
-                out.write(writer.add(entry))
-        out.write(writer.end())
-        out.flush()
-        os.fsync(out.fileno())
+    out.write(writer.begin())
+    async with aclosing(messages(address, topic)) as entries:
+        async for entry in entries:
+            report.add(entry)
+            out.write(writer.add(entry))
+    out.write(writer.end())
+    out.flush()
     return report
 
 
