@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -180,3 +181,76 @@ def test_what_is_written_through_a_data_stream_goes_on_as_it_is_rolled_over(plac
     counts = Counter((city, n) for _, city, n in place.found("").elements())
 
     assert counts == {("a", 1): 1, ("b", 1): 1, ("c", 1): 1}
+
+
+STRICT: Final = {"dynamic": "strict", "properties": {"n": {"type": "long"}}}
+OF_ANOTHER_TYPE: Final = {"properties": {"n": {"type": "boolean"}}}
+
+
+def test_of_the_indices_behind_an_alias_the_one_that_is_written_to_counts(place: Place) -> None:
+    """An older one has another type of a field, and one is closed to further fields: nobody writes there."""
+    old, strict, new = (
+        place.index(1, mappings=OF_ANOTHER_TYPE),
+        place.index(2, mappings=STRICT),
+        place.index(3),
+    )
+    place.point(place.add(old), place.add(strict), place.add(new, is_write_index=True))
+    told = sinks.rehearse(target(place.sink), None)
+    sinks.check(target(place.sink))
+    assert place.write(cities("a")) == 0
+    place.point(place.add(new, is_write_index=False), place.add(old, is_write_index=True))
+    wrong = refused(lambda: sinks.check(target(place.sink))).error
+
+    assert told.endswith("has fields for these rows.")
+    assert (wrong.reason, wrong.retryable) == ("SINK_SCHEMA", False)
+    assert f"n is boolean in {old}, which no long fits" in wrong.detail
+
+
+def test_of_indices_of_which_none_is_written_to_the_request_is_told_that_helps(place: Place) -> None:
+    old, new = place.index(1), place.index(2)
+    place.point(place.add(old), place.add(new))
+    wrong = refused(lambda: sinks.rehearse(target(place.sink), None)).error
+    _, _, statement = wrong.detail.partition(": POST /_aliases ")
+    place.ask("_aliases", "POST", json.loads(statement))
+    sinks.check(target(place.sink))
+
+    assert (wrong.reason, wrong.retryable) == ("SINK_MISSING", True)
+    assert place.write(cities("a")) == 0
+    assert place.found() == {(new, "a", 1): 1}
+
+
+def test_what_a_strict_mapping_lacks_is_added_to_the_index_that_is_written_to_alone(place: Place) -> None:
+    old, new = place.index(1, mappings=OF_ANOTHER_TYPE), place.index(2, mappings=STRICT)
+    place.point(place.add(old), place.add(new, is_write_index=True))
+    told = refused(lambda: sinks.check(target(place.sink))).error.detail
+    place.sink.sink.elasticsearch.create_index = True
+    sinks.check(target(place.sink))
+    fields = {
+        name: {*own["mappings"].get("properties", {})}
+        for name, own in place.ask(f"{place.name}/_mapping").items()
+    }
+
+    assert f"PUT /{place.name}/_mapping?write_index_only=true " in told
+    assert fields == {old: {"n"}, new: {"n", "tag_city", "window_timestamp"}}
+    assert place.write(cities("a")) == 0
+
+
+def test_of_the_indices_of_a_data_stream_the_last_one_counts(place: Place) -> None:
+    own = place.sink.sink.elasticsearch
+    own.operation = spec_pb2.ElasticsearchSink.OPERATION_CREATE
+    time = {"window_timestamp": {"type": "date"}}
+    template = {
+        "index_patterns": [place.name],
+        "data_stream": {"timestamp_field": {"name": "window_timestamp"}},
+        "template": {"mappings": {"properties": {**time, "n": {"type": "boolean"}}}},
+    }
+    place.ask(f"_index_template/{place.name}", "PUT", template)
+    place.ask(f"_data_stream/{place.name}", "PUT")
+    wrong = refused(lambda: sinks.check(target(place.sink))).error
+    template["template"] = {"mappings": {"properties": time}}
+    place.ask(f"_index_template/{place.name}", "PUT", template)
+    place.ask(f"{place.name}/_rollover", "POST", {})
+    sinks.check(target(place.sink))
+
+    assert "n is boolean in .ds-" in wrong.detail
+    assert place.write(cities("a")) == 0

@@ -173,3 +173,55 @@ def test_an_answer_that_was_cut_off_is_no_proof(server: Server, tmp_path: Path, 
         assert writer.write(batch(many(1)), 0).refused == []
 
     assert len(came) == 2
+
+
+def with_a_text(url: str, **said: Any) -> spec_pb2.ResolvedSink:
+    return http.sink(url, success_contains='"taken"', **said)
+
+
+def taking_but(bad: Callable[[Received], bool]) -> Answering:
+    """A server that answers each request with 200, and says of most that it took them."""
+    return lambda got: Reply(200, b'{"is": "full"}' if bad(got) else b'{"is": "taken"}')
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+@pytest.mark.parametrize("bad", [{0}, {19}, {3, 4, 11}])
+def test_a_row_whose_success_is_without_its_text_is_refused_where_others_are_taken(
+    server: Server, monkeypatch: pytest.MonkeyPatch, at_once: int, bad: set[int]
+) -> None:
+    monkeypatch.setattr(sending, "PATIENCE_S", 30.0)
+
+    def is_bad(got: Received) -> bool:
+        rows = got.json if at_once > 1 else [got.json]
+        return bool({row["n"] for row in rows} & bad)
+
+    server.answer = taking_but(is_bad)
+    writer = sinks.open_writer(target("d", with_a_text(server.url, rows_per_request=at_once)))
+    outcomes = [writer.write(batch(many(20)), 0), writer.finish()]
+    [(refused, rows)] = [(each.refused, each.rows) for each in outcomes if each.refused]
+    numbers = [*range(20)] if rows is None else rows["n"].to_pylist()
+
+    assert {numbers[each.row] for each in refused} == bad
+    assert {(each.reason, each.by_server) for each in refused} == {("SINK_REFUSED", True)}
+    if len(bad) == 1:
+        assert len(server.received) <= -(-20 // at_once) + 2 * at_once.bit_length() + 8
+
+
+def test_rows_wait_where_no_success_has_its_text(server: Server) -> None:
+    server.answer = taking_but(lambda _: True)
+    with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+        sinks.open_writer(target("d", with_a_text(server.url))).write(batch(many(3)), 0)
+
+
+def test_rows_behind_which_a_login_page_comes_wait_though_others_were_taken(server: Server) -> None:
+    own = taking_but(lambda _: False)
+    server.answer = lambda got: own(got) if len(server.received) < 2 else Reply(200, PAGE, HTML)
+    writer = sinks.open_writer(target("d", with_a_text(server.url, ordered=True)))
+    rows = batch(many(5))
+    for _ in range(2):
+        with pytest.raises(TemporaryError, match="SINK_UNAVAILABLE"):
+            writer.write(rows, 0)
+    server.answer = own
+
+    assert writer.write(rows, 0).refused == []
+    assert {got.json["n"] for got in server.received} == {*range(5)}

@@ -146,7 +146,8 @@ class Bisection:
         self._may_refuse = may_refuse
         self._open = deque(self._cut(parts, now))
         self._alone: list[tuple[int, Refused]] = []
-        self._passed = 0
+        self._passed = self._compared = 0
+        """How many rows are written; and how many were refused before the last of them."""
         self._began: float | None = None
         """Since when rows are refused."""
         self._is_given_up = self._is_short = False
@@ -179,7 +180,12 @@ class Bisection:
 
     def taken(self, rows: Rows) -> None:
         """All of them are written."""
-        self._passed += len(rows)
+        self._passes(len(rows))
+
+    def _passes(self, rows: int) -> None:
+        """So many more are written: what was refused before was so while others passed."""
+        self._passed += rows
+        self._compared = len(self._alone) if rows else self._compared
 
     def refused(self, rows: Rows, why: Refused, now: float) -> None:
         """They were refused, or those of them that are meant; the others are written."""
@@ -198,22 +204,29 @@ class Bisection:
         if alone and self._began is None:
             self._began = now
         self._alone += alone
-        self._passed += len(rows) - len(alone) - sum(map(len, again))
+        self._passes(len(rows) - len(alone) - sum(map(len, again)))
         self.again(again)
 
-    def settled(self, now: float, *, is_sound: Callable[[], bool] | None = None) -> list[Refusal]:
+    def settled(
+        self, now: float, *, is_sound: Callable[[], bool] | None = None, is_asked_again: bool = False
+    ) -> list[Refusal]:
         """The rows that are refused for their own sake, once no more are tried.
 
-        `is_sound` is asked where no row passed whether the destination takes any. Raises: JobError, the
-        destination's, where none does.
+        `is_sound` is asked where no row passed whether the destination takes any; with `is_asked_again` also
+        where none has passed since the last were refused. Raises: JobError, the destination's, where it
+        takes none.
         """
         if self._passed:
             self._learnt.settled(now, self._passed + len(self._alone), len(self._alone))
-        elif self._alone and not self._may_refuse and self._is_closed(is_sound):
-            if not self._is_short:
+            is_asked_again = is_asked_again and self.is_in_doubt and not self._may_refuse
+            is_closed = is_asked_again and is_sound is not None and not is_sound()
+        else:
+            is_closed = bool(self._alone) and not self._may_refuse and self._is_closed(is_sound)
+            if is_closed and not self._is_short:
                 self._learnt.closed(now)
+        if is_closed:
             error = self._destination()
-            self._reopen()
+            self.reopen()
             raise error
         assert not self._open, "whatever is not refused counts as written"
         return [
@@ -223,12 +236,13 @@ class Bisection:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether no row has passed, and it may be the destination that is the reason."""
-        return not self._passed and self._unclear is not None
+        """Whether no row has passed since some were refused, and it may be the destination that is why."""
+        return self._unclear is not None
 
     @property
     def _unclear(self) -> Refused | None:
-        return next((why for _, why in self._alone if why.otherwise is not None), None)
+        since = self._alone[self._compared :]
+        return next((why for _, why in since if why.otherwise is not None), None)
 
     @property
     def _may_be_closed(self) -> bool:
@@ -252,10 +266,11 @@ class Bisection:
             f"{told}; none is set aside: mend the rows or the sink, or allow it (daggers quarantine allow).",
         )
 
-    def _reopen(self) -> None:
-        """Nothing is settled: whoever asks once more finds all rows open."""
-        self._open.extendleft([row] for row, _ in reversed(self._alone))
-        self._alone, self._began, self._is_given_up = [], None, False
+    def reopen(self) -> None:
+        """What was refused since the last row passed is not settled: who asks once more finds it open."""
+        self._open.extendleft([row] for row, _ in reversed(self._alone[self._compared :]))
+        del self._alone[self._compared :]
+        self._began, self._is_given_up = None, False
 
 
 def divide(

@@ -33,7 +33,7 @@ from runtime.clients.credentials import forbidden
 from runtime.clients.http.caller import Caller
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
-from runtime.clients.sending import Batches, Requests, Sending
+from runtime.clients.sending import Batches, Comparable, Requests, Sending
 from runtime.encode.rows import Refusal
 from runtime.errors import TemporaryError, external
 
@@ -230,11 +230,8 @@ kept: Final = Kept(Client)
 
 
 @runtime_checkable
-class CallRequests(Requests, Protocol):
+class CallRequests(Comparable, Protocol):
     """The rows of a batch in calls, which can be told from others that were taken."""
-
-    def is_taken(self, answer: Answer) -> bool:
-        """Whether a call has what it was for."""
 
     def found_too_large(self, rows: Rows) -> None:
         """Is told of rows that are refused while others are taken."""
@@ -257,7 +254,7 @@ class Calling(Batches):
         """As any; a call that was taken tells others apart."""
         sending = super()._sent_as(made)
         if isinstance(made, CallRequests):
-            sending.is_taken, sending.on_refused = made.is_taken, made.found_too_large
+            sending.on_refused = made.found_too_large
         return sending
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:

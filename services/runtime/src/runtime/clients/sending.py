@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -26,6 +26,8 @@ PATIENCE_S = 5.0
 """For so long no row may be settled, from the first answer that settles none."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
+TRIES: Final = 5
+"""So often a row may not be taken by what may be the server's fault or the row's."""
 DENIED: Final = "SINK_DENIED"
 TLS: Final = "SINK_TLS"
 _COMPARED_S: Final = (0.1, 0.3, 0.9)
@@ -95,6 +97,7 @@ class Sending:
         self._rows = Bisection(self.parts, self.learnt, time.monotonic(), may_refuse=self.may_refuse)
         self._lanes = 0
         self._comparing = asyncio.Lock()
+        self._control: Request = None  # of these rows, whichever client sends the others
         self._trouble: JobError | None = None
         self._not_before = 0.0
         self._idle_since: float | None = None
@@ -108,9 +111,11 @@ class Sending:
         async with asyncio.TaskGroup() as lanes:
             self._widen(client, lanes)
         if self._trouble is not None:
+            self._rows.reopen()
             raise self._trouble
         is_sound = self._rows.is_in_doubt and await self._takes_control(client)
-        return self._rows.settled(time.monotonic(), is_sound=lambda: is_sound)
+        can_compare = self.is_taken is not None
+        return self._rows.settled(time.monotonic(), is_sound=lambda: is_sound, is_asked_again=can_compare)
 
     def _widen(self, client: Client, lanes: asyncio.TaskGroup) -> None:
         most = 1 if self.ordered else client.limit.requests
@@ -163,7 +168,7 @@ class Sending:
             request = self.request(rows)
             answer = await client.send(request)
             if self.is_taken is not None and self.is_taken(answer):
-                client.control = request
+                client.control = self._control = request
             return self.judge(rows, answer)
         except TemporaryError as silence:
             return Verdict(again=[rows], why=silence, is_throttled=True)
@@ -176,7 +181,7 @@ class Sending:
         directly behind them a request that was taken before is taken once more.
         """
         doubt = verdict.doubt
-        if client.control is None or doubt is None:
+        if doubt is None or self._taken_before(client) is None:
             return verdict
         async with self._comparing:
             for pause in _COMPARED_S:
@@ -191,14 +196,19 @@ class Sending:
 
     async def _takes_control(self, client: Client) -> bool:
         """Whether the server takes once more what it has taken before."""
-        if client.control is None or self.is_taken is None:
+        control = self._taken_before(client)
+        if control is None or self.is_taken is None:
             return False
         try:
             if (left := client.pace.reserved(1)) > 0:
                 await asyncio.sleep(left)
-            return self.is_taken(await client.send(client.control))
+            return self.is_taken(await client.send(control))
         except JobError:
             return False
+
+    def _taken_before(self, client: Client) -> Request:
+        """A request that the server has taken; None before there is one."""
+        return client.control if self._control is None else self._control
 
     def _is_waited_for(self, client: Client, verdict: Verdict, why: TemporaryError) -> bool:
         """Whether it is worth another try soon; else all stop."""
@@ -231,6 +241,14 @@ class Requests(Protocol):
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:
         """What its answer means. Raises: JobError for what is about no row, but about the sink."""
+
+
+@runtime_checkable
+class Comparable(Requests, Protocol):
+    """Requests one of which may be made once more: by an id the server knows that it has it."""
+
+    def is_taken(self, answer: Answer) -> bool:
+        """Whether an answer says that its request was taken."""
 
 
 @dataclass
@@ -279,6 +297,7 @@ class Batches:
             ordered=self.ordered,
             learnt=learnt_of(self.server),
             may_refuse=self.may_refuse,
+            is_taken=made.is_taken if isinstance(made, Comparable) else None,
         )
 
 

@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 
 import pyarrow as pa
 from daggers.v1 import spec_pb2
@@ -23,21 +22,20 @@ from daggers.v1 import spec_pb2
 from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
+from runtime.clients import indexneeds
 from runtime.clients.bisection import Refused, Rows, sized_parts
-from runtime.clients.http import client, posting
+from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
+from runtime.clients.indexneeds import Index
 from runtime.clients.sending import DENIED, Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
-from runtime.errors import JobError, TemporaryError, external, user
+from runtime.errors import JobError, TemporaryError, external
 from runtime.sinks import BatchRef, RowWriter, Target, Writer
 
 _SINK: Final = spec_pb2.ElasticsearchSink
-_OLDEST: Final = 7
-"""The first Elasticsearch whose `_bulk` knows no types; each OpenSearch is younger."""
 _WANTED: Final = "errors,items.*.status,items.*.error.type,items.*.error.reason"
-_JSON: Final = {"Content-Type": "application/json"}
 _NDJSON: Final = {"Content-Type": "application/x-ndjson"}
 _ACTIONS: Final = {
     _SINK.OPERATION_INDEX: "index",
@@ -54,8 +52,6 @@ _NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_excepti
 _NO_WRITE_INDEX: Final = "no write index is defined"
 """In the words about an alias of several indices."""
 _FORBIDDEN: Final = frozenset({"security_exception", "forbidden"})
-_UNTOLD: Final = frozenset({403, 405})
-"""What a server answers to who may write, and not ask."""
 
 
 def check(target: Target) -> None:
@@ -66,11 +62,27 @@ def check(target: Target) -> None:
     server = server_of(target.resolved)
     Documents(target, server, target.no_rows)
     try:
-        _check_version(server)
-        if not templates.references(target.resolved.sink.elasticsearch.index):
-            _check_index(server, target)
+        indexneeds.check_version(server)
+        if (index := _index(server, target)) is not None:
+            index.prepare()
     except TemporaryError:
         return
+
+
+def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
+    """What a batch would find there; nothing is written. Raises: JobError for what no row can pass."""
+    del row
+    server = server_of(target.resolved)
+    Documents(target, server, target.no_rows)
+    indexneeds.check_version(server)
+    index = _index(server, target)
+    return index.look() if index else "Its indices are made by the server, when their first row comes."
+
+
+def _index(server: Server, target: Target) -> Index | None:
+    """The one that all rows go to; None where their values say which."""
+    sink = target.resolved.sink.elasticsearch
+    return None if templates.references(sink.index) else Index(server, sink, kind.mapping(target.layout))
 
 
 def probe(target: Target) -> None:
@@ -90,115 +102,6 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
     sink = resolved.sink.elasticsearch
     timeout_s = sink.timeout.ToTimedelta().total_seconds()
     return Server.of(resolved, "Elasticsearch", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
-
-
-def _base(server: Server) -> str:
-    return server.url.removesuffix("/")
-
-
-def _said(server: Server, request: Request) -> Answer:
-    """An answer that is about what was asked. Raises: JobError where it is about the server."""
-    answer = client.ask(server, request)
-    if answer.status == 404 or answer.status in _UNTOLD:
-        return answer
-    is_own = 200 <= answer.status < 300 and not posting.is_page(answer)
-    if (why := posting.meaning(server, (), answer, is_taken=is_own).why) is not None:
-        raise why
-    return answer
-
-
-def _check_version(server: Server) -> None:
-    answer = _said(server, Request("GET", f"{_base(server)}/"))
-    if answer.status in _UNTOLD:
-        return
-    number, distribution = _version(answer)
-    if not number:
-        raise user("SINK_SCHEMA", f"{server.name} does not say that it is Elasticsearch or OpenSearch.")
-    if distribution != "opensearch" and int(number.partition(".")[0]) < _OLDEST:
-        raise user("SINK_SCHEMA", f"{server.name} is {number}, and older than Elasticsearch {_OLDEST}.")
-
-
-def _version(answer: Answer) -> tuple[str, str]:
-    """What a server says that it is: its version, and `opensearch` where it is one."""
-    said = posting.json_object(answer)
-    version = said.get("version") if answer.status == 200 else {}
-    if not isinstance(version, Mapping):
-        return "", ""
-    number = str(version.get("number", ""))
-    return (number if re.match(r"\d+\.", number) else ""), str(version.get("distribution", ""))
-
-
-def _check_index(server: Server, target: Target) -> None:
-    """Make or extend the index, if it may. Raises: JobError where it takes none of the rows."""
-    sink = target.resolved.sink.elasticsearch
-    url = f"{_base(server)}/{quote(sink.index, safe='')}"
-    answer = _said(server, Request("HEAD", url))
-    if answer.status == 404 and sink.create_index:
-        fields = {"mappings": {"dynamic": "strict", "properties": kind.mapping(target.layout)}}
-        answer = _said(server, Request("PUT", url, _JSON, json.dumps(fields).encode()))
-        if answer.status == 400 and b"already_exists" not in answer.body:  # another driver was faster
-            raise user("SINK_SCHEMA", f"{server.name} makes no index {sink.index!r} for these columns.")
-    if answer.status == 404:
-        raise user(
-            "SINK_MISSING", f"{server.name} has no index {sink.index!r}: set create_index, or make it."
-        )
-    if answer.status in _UNTOLD:
-        return
-    lacks, wrong = _misfits(server, target)
-    if wrong:
-        raise user("SINK_SCHEMA", f"{server.name} takes none of these rows: {wrong}.")
-    if not lacks:
-        return
-    statement = json.dumps({"properties": lacks})
-    if sink.create_index:
-        answer = _said(server, Request("PUT", f"{url}/_mapping", _JSON, statement.encode()))
-    if not sink.create_index or answer.status >= 400:
-        told = f"{server.name} has no field {', '.join(lacks)} in {sink.index!r}, whose mapping is strict"
-        raise user("SINK_SCHEMA", f"{told}: PUT /{sink.index}/_mapping {statement}")
-
-
-def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
-    """What a batch would find there; nothing is written. Raises: JobError for what no row can pass."""
-    del row
-    server, sink = server_of(target.resolved), target.resolved.sink.elasticsearch
-    Documents(target, server, target.no_rows)
-    _check_version(server)
-    if templates.references(sink.index):
-        return "Its indices are made by the server, when their first row comes."
-    if _said(server, Request("HEAD", f"{_base(server)}/{quote(sink.index, safe='')}")).status == 404:
-        if sink.create_index:
-            return f"The index {sink.index} is not there yet; it is made when the dagger starts."
-        raise user(
-            "SINK_MISSING", f"{server.name} has no index {sink.index!r}: set create_index, or make it."
-        )
-    lacks, wrong = _misfits(server, target)
-    if wrong or (lacks and not sink.create_index):
-        _check_index(server, target)
-    added = f"; {', '.join(lacks)} is added when the dagger starts" if lacks else ""
-    return f"The index {sink.index} has fields for these rows{added}."
-
-
-def _misfits(server: Server, target: Target) -> tuple[dict[str, dict[str, object]], str]:
-    """The fields that a strict mapping lacks, and what is wrong with those that no value fits; nothing where
-    the server does not tell what its mapping is.
-    """
-    sink, wanted = target.resolved.sink.elasticsearch, kind.mapping(target.layout)
-    answer = _said(server, Request("GET", f"{_base(server)}/{quote(sink.index, safe='')}/_mapping"))
-    lacks: dict[str, dict[str, object]] = {}
-    wrong: list[str] = []
-    for name, held in posting.json_object(answer).items() if answer.status == 200 else ():
-        mapping = held.get("mappings") if isinstance(held, Mapping) else None
-        if not isinstance(mapping, Mapping):
-            continue
-        fields = mapping.get("properties") or {}
-        for column, field in wanted.items():
-            known = fields.get(column)
-            if known is None:
-                lacks |= {column: field} if str(mapping.get("dynamic")).lower() == "strict" else {}
-            elif not kind.holds(field, known):
-                told = f"{column} is {known.get('type', 'object')} in {name}, which no {field['type']} fits"
-                wrong.append(f"{told}: name another index")
-    return lacks, "; ".join(wrong)
 
 
 class Documents:
@@ -236,7 +139,7 @@ class Documents:
 
     def request(self, rows: Rows) -> Request:
         """The request that carries these rows."""
-        url = f"{_base(self._server)}/_bulk?filter_path={_WANTED}"
+        url = f"{indexneeds.base(self._server)}/_bulk?filter_path={_WANTED}"
         return Request("POST", url, _NDJSON, b"".join(self._lines[row] for row in rows))
 
     def judge(self, rows: Rows, answer: Answer) -> Verdict:

@@ -25,14 +25,12 @@ from daggerspec import success
 from runtime.clients import calls
 from runtime.clients.bisection import Refused, Rows, learnt_of
 from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.sending import DENIED, Verdict, parts
+from runtime.clients.sending import DENIED, TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
 from runtime.sinks import RowWriter, Target, Writer
 
-TRIES: Final = 5
-"""So often a call may fail by what may be the server's fault or the row's."""
 _FEW_TRIES: Final = 3
 """So often a call may be one too many, until it is compared with others."""
 _TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})

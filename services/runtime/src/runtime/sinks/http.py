@@ -12,7 +12,7 @@ sent in the order of their keys; with `ordered`, of their offsets.
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,13 +27,14 @@ from yarl import URL
 from daggerspec import cloudevents
 from daggerspec import template as templates
 from daggerspec.sinks import http as kind
-from runtime.clients.bisection import Rows
+from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
-from runtime.clients.sending import Verdict, parts
+from runtime.clients.sending import TRIES, Verdict, parts
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
+from runtime.errors import TemporaryError
 from runtime.sinks import Outcome, RowWriter, Target, Writer
 
 _ENCODED_AT_ONCE: Final = 10_000
@@ -127,6 +128,7 @@ class HttpRows:
         self._around = templates.around(sink.wrap) if sink.wrap else ("[", "]")
         self.refusals = [*valueless, *self._unsendable({refusal.row for refusal in valueless}, columns)]
         self.parts = parts(count, self.refusals, sink.rows_per_request)
+        self._tries = Counter[int]()
 
     def _unsendable(self, valueless: set[int], columns: template.Columns) -> list[Refusal]:
         """Further rows that no request can carry."""
@@ -177,13 +179,27 @@ class HttpRows:
             return posting.again(server, rows, answer)
         if answer.status in self._refused:
             return posting.refusing(server, rows, answer)
+        if 200 <= answer.status < 300 and self.sink.success_contains and not self.is_taken(answer):
+            return self._without_word(rows, posting.unproven(server, answer))
         return posting.meaning(
             server,
             rows,
             answer,
-            is_taken=is_taken(self.sink, answer),
+            is_taken=self.is_taken(answer),
             has_one_url=self._has_one_url,
         )
+
+    def is_taken(self, answer: Answer) -> bool:
+        """Whether rows were taken, as far as success was said what it is."""
+        return is_taken(self.sink, answer)
+
+    def _without_word(self, rows: Rows, later: TemporaryError) -> Verdict:
+        """A success that does not say what it should: no word of the server's, or its no to some row."""
+        self._tries.update(rows)
+        if self._tries[rows[0]] < TRIES:
+            return Verdict(again=[rows], why=later)
+        detail = f"{self._server.name} answers a success without the text of success_contains."
+        return Verdict(whole=Refused("SINK_REFUSED", detail, later))
 
     def _id(self, row: int) -> str:
         return event_id(self._source, self._keys[row], None)

@@ -81,7 +81,7 @@ def probe(target: Target) -> None:
 
 def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
-    return InfluxWriter(encoder(target), target.resolved)
+    return InfluxWriter(encoder(target), target.resolved, may_refuse=target.may_refuse_all)
 
 
 def encoder(target: Target) -> line_protocol.Encoder:
@@ -92,9 +92,13 @@ def encoder(target: Target) -> line_protocol.Encoder:
 class InfluxWriter:
     """Writes lines in requests of a few thousand, and finds the ones that are refused."""
 
-    def __init__(self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink) -> None:
+    def __init__(
+        self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink, *, may_refuse: bool
+    ) -> None:
+        """may_refuse: whether all rows may be refused."""
         self._encoder = encoder
         self._sink = sink
+        self._may_refuse = may_refuse
         self._pace = pace.of(sink)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
@@ -107,6 +111,7 @@ class InfluxWriter:
             sized_parts(texts, refusals, self._pace.most(most_rows), most_bytes),
             lambda rows: self._refused(rows, texts),
             bisection.learnt_of(self._sink.SerializeToString(deterministic=True)),
+            may_refuse=self._may_refuse,
         )
         return Outcome(refused=refusals)
 
