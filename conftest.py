@@ -147,10 +147,12 @@ def kafka(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def influx(request: pytest.FixtureRequest) -> dict[str, str]:
-    """A real InfluxDB: url, org, token, bucket."""
+def influx(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A real InfluxDB: url, org, token, the file with it, bucket."""
     if given := request.config.getoption("--influx"):
-        return {"url": given, "org": "-", "token": "", "bucket": "daggers"}
+        secret = tmp_path_factory.mktemp("influx") / "token"
+        secret.write_text("nobody:asks\n")
+        return {"url": given, "org": "-", "token": "", "token_file": str(secret), "bucket": "daggers"}
     address: dict[str, str] = request.getfixturevalue("stack").influx
     return address
 
@@ -188,7 +190,7 @@ def elasticsearch() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def influx2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """A real InfluxDB 2 of this run's own: url, org, token, bucket."""
+    """A real InfluxDB 2 of this run's own: url, org, token, the file with it, bucket."""
     binary = os.environ.get("DAGGERS_INFLUXD2", "")  # noqa: TID251 - an option of whoever runs the tests
     if not binary:
         pytest.skip("DAGGERS_INFLUXD2 names no influxd 2.x")
@@ -203,7 +205,9 @@ def influx2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         subprocess.Popen(command, stdout=log, stderr=log) as server,
     ):
         try:
-            yield _set_up(f"http://{address}")
+            made = _set_up(f"http://{address}")
+            (folder / "token").write_text(f"{made['token']}\n")
+            yield made | {"token_file": str(folder / "token")}
         finally:
             server.terminate()
 

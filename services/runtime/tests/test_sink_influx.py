@@ -1,6 +1,9 @@
 """The sink influx on a real database: what is refused is found, what is missing told, silence waited out."""
 
-from datetime import timedelta
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,14 @@ import pytest
 from daggers.v1 import spec_pb2
 from daggers.v1.output_pb2 import RowCondition
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from services.runtime.tests.test_sink_contract import NOON, points
+from influxdb_client.client.influxdb_client import InfluxDBClient
+from services.runtime.tests.test_sink_contract import NOON, points, query
 from tests.proxy import Proxy
 
 from daggerspec.selection import Condition, Order, Selection
 from daggersql import Column, Role
 from runtime import sinks
+from runtime.clients import bisection
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
 from runtime.sinks import Source, Target
@@ -65,6 +70,18 @@ class Database:
         """The rows refused, with the reason."""
         outcome = sinks.open_writer(self.target(**changes)).write(batch, 0)
         return [(refusal.row, refusal.reason) for refusal in outcome.refused]
+
+    def short(self) -> str:
+        """A bucket, or a retention policy, that keeps points for an hour."""
+        url, bucket = self.address["url"], self.address["bucket"]
+        name = uuid4().hex[:8]
+        if self.address["org"] == "-":
+            query(self.address, f'CREATE RETENTION POLICY "{name}" ON "{bucket}" DURATION 1h REPLICATION 1')
+            return f"{bucket}/{name}"
+        with InfluxDBClient(url, self.address["token"], org=self.address["org"]) as client:
+            rules = [{"type": "expire", "everySeconds": 3600}]
+            client.buckets_api().create_bucket(bucket_name=name, retention_rules=rules)
+        return name
 
     def numbers(self) -> list[Any]:
         """What the database holds, by time."""
@@ -144,9 +161,59 @@ def test_a_missing_database_is_named_with_what_to_do(database: Database) -> None
     assert "create it" in missing.value.error.detail
 
 
-def test_a_missing_retention_policy_is_told_by_the_first_write(database: Database) -> None:
-    with pytest.raises(JobError, match="not found"):
-        database.write(rows([1], pa.int64()), bucket=f"{database.address['bucket']}/nowhere")
+def refused(ask: Callable[[], Any]) -> JobError:
+    with pytest.raises(JobError) as caught:
+        ask()
+    return caught.value
+
+
+def test_a_missing_retention_policy_is_told_before_the_first_point_with_the_statement_that_helps(
+    database: Database,
+) -> None:
+    bucket = f'{database.address["bucket"]}/of "{uuid4().hex[:8]}"'
+    aimed = database.target(bucket=bucket)
+    told = [
+        refused(lambda: sinks.check(aimed)).error,
+        refused(lambda: sinks.rehearse(aimed, None)).error,
+        refused(lambda: database.write(rows([1], pa.int64()), bucket=bucket)).error,
+    ]
+
+    assert {(error.reason, error.retryable) for error in told} == {("SINK_MISSING", True)}
+    if database.address["org"] == "-":  # a bucket of InfluxDB 2 has no policies
+        _, _, statement = told[0].detail.partition(": CREATE")
+        query(database.address, f"CREATE{statement}")
+        sinks.check(aimed)
+        assert sinks.rehearse(aimed, None).startswith(f"The bucket {bucket} takes points")
+        assert database.write(rows([1], pa.int64()), bucket=bucket) == []
+
+
+def test_points_beyond_what_is_kept_are_refused_and_the_others_are_written(database: Database) -> None:
+    bucket = database.short()
+    old, now = NOON - timedelta(days=1_000), datetime.now(UTC)
+    batch = rows([1, 2, 3, 4, 5], pa.int64())
+    times = pa.array([now, old, now - timedelta(seconds=1), old, old], pa.timestamp("us", "UTC"))
+    outcome = sinks.open_writer(database.target(bucket=bucket)).write(
+        batch.set_column(2, "window_timestamp", times), 0
+    )
+    again = database.write(batch.set_column(2, "window_timestamp", times), bucket=bucket)
+
+    assert [refusal.row for refusal in outcome.refused] == [1, 3, 4]
+    assert again == [(row, "SINK_REFUSED") for row in (1, 3, 4)]
+
+
+def test_where_that_was_allowed_all_points_are_refused_though_none_passed_a_moment_ago(
+    database: Database,
+) -> None:
+    database.write(rows([1], pa.int64()))
+    aimed = database.target()
+    learnt = bisection.learnt_of(aimed.resolved.SerializeToString(deterministic=True))
+    learnt.closed(time.monotonic())
+    many, writer = rows([0.5] * 110, pa.float64()), sinks.open_writer(aimed)
+    long = many.set_column(0, "tag_city", pa.array(["x" * 70_000] * 110))
+    waits = refused(lambda: writer.write(long, 0)).error
+    allowed = sinks.open_writer(replace(aimed, may_refuse=True)).write(long, 0)
+
+    assert (waits.reason, len(allowed.refused)) == ("SINK_REFUSES_MOST", 110)
 
 
 def test_a_database_that_is_away_is_no_reason_not_to_start(database: Database) -> None:

@@ -14,18 +14,19 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import KafkaError
 from daggers.v1 import spec_pb2
 from grpc import StatusCode
-from services.runtime.tests import grpcserver, httpserver
+from services.runtime.tests import grpcserver, httpserver, kafkaanswers
 from services.runtime.tests.httpserver import Reply
 from services.runtime.tests.sink_cases import grpc, http
-from services.runtime.tests.test_sink_contract import batch, influx_sink, many, part, target
+from services.runtime.tests.test_sink_contract import batch, influx_sink, many, part, records, target
 
 from runtime import sinks
 from runtime.clients import redis as redis_client
 from runtime.clients import sending
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import Target
+from runtime.sinks import Target, kafka
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +89,74 @@ def test_calls_wait_for_a_server_that_takes_none_now(status: StatusCode) -> None
             error_of(target("d", grpc.sink(server.target), grpcserver.DESCRIPTORS)), TemporaryError
         )
         grpcserver.forget()
+
+
+KAFKA: Final = {
+    KafkaError.LEADER_NOT_AVAILABLE: "SINK_UNAVAILABLE",
+    KafkaError.NOT_LEADER_FOR_PARTITION: "SINK_UNAVAILABLE",
+    KafkaError.REQUEST_TIMED_OUT: "SINK_UNAVAILABLE",
+    KafkaError.NOT_ENOUGH_REPLICAS: "SINK_UNAVAILABLE",
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "SINK_UNAVAILABLE",
+    KafkaError.KAFKA_STORAGE_ERROR: "SINK_UNAVAILABLE",  # its disk is full, or offline
+    KafkaError.THROTTLING_QUOTA_EXCEEDED: "SINK_UNAVAILABLE",
+    KafkaError.UNKNOWN: "SINK_UNAVAILABLE",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "SINK_UNAVAILABLE",  # of one that others say is there
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "SINK_DENIED",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "SINK_DENIED",
+    KafkaError.TOPIC_EXCEPTION: "SINK_UNAVAILABLE",
+    KafkaError.POLICY_VIOLATION: "SINK_UNAVAILABLE",
+    KafkaError.INVALID_TIMESTAMP: "SINK_UNAVAILABLE",
+    KafkaError.UNSUPPORTED_COMPRESSION_TYPE: "SINK_UNAVAILABLE",
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), KAFKA.items(), ids=[KafkaError(code).name() for code in KAFKA])
+def test_records_wait_for_a_broker_that_takes_none_now_and_are_there_once_it_does(
+    code: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "DELIVERY_TIMEOUT_MS", 1_000)
+    with kafkaanswers.answering() as broker:
+        aimed, rows = kafka_sink(broker.address), batch(many(3))
+        writer = sinks.open_writer(aimed)
+        broker.always_answers(code)
+        with pytest.raises(JobError) as waits:
+            writer.write(rows, 0)
+        broker.recovers()
+
+        assert (waits.value.error.reason, waits.value.error.retryable) == (reason, True)
+        assert writer.write(rows, 0).refused == []
+        assert len({record.key() for record in records(broker.address, "t")}) == 3
+        kafka._client.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+    ],
+)
+def test_a_batch_of_records_that_a_broker_refuses_is_divided(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "DELIVERY_TIMEOUT_MS", 3_000)
+    with kafkaanswers.answering() as broker:
+        aimed = kafka_sink(broker.address)
+        broker.answers(code, code)
+        outcome = sinks.open_writer(aimed).write(batch(many(2)), 0)
+
+        assert [each.row for each in outcome.refused] == [0]
+        assert len(records(broker.address, "t")) == 1
+        kafka._client.cache_clear()
+
+
+def kafka_sink(address: str) -> Target:
+    made = spec_pb2.ResolvedSink()
+    made.kafka.bootstrap_servers, made.sink.kafka.topic = address, "t"
+    made.sink.kafka.format = spec_pb2.KafkaSink.FORMAT_JSON
+    made.kafka.properties["log_level"] = "0"
+    return replace(target("d", made), part=part("c", 0))
 
 
 @contextmanager

@@ -37,6 +37,13 @@ def opened(topics: Sequence[str]) -> Iterator[str]:
 
     Raises: JobError (INTERNAL) where this librdkafka has none.
     """
+    with started(topics) as (kafka, cluster):
+        yield kafka.rd_kafka_mock_cluster_bootstraps(cluster).decode()
+
+
+@contextmanager
+def started(topics: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """The library and its mock cluster, as `opened`."""
     kafka = _library()
     error = ctypes.create_string_buffer(512)
     properties = kafka.rd_kafka_conf_new()
@@ -49,7 +56,7 @@ def opened(topics: Sequence[str]) -> Iterator[str]:
         kafka.rd_kafka_mock_set_controller_id(cluster, 1)  # who describes topics asks the controller
         for topic in topics:
             kafka.rd_kafka_mock_topic_create(cluster, topic.encode(), 1, 1)
-        yield kafka.rd_kafka_mock_cluster_bootstraps(cluster).decode()
+        yield kafka, cluster
     finally:
         kafka.rd_kafka_mock_cluster_destroy(cluster)
         kafka.rd_kafka_destroy(client)

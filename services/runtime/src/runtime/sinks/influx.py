@@ -10,8 +10,8 @@ from __future__ import annotations
 import atexit
 import json
 import re
-from collections.abc import Generator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -31,7 +31,7 @@ from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES
-from runtime.clients import bisection, pace
+from runtime.clients import bisection, influxneeds, pace
 from runtime.clients.bisection import Refused, Rows, sized_parts
 from runtime.clients.egress import checked, credentials_for, proxy_of
 from runtime.clients.secrets import resolve
@@ -60,17 +60,31 @@ _FULL: Final = re.compile(r"max-(?:series-per-database|values-per-tag) limit exc
 _NO_POLICY: Final = "retention policy not found"
 # No header of HTTP may have them.
 _NO_HEADER = re.compile("[\r\n\0]|[^\x00-\xff]")
-# Around the reason, which may quote anything.
-_DROPPED = re.compile(r"(?:failure writing points to database: )?partial write: .* dropped=(\d+)", re.DOTALL)
+# Around the reason, which may quote anything; with 500 in the first releases of 2.
+_DROPPED = re.compile(
+    r"(?:(?:failure|unexpected error) writing points to database: )?partial write: .* dropped=(\d+)"
+    r"(?: for database: .*)?",
+    re.DOTALL,
+)
 
 
 def check(target: Target) -> None:
     """Raise `JobError` for rows that make no point, and when the database says no. Silence is no error."""
-    encoder(target).encode(target.no_rows)
-    try:
+    with suppress(TemporaryError):
+        rehearse(target, None)
+
+
+def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
+    """Whether a batch would be taken; no point can be taken back. Raises: JobError for what none can pass."""
+    encoder(target).encode(target.no_rows if row is None else row)
+    with suppress(_RefusedError):
         _post(target.resolved, b"")
-    except (TemporaryError, _RefusedError):
-        return
+    address = target.resolved.sink.influx.address
+    api = _write_service(target.resolved.SerializeToString(deterministic=True)).api_client
+    with _answered(address):
+        if influxneeds.lacks_policy(api, address.bucket):
+            raise influxneeds.missing_policy(address)
+    return f"The bucket {address.bucket} takes points of these columns, as far as a question can tell."
 
 
 def probe(target: Target) -> None:
@@ -148,26 +162,34 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
     address = sink.sink.influx.address
     api = _write_service(sink.SerializeToString(deterministic=True))
     try:
-        _, status, _ = api.post_write_with_http_info(  # type: ignore[no-untyped-call]  # the library's
-            address.org, address.bucket, lines, precision="ns", content_type="text/plain; charset=utf-8"
-        )
+        with _answered(address):
+            _, status, _ = api.post_write_with_http_info(  # type: ignore[no-untyped-call]  # the library's
+                address.org, address.bucket, lines, precision="ns", content_type="text/plain; charset=utf-8"
+            )
     except ApiException as answer:
         if answer.status in _DENIED and again:
             _write_service.cache_clear()  # its token may have been replaced meanwhile
             _post(sink, lines, again=False)
             return
         raise _meaning(answer, address) from None
-    except AddressRefused as why:
-        raise _forbidden(address, why) from None
-    except (HTTPError, OSError) as silence:
-        detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
-        raise TemporaryError("SINK_UNAVAILABLE", detail) from None
     if not is_taken(status, lines):
         detail = (
             f"InfluxDB at {address.url} answers {status}, but not as it does when it takes points:"
             " a login page, or a proxy, may answer in its place."
         )
         raise TemporaryError("SINK_UNAVAILABLE", detail)
+
+
+@contextmanager
+def _answered(address: spec_pb2.InfluxAddress) -> Iterator[None]:
+    """What comes of asking, but for answers. Raises: TemporaryError for silence, or JobError."""
+    try:
+        yield
+    except AddressRefused as why:
+        raise _forbidden(address, why) from None
+    except (HTTPError, OSError) as silence:
+        detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
+        raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
 
 def is_taken(status: int, lines: bytes) -> bool:
@@ -193,11 +215,8 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
             retryable=True,
         )
     if _NO_POLICY in said:
-        database, _, policy = address.bucket.partition("/")
-        made = f'CREATE RETENTION POLICY "{policy}" ON "{database}" DURATION INF REPLICATION 1'
-        what = f"{influx} has no retention policy for {address.bucket!r} ({said})"
-        return external("SINK_MISSING", f"{what}: {made}", retryable=True)
-    if answer.status in _REFUSED and not _FULL.search(said):
+        return influxneeds.missing_policy(address)
+    if (answer.status in _REFUSED or _DROPPED.fullmatch(said)) and not _FULL.search(said):
         return _RefusedError(said)
     headers: Any = answer.headers  # its stubs know none
     after = str((headers or {}).get("Retry-After", ""))

@@ -47,6 +47,7 @@ _SPARE = 1_000
 # librdkafka's own codes have a leading underscore and are as public as the broker's.
 _VALUES = {
     KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.INVALID_RECORD,
     KafkaError.INVALID_MSG,
     KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001 - see above
