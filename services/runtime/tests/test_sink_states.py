@@ -110,7 +110,23 @@ KAFKA: Final = {
 }
 
 
-@pytest.mark.parametrize(("code", "reason"), KAFKA.items(), ids=[KafkaError(code).name() for code in KAFKA])
+_SOON: Final = {
+    KafkaError.NOT_ENOUGH_REPLICAS,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
+"""Those of `make test`: each takes a second or two."""
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        pytest.param(
+            code, reason, id=KafkaError(code).name(), marks=() if code in _SOON else pytest.mark.long
+        )
+        for code, reason in KAFKA.items()
+    ],
+)
 def test_records_wait_for_a_broker_that_takes_none_now_and_are_there_once_it_does(
     code: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

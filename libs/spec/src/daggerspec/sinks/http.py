@@ -11,7 +11,8 @@ What the server answers decides: 2xx, the rows are taken, unless its body is a p
 and blocking proxies answer; with `success_contains`, 2xx whose body has this text. Other 2xx are no proof,
 and the rows are sent again, as after 408, 425, 429 and 5xx, after `Retry-After` if it says one; 401, 403, 407
 (SINK_DENIED), 404, 405 (SINK_MISSING) and 3xx (SINK_REDIRECTS), somebody has to act; any other 4xx, the rows
-of the request are set aside.
+of the request are set aside. So is a row that five times has no text of `success_contains`, where another
+request that was taken is taken again.
 
 A forwarding with `payload: record` sends the value of each record as the body, as it was read, with the
 Content-Type application/protobuf unless `headers` say another. `${key}` and `${headers}` are the record's, in
