@@ -129,7 +129,7 @@ class Index:
         if answer.status == 404:
             told = f"{self.server.name} has no index {name!r}: set create_index, or make it."
             raise user("SINK_MISSING", told)
-        known = posting.json_object(answer) if answer.status == 200 else {}
+        known = _told(answer)
         written = name if name in known or not known else self._write_index(known)
         mapping = known.get(written, {}).get("mappings")
         return written, mapping if isinstance(mapping, Mapping) else {}
@@ -142,11 +142,11 @@ class Index:
         if len(indices) == 1:
             return next(iter(indices))
         name = self.sink.index
-        aliases = posting.json_object(_asked(self.server, f"{self._path}/_alias"))
+        aliases = _told(_asked(self.server, f"{self._path}/_alias"))
         named = {index: own.get("aliases", {}) for index, own in aliases.items()}
         marks = {index: own[name] for index, own in named.items() if name in own}
         if not marks:
-            streams = posting.json_object(_asked(self.server, f"_data_stream/{self._path}"))
+            streams = _told(_asked(self.server, f"_data_stream/{self._path}"))
             return str(streams["data_streams"][0]["indices"][-1]["index_name"]) if streams else ""
         chosen = [index for index, mark in marks.items() if mark.get("is_write_index")]
         if not chosen and marks.keys() == {*indices}:
@@ -168,6 +168,11 @@ def _asked(server: Server, path: str, method: str = "GET", body: object = None) 
     if (why := posting.meaning(server, (), answer, is_taken=is_own).why) is not None:
         raise why
     return answer
+
+
+def _told(answer: Answer) -> Mapping[str, Any]:
+    """What an answer tells; nothing where it is an error."""
+    return posting.json_object(answer) if answer.status == 200 else {}
 
 
 def base(server: Server) -> str:
