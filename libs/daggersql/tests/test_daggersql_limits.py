@@ -33,6 +33,15 @@ LARGE = {
     "sub-queries that double": "WITH t0 AS (SELECT driver_id AS x FROM bookings), "
     + ", ".join(f"t{i} AS (SELECT x || x AS x FROM t{i - 1})" for i in range(1, 60))
     + " SELECT x FROM t59",
+    "functions that name their argument often": "SELECT "
+    + "SUBSTRING(" * 60
+    + "driver_id"
+    + ", 1, 2)" * 60
+    + " AS x FROM bookings",
+    "numbers": "SELECT " + "ABS(" * 60 + "discount" + ")" * 60 + " AS x FROM bookings",
+    "columns that are long together": "SELECT "
+    + ", ".join(f"{'ABS(' * 5}discount{')' * 5} AS x{number}" for number in range(200))
+    + " FROM bookings",
     "arguments": "SELECT COALESCE(" + "fare," * 20_000 + "fare) AS x FROM bookings",
 }
 WORDS = """
@@ -84,6 +93,14 @@ def test_nesting_up_to_the_limit_is_accepted(opening: str) -> None:
     sql = f"SELECT {opening * depth}driver_id{closing * depth} AS x FROM bookings"
 
     assert check(sql, tables()).findings == ()
+
+
+def test_what_is_long_for_spark_goes_on_where_it_was_accepted() -> None:
+    nested = "ABS(" * 7 + "discount" + ")" * 7
+    sql = f"SELECT {nested} AS x, rowtime AS window_timestamp FROM bookings"
+
+    assert [finding.code for finding in check(sql, tables()).findings] == ["QUERY_TOO_LARGE"]
+    assert check(sql, tables(), accepted=True).findings == ()
 
 
 def test_a_long_list_of_conditions_is_not_deep() -> None:

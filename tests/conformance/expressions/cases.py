@@ -36,6 +36,12 @@ _NAN = {"d1": "NaN", "d2": 1.0, "f1": "NaN"}
 _BOTH_NAN = {"d1": "NaN", "d2": "NaN", "f1": "NaN"}
 _T = {"t1": "2024-02-29T12:34:56.789Z", "t2": "1969-12-31T23:59:59.500Z"}
 
+
+def _years_later(times: int, time: str, years: int = 10_000) -> str:
+    """A time, so many times these years later."""
+    return f"TIMESTAMPADD(YEAR, {years}, " * times + time + ")" * times
+
+
 _CASES: dict[str, list[tuple[dict[str, Any], str, Any]]] = {
     "JLS 15.20 and 15.21: NaN is unequal to all, itself included, and neither less nor greater": [
         (_NAN, "d1 > 100", False),
@@ -312,11 +318,45 @@ _CASES: dict[str, list[tuple[dict[str, Any], str, Any]]] = {
         ({**_T, "l1": -9223372036854775808}, "TIMESTAMPADD(SECOND, l1, t1)", None),
         ({**_T, "i1": -2147483648}, "TIMESTAMPADD(SECOND, i1, t1)", at("1956-02-11 09:20:48.789")),
         ({}, "TIMESTAMPDIFF(DAY, DATE '2024-02-28', DATE '2024-03-01')", 2),
-        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-02-29')", 0),
-        ({}, "TIMESTAMPDIFF(YEAR, DATE '2024-02-29', DATE '2025-02-28')", 0),
         ({}, "TIMESTAMPDIFF(SECOND, DATE '0001-01-01', DATE '9999-12-31')", None),
         (_T, "TIMESTAMPDIFF(SECOND, t1, t2)", -1709210097),
         (_T, "TIMESTAMPDIFF(HOUR, t2, t2)", 0),
+    ],
+    "Months between times: a shorter month ends one, too (SqlFunctions.subtractMonths of Calcite 1.26)": [
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-02-29')", 1),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-02-29', DATE '2024-01-31')", -1),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-02-28')", 0),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-02-29', DATE '2024-03-28')", 0),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-02-29', DATE '2024-03-29')", 1),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '2024-02-29', DATE '2024-03-31')", 1),
+        ({}, "TIMESTAMPDIFF(MONTH, DATE '1969-11-30', DATE '1970-02-28')", 3),
+        ({}, "TIMESTAMPDIFF(QUARTER, DATE '2024-01-31', DATE '2024-04-30')", 1),
+        ({}, "TIMESTAMPDIFF(QUARTER, DATE '2024-04-30', DATE '2024-01-31')", -1),
+        ({}, "TIMESTAMPDIFF(YEAR, DATE '2024-02-29', DATE '2025-02-28')", 1),
+        ({}, "TIMESTAMPDIFF(YEAR, DATE '2024-02-29', DATE '2023-03-01')", 0),
+        ({"t1": "2024-01-31T10:00:00Z", "t2": "2024-02-29T09:59:59Z"}, "TIMESTAMPDIFF(MONTH, t1, t2)", 0),
+        ({"t1": "2024-01-31T10:00:00Z", "t2": "2024-02-29T10:00:00Z"}, "TIMESTAMPDIFF(MONTH, t1, t2)", 1),
+        ({"t1": "2024-01-31T10:00:00Z"}, "TIMESTAMPDIFF(MONTH, t1, t2)", None),
+        ({"t1": "2024-01-31T10:00:00Z"}, "TIMESTAMPDIFF(MONTH, t2, t1)", None),
+    ],
+    "Times as far as arithmetic takes them: NULL beyond": [
+        (_T, _years_later(27, "t1") + " IS NULL", False),
+        (_T, _years_later(40, "t1") + " IS NULL", True),
+        (_T, _years_later(40, "t1", -10_000) + " IS NULL", True),
+        (_T, _years_later(40, "DATE '2024-02-29'") + " IS NULL", True),
+        (_T, f"TIMESTAMPDIFF(MONTH, {_years_later(40, 't1', -10_000)}, {_years_later(28, 't1')})", None),
+    ],
+    "TIMESTAMP(p) has p digits of a second (SqlDateTimeUtils.truncate)": [
+        (_T, "CAST(t1 AS TIMESTAMP(0))", at("2024-02-29 12:34:56")),
+        (_T, "CAST(t1 AS TIMESTAMP(1))", at("2024-02-29 12:34:56.700")),
+        (_T, "CAST(t1 AS TIMESTAMP(3))", at("2024-02-29 12:34:56.789")),
+        (_T, "CAST(t1 AS TIMESTAMP(9))", at("2024-02-29 12:34:56.789")),
+        (_T, "CAST(t2 AS TIMESTAMP(0))", at("1969-12-31 23:59:59")),
+        ({"t1": "2024-02-29T12:34:56.789123Z"}, "CAST(t1 AS TIMESTAMP(3))", at("2024-02-29 12:34:56.789")),
+        ({"t1": "2024-02-29T12:34:56.789123Z"}, "CAST(t1 AS TIMESTAMP)", at("2024-02-29 12:34:56.789123")),
+        ({"s1": "2024-02-29 12:34:56.7"}, "CAST(s1 AS TIMESTAMP(0))", at("2024-02-29 12:34:56")),
+        ({"s1": "x"}, "CAST(s1 AS TIMESTAMP(0))", None),
+        ({"s1": "2024-02-29"}, "CAST(CAST(s1 AS DATE) AS TIMESTAMP(3))", at("2024-02-29 00:00:00")),
     ],
     "FLOOR and CEIL of times: a week begins on Sunday (DateTimeUtils.julianDateFloor)": [
         (_T, "FLOOR(t1 TO WEEK)", at("2024-02-25 00:00:00")),
@@ -399,6 +439,24 @@ _CASES: dict[str, list[tuple[dict[str, Any], str, Any]]] = {
         ({"s1": '"x"'}, "JSON_VALUE(s1, '$')", "x"),
         ({"s1": ""}, "JSON_EXISTS(s1, '$')", False),
         ({"s1": "nope"}, "JSON_EXISTS(s1, '$.a')", False),
+        ({"s1": "nope"}, "JSON_EXISTS(s1, '$.a' TRUE ON ERROR)", True),
+        ({"s1": "nope"}, "JSON_EXISTS(s1, '$.a' FALSE ON ERROR)", False),
+        ({"s1": "nope"}, "JSON_EXISTS(s1, '$.a' UNKNOWN ON ERROR)", None),
+        ({"s1": "{}"}, "JSON_EXISTS(s1, '$.a' TRUE ON ERROR)", False),
+        ({"s1": '{"a":1}'}, "JSON_EXISTS(s1, '$.a' UNKNOWN ON ERROR)", True),
+        ({"s1": "{}"}, "JSON_EXISTS(s3, '$.a' TRUE ON ERROR)", None),
+        ({"s1": '{"a":1}'}, "JSON_VALUE(s1, 'lax $.a')", "1"),
+        ({"s1": '{"a":1}'}, "JSON_EXISTS(s1, ' lax  $.a')", True),
+        ({"s1": '{"a":[1]}'}, "JSON_QUERY(s1, 'lax $.a')", "[1]"),
+        ({"s1": "{}"}, "JSON_VALUE(s1, 'lax $.a' RETURNING INT DEFAULT -2 ON EMPTY)", -2),
+        ({"s1": '{"b":7,"a":"x\\ud83d"}'}, "JSON_VALUE(s1, '$.b')", "7"),
+        ({"s1": '{"b":7,"a":"x\\ud83dy"}'}, "JSON_VALUE(s1, '$.a')", "x?y"),
+        ({"s1": '{"b":7,"a":"\\udc00\\ud83d"}'}, "JSON_VALUE(s1, '$.a')", "??"),
+        ({"s1": '{"a":"\\ud83d\\ude00","b":"\\\\ud83d"}'}, "JSON_VALUE(s1, '$.a')", "😀"),
+        ({"s1": '{"a":"\\ud83d\\ude00","b":"\\\\ud83d"}'}, "JSON_VALUE(s1, '$.b')", "\\ud83d"),
+        ({"s1": '{"b":7,"a":"\\uD83D"}'}, "JSON_EXISTS(s1, '$.b')", True),
+        ({"s1": '{"b":[7],"a":"\\uD83D"}'}, "JSON_QUERY(s1, '$.b')", "[7]"),
+        ({"s1": '{"a":1}x'}, "JSON_VALUE(s1, '$.a')", "1"),
         ({"s1": '{"a":"\\ud83d\\ude00é"}'}, "JSON_VALUE(s1, '$.a')", "😀é"),
     ],
     "Patterns (SqlFunctionUtils.regexpExtract: Matcher.group)": [

@@ -12,7 +12,7 @@ from daggersql.analyse.outputs import check_outputs, refuse_large_reads
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
-from daggersql.emit.expressions import original_sql
+from daggersql.emit.expressions import bounded, original_sql
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
@@ -20,7 +20,7 @@ from daggersql.functions import registry
 from daggersql.ir import closing, lineage, timeparts, whole
 from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
-from daggersql.limits import MOST_REPAIRED, check_size
+from daggersql.limits import MAX_ALL_EMITTED, MOST_REPAIRED, check_size
 from daggersql.lints.early import object_to_early, refuse_condition
 from daggersql.lints.timeseries import (
     warn_of_decimals,
@@ -63,7 +63,7 @@ def check(
     for part in expressions:
         with _told(report, tables):
             check_expression(sql, part, report)
-    with _told(report, tables):
+    with _told(report, tables), bounded(bound=not accepted):
         check_size(sql)
         if not report.failed:
             select = QueryChecker(tables, report, original_sql).check(parse(sql, report))
@@ -87,7 +87,7 @@ def _condition(
 ) -> RowCondition | tuple[Finding, ...]:
     """A condition on the rows of a query, or what is wrong with it."""
     report = Report(text, environment)
-    with _told(report, tables):
+    with _told(report, tables), bounded(bound=True):
         condition = rowconditions.check(parse_expression(text, report), query, report)
         if early and not report.failed:
             refuse_condition(query, condition, report)
@@ -160,6 +160,7 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         warn_of_records(select, report)
         warn_of_decimals(select, columns, report)
     refuse_large_reads(select, report)
+    _object_to_length(select, report)
     if report.failed:
         return None
     added_up, state = partial.aggregation(select)
@@ -186,6 +187,15 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         copies=lineage.copies(select),
         key_origins=tuple(sorted(lineage.key_origins(select))),
     )
+
+
+def _object_to_length(select: Select | Union, report: Report) -> None:
+    """Object to columns that are too long together as Spark is told them, at the longest."""
+    lengths = [len(sql_of(output.value)) for output in select.outputs]
+    if sum(lengths) > MAX_ALL_EMITTED:
+        longest = select.outputs[lengths.index(max(lengths))]
+        said = "The columns are too long together for Spark: nest fewer functions."
+        report.object_to("QUERY_TOO_LARGE", longest.span, said)
 
 
 def _with_cells(columns: Sequence[Column], calls: Sequence[str | None]) -> tuple[Column, ...]:

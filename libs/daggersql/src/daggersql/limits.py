@@ -39,6 +39,13 @@ MAX_REGEXES = 16 * 1024
 MOST_WILD = 4
 """How many % of a LIKE stand before other text: each may stand for every part of the text."""
 
+MAX_EMITTED = MAX_BYTES + MAX_BYTES // 8
+"""Characters of one expression as Spark is told it: a form may name its argument several times. Room for the
+longest list of constants; of forms in forms Spark takes minutes to make code of more.
+"""
+MAX_ALL_EMITTED = 4 * 1024 * 1024
+"""Of all columns together."""
+
 MAX_EXPANSION = 10_000
 """Nodes of all expressions that columns of sub-queries stand for, each time they are named."""
 

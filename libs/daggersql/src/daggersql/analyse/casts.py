@@ -27,6 +27,8 @@ from daggersql.operators.coercion import describe
 from daggersql.syntax import tree
 from daggersql.syntax.cursor import span_of
 
+_DIGITS = 6
+"""Of a second that a TIMESTAMP has."""
 _Kind = tree.TypeName
 _TYPES: dict[object, Type] = {
     _Kind.BOOLEAN: BOOLEAN, _Kind.TINYINT: TINYINT, _Kind.SMALLINT: SMALLINT, _Kind.INT: INT,
@@ -53,6 +55,8 @@ def check_cast(value: Expr, to: tree.DataType, span: Span, report: Report) -> Ex
         return wrong(span)
     result = replace(_converted(value, kind), span=span, type=kind)
     length = _numbers(to)
+    if kind == TIMESTAMP and length and length[0] < _DIGITS:
+        return call(Op.CUT_TIME, TIMESTAMP, span, result, name=str(10 ** (_DIGITS - length[0])))
     if kind == STRING and length:
         return call(Op.LEFT, STRING, span, result, constant(str(length[0]), length[0], INT, span))
     return result

@@ -11,12 +11,16 @@ from daggerspec.query import quote_name
 from daggersql.emit.casts import cast_template
 from daggersql.emit.comparisons import comparison_template
 from daggersql.emit.operators import BOUNDS, ORIGINALS, TEMPLATES
+from daggersql.findings import Refused
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import Decimal
+from daggersql.limits import MAX_EMITTED
 from daggersql.quoting import quote_text
 
 _ORIGINALLY: ContextVar[bool] = ContextVar("originally", default=False)
+_BOUNDED: ContextVar[bool] = ContextVar("bounded", default=False)
+_TOO_LONG = "Functions in functions make this too long for Spark: nest fewer of them."
 
 
 def sql(expression: Expr) -> str:
@@ -32,10 +36,26 @@ def sql(expression: Expr) -> str:
             stack += [argument for argument in node.args if getattr(argument, slot) is None]
         for node in reversed(ordered):
             texts = [getattr(argument, slot) or "" for argument in node.args]
-            object.__setattr__(node, slot, _spell(node, texts, originally=originally))
+            text = _spell(node, texts, originally=originally)
+            if len(text) > MAX_EMITTED and _BOUNDED.get():
+                raise Refused("QUERY_TOO_LARGE", node.span, _TOO_LONG)
+            object.__setattr__(node, slot, text)
     spelt: str | None = getattr(expression, slot)
     assert spelt is not None
     return spelt
+
+
+@contextmanager
+def bounded(*, bound: bool) -> Iterator[None]:
+    """Let `sql` refuse what becomes too long on its way, before it takes memory.
+
+    Raises: Refused QUERY_TOO_LARGE.
+    """
+    token = _BOUNDED.set(bound)
+    try:
+        yield
+    finally:
+        _BOUNDED.reset(token)
 
 
 @contextmanager

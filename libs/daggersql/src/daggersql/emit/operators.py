@@ -57,6 +57,7 @@ TEMPLATES: Mapping[Op, str] = {
     Op.STRICT_CAST: "CAST({0} AS {type})",
     Op.AS_TEXT: "CAST({0} AS STRING)",
     # As Flink writes a TIMESTAMP(3).
+    Op.CUT_TIME: "timestamp_micros(unix_micros({0}) - pmod(unix_micros({0}), {name}))",
     Op.TEXT_OF_TIME: "date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSS')",
     # Arrow takes no text that is no UTF-8: it would end the job where it is written. format_string makes a
     # text of Java of it, and so reads bytes as Java does: an encoded surrogate is one U+FFFD, not three.
@@ -114,6 +115,7 @@ TEMPLATES: Mapping[Op, str] = {
 ORIGINALS: Mapping[Op, str] = {
     Op.TEXT_OF_BYTES: "make_valid_utf8(CAST({0} AS STRING))",
     Op.MIN_OF_FLOATS: "min({0})",
+    Op.CUT_TIME: "{0}",
 }
 """Templates as they were before they were mended: fingerprints go by them (ADR 171)."""
 

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.jsonpaths import constant_path
-from daggersql.functions.signature import Signature, overloaded
+from daggersql.functions.signature import Signature, mended, overloaded
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
+from daggersql.ir.ops import Form
 from daggersql.ir.types import BOOLEAN, STRING
 
 # What Spark reads as a path of a VARIANT.
-_ONE_PLACE = re.compile(r"""\$(?:\.[^\s.\[\]()'"]+|\[\d{1,9}\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""", re.ASCII)
-_AT = "try_variant_get(try_parse_json({0}), {1}, 'variant')"
-_KIND = f"schema_of_variant({_AT})"
-_NESTED = f"({_KIND} LIKE 'OBJECT%' OR {_KIND} LIKE 'ARRAY%')"
+_ONE_PLACE = re.compile(r"""\$(?:\.[^\s.*\[\]()'"]+|\[\d{1,9}\]|\['[^'\\]+'\]|\["[^"\\]+"\])*""", re.ASCII)
+# A half of a character that is written by its number: Spark takes a text with one for no JSON. To Java it is
+# one character, and to whoever reads bytes of it a question mark.
+_HALF = (
+    r"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+_QUOTED = _HALF.replace("\\", "\\\\").replace("{", "{{").replace("}", "}}")
+_GIVEN = "try_parse_json({0})"
+_READ = f"coalesce({_GIVEN}, try_parse_json(regexp_replace({{0}}, '{_QUOTED}', '$1?')))"
+
+
+def _at(document: str) -> str:
+    return f"try_variant_get({document}, {{1}}, 'variant')"
+
+
+def _nested(document: str) -> str:
+    kind = f"schema_of_variant({_at(document)})"
+    return f"({kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%')"
+
+
+def _form(template: Callable[[str], str]) -> Form:
+    """A form over a document."""
+    return mended(template(_READ), template(_GIVEN))
 
 
 def _check_path(arguments: Sequence[Expr], span: Span, report: Report) -> None:
@@ -37,13 +58,17 @@ FUNCTIONS = (
         Signature(
             (Family.TEXT, Family.TEXT),
             STRING,
-            f"CASE WHEN NOT {_NESTED} THEN try_variant_get(try_parse_json({{0}}), {{1}}, 'string') END",
+            _form(lambda of: f"CASE WHEN NOT {_nested(of)} THEN try_variant_get({of}, {{1}}, 'string') END"),
         ),
         check=_check_path,
     ),
     overloaded(
         "JSON_QUERY",
-        Signature((Family.TEXT, Family.TEXT), STRING, f"CASE WHEN {_NESTED} THEN to_json({_AT}) END"),
+        Signature(
+            (Family.TEXT, Family.TEXT),
+            STRING,
+            _form(lambda of: f"CASE WHEN {_nested(of)} THEN to_json({_at(of)}) END"),
+        ),
         check=_check_path,
     ),
     overloaded(
@@ -51,7 +76,9 @@ FUNCTIONS = (
         Signature(
             (Family.TEXT, Family.TEXT),
             BOOLEAN,
-            f"CASE WHEN {{0}} IS NOT NULL AND {{1}} IS NOT NULL THEN {_AT} IS NOT NULL END",
+            _form(
+                lambda of: f"CASE WHEN {{0}} IS NOT NULL AND {{1}} IS NOT NULL THEN {_at(of)} IS NOT NULL END"
+            ),
         ),
         check=_check_path,
     ),

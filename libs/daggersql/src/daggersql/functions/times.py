@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import check_whole, is_null, together
+from daggersql.functions.collected import let
 from daggersql.functions.signature import Check, Function, Signature, mended, overloaded, scalar
 from daggersql.functions.zones import check_zone
 from daggersql.ir.expr import Expr
@@ -29,6 +30,11 @@ _FARTHEST = {
     "SECOND": 2_147_483_647, "MINUTE": 2_147_483_647, "HOUR": 87_600_000, "DAY": 3_650_000, "WEEK": 520_000,
     "MONTH": 120_000, "QUARTER": 40_000, "YEAR": 10_000,
 }  # fmt: skip
+_SPANS = {
+    "SECOND": "0, 0, 0, 0, 0, 0, {}", "MINUTE": "0, 0, 0, 0, 0, {}", "HOUR": "0, 0, 0, 0, {}",
+    "DAY": "0, 0, 0, {}", "WEEK": "0, 0, {}", "MONTH": "0, {}", "QUARTER": "0, 3 * {}", "YEAR": "{}",
+}  # fmt: skip
+"""Arguments of make_interval, by unit: years, months, weeks, days, hours, minutes, seconds."""
 
 
 def _check_pattern(number: int, letters: dict[str, int]) -> Check:
@@ -187,23 +193,41 @@ FUNCTIONS = (
 )
 
 
+_IN_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def _whole_months(earlier: str, later: str) -> str:
+    """Months between times: the end of a shorter month ends one, too, as in Flink. From January 31 to
+    February 29 it is one.
+    """
+    passed = f"timestampdiff(MONTH, {earlier}, {later})"
+    next_one = f"try_add({earlier}, make_interval(0, CAST({passed} AS INT) + 1))"
+    return f"({passed} + CASE WHEN {next_one} <= {later} THEN 1 ELSE 0 END)"
+
+
+def _between(unit: str) -> str:
+    first, second = "CAST({0} AS TIMESTAMP)", "CAST({1} AS TIMESTAMP)"
+    if unit not in _IN_MONTHS:
+        return f"timestampdiff({unit}, {first}, {second})"
+    forth, back = _whole_months("d.a", "d.b"), _whole_months("d.b", "d.a")
+    months = f"CASE WHEN d.a <= d.b THEN {forth} WHEN d.a > d.b THEN - {back} END"
+    return let(f"named_struct('a', {first}, 'b', {second})", "d", f"({months}) div {_IN_MONTHS[unit]}")
+
+
 def between_times(unit: str) -> Function:
     """TIMESTAMPDIFF of one unit: whole units from the first to the second."""
-    moments = "CAST({0} AS TIMESTAMP), CAST({1} AS TIMESTAMP)"
+    original = f"try_cast(timestampdiff({unit}, CAST({{0}} AS TIMESTAMP), CAST({{1}} AS TIMESTAMP)) AS INT)"
+    form = mended(f"try_cast({_between(unit)} AS INT)", original)
     return overloaded(
         "TIMESTAMPDIFF",
-        *(
-            Signature((first, second), INT, f"try_cast(timestampdiff({unit}, {moments}) AS INT)")
-            for first in (TIME, DAY)
-            for second in (TIME, DAY)
-        ),
+        *(Signature((first, second), INT, form) for first in (TIME, DAY) for second in (TIME, DAY)),
     )
 
 
 def added_time(unit: str) -> Function:
     """TIMESTAMPADD of one unit: a number of them, and a time."""
     near = f"({{0}} >= {-_FARTHEST[unit] - 1} AND {{0}} <= {_FARTHEST[unit]})"
-    moved = f"timestampadd({unit}, CAST({{0}} AS INT), CAST({{1}} AS TIMESTAMP))"
+    span, moved = _SPANS[unit].format("CAST({0} AS INT)"), "CAST({1} AS TIMESTAMP)"
     return overloaded(
         "TIMESTAMPADD",
         *(
@@ -211,8 +235,10 @@ def added_time(unit: str) -> Function:
                 (WHOLE, time),
                 TIMESTAMP,
                 mended(
-                    f"CASE WHEN {near} THEN {moved} END",
-                    f"CASE WHEN abs({{0}}) <= {_FARTHEST[unit]} THEN {moved} END",
+                    # NULL for what is no TIMESTAMP any more.
+                    f"CASE WHEN {near} THEN try_add({moved}, make_interval({span})) END",
+                    f"CASE WHEN abs({{0}}) <= {_FARTHEST[unit]} THEN"
+                    f" timestampadd({unit}, CAST({{0}} AS INT), {moved}) END",
                 ),
             )
             for time in (TIME, DAY)

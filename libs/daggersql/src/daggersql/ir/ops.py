@@ -68,6 +68,8 @@ class Op(Enum):
     STRICT_CAST = auto()
     """Of what always has a counterpart."""
     AS_TEXT = auto()
+    CUT_TIME = auto()
+    """A time without its last digits: `name` microseconds are left whole."""
     TEXT_OF_TIME = auto()
     TEXT_OF_BYTES = auto()
     TYPED_NULL = auto()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from daggersql.limits import MAX_COLUMNS
 from daggersql.syntax import tree, typenames
-from daggersql.syntax.expressions import ExpressionParser
+from daggersql.syntax.jsoncalls import JsonParser
 from daggersql.syntax.lexer import TokenKind
 
 
-class CallParser(ExpressionParser):
+class CallParser(JsonParser):
     """The grammar of calls. `F(a FROM b)` and its kin become `F(a, b)`."""
 
     def _call(self, start: int) -> tree.Node:
@@ -121,6 +121,10 @@ class CallParser(ExpressionParser):
                 return self._split_call(start, "PLACING", "FROM", "FOR")
             case "JSON_VALUE":
                 return self._json_value(start)
+            case "JSON_EXISTS":
+                return self._json_exists(start)
+            case "JSON_QUERY":
+                return self._json_call(start)
             case "EXISTS":
                 self._advance(2)
                 return self._at(tree.Exists(this=self._subquery(start)), start)
@@ -206,62 +210,3 @@ class CallParser(ExpressionParser):
         self._expect_symbol(")")
         name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, name)
         return self._at(tree.Anonymous(this=name, expressions=arguments), start)
-
-    def _json_value(self, start: int) -> tree.Node:
-        """JSON_VALUE(text, path [RETURNING type] [DEFAULT x ON EMPTY] [… ON ERROR]), in plainer calls."""
-        name = self._take().text
-        self._expect_symbol("(")
-        arguments = self._commas(self._expression, most=MAX_COLUMNS)
-        to = self._data_type() if self._take_word("RETURNING") else None
-        defaults: dict[str, tree.Node] = {}
-        while not self._is_symbol(")"):
-            default = self._json_default()
-            self._expect_word("ON")
-            if not self._is_word("EMPTY", "ERROR"):
-                self._unexpected("EMPTY or ERROR is missing here")
-            defaults[self._take().text.upper()] = default
-        self._expect_symbol(")")
-
-        def call(function: str, *given: tree.Node) -> tree.Node:
-            made = tree.Anonymous(this=function, expressions=[node.copy() for node in given])
-            return self._at(made, start)
-
-        value = call(name, *arguments)
-        if to is not None:
-            value = self._at(tree.Cast(this=value, to=to), start)
-        if len(arguments) != 2 or all(isinstance(default, tree.Null) for default in defaults.values()):
-            return value
-        text, path = arguments
-        whole = self._at(tree.Literal.string("$"), start)
-        there, valid = call("JSON_EXISTS", text, path), call("JSON_EXISTS", text, whole)
-        nested = self._is_known(call("JSON_QUERY", text, path), start)
-        wrong = self._at(tree.Or(this=self._at(tree.Not(this=valid), start), expression=nested), start)
-        if to is not None:
-            # What is there and has become nothing could not be converted.
-            there_as_text = self._is_known(call(name, *arguments), start)
-            wrong = self._at(tree.Or(this=wrong, expression=there_as_text), start)
-        empty = self._at(tree.And(this=valid.copy(), expression=self._at(tree.Not(this=there), start)), start)
-        branches = [
-            self._at(tree.If(this=condition, true=answer), start)
-            for condition, answer in (
-                (self._is_known(value, start), value.copy()),
-                (empty, defaults.get("EMPTY", self._at(tree.Null(), start))),
-                (wrong, defaults.get("ERROR", self._at(tree.Null(), start))),
-            )
-        ]
-        return self._at(tree.Case(ifs=branches), start)
-
-    def _json_default(self) -> tree.Node:
-        if self._is_word("ERROR"):
-            self._refuse(
-                "UNSUPPORTED_OPERATION", "One bad text must not end the job: use NULL or DEFAULT.", "NULL"
-            )
-        start = self._start
-        if self._take_word("NULL"):
-            return self._at(tree.Null(), start)
-        self._expect_word("DEFAULT")
-        return self._expression()
-
-    def _is_known(self, value: tree.Node, start: int) -> tree.Node:
-        same = self._at(tree.Is(this=value, expression=self._at(tree.Null(), start)), start)
-        return self._at(tree.Not(this=same), start)
