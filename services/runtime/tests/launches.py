@@ -141,7 +141,7 @@ class Launch:
     def __init__(self, dagger: Dagger, generation: int, run_dir: Path) -> None:
         self.run_dir = run_dir
         self.beats: list[telemetry_pb2.Heartbeat] = []
-        self._dagger, self.generation = dagger, generation
+        self.dagger, self.generation = dagger, generation
         self._consumer = Consumer({"bootstrap.servers": dagger.kafka, "group.id": uuid4().hex})
         there = self._consumer.list_topics(HEARTBEATS, 10).topics[HEARTBEATS].partitions
         self._read = dict.fromkeys(there, 0)
@@ -265,7 +265,7 @@ class Launch:
             return False
         self._read[record.partition() or 0] = (record.offset() or 0) + 1
         beat = telemetry_pb2.Heartbeat()
-        if record.key() == self._dagger.name.encode():
+        if record.key() == self.dagger.name.encode():
             beat.ParseFromString(record.value() or b"")
             if beat.generation == self.generation:
                 self.beats.append(beat)

@@ -3,6 +3,7 @@
 import hashlib
 import multiprocessing
 import resource
+import secrets
 import time
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
@@ -13,8 +14,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from daggers.v1 import spec_pb2, telemetry_pb2
 from services.runtime.tests.streams import FILES, Feed
+from services.runtime.tests.test_sink_contract import create, records
 from services.runtime.tests.test_source_assignment import reader_plan
 
 from daggerspec.columns import Column, Role
@@ -147,6 +157,40 @@ def test_of_a_value_that_is_cut_it_is_known_what_it_was() -> None:
 
     assert (record.truncated, record.sha256) == (True, hashlib.sha256(value).digest())
     assert (whole.truncated, whole.sha256) == (False, b"")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("when", ["before it is opened", "while it writes"])
+def test_what_the_broker_takes_not_even_alone_is_kept_by_reference_and_hash(
+    kafka: str, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Whether the topic's limit is known, or the broker says so; what fits beside it is kept whole."""
+    topic = create(kafka, NewTopic(f"quarantine-{uuid4().hex[:8]}", 1, 1))
+    monkeypatch.setattr("runtime.clients.quarantine.QUARANTINE", topic)
+    admin = AdminClient({"bootstrap.servers": kafka})
+
+    def limit() -> None:
+        most = ConfigEntry("max.message.bytes", "30000", incremental_operation=AlterConfigOpType.SET)
+        change = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[most])
+        for done in admin.incremental_alter_configs([change]).values():
+            done.result(30)
+
+    if when == "before it is opened":
+        limit()
+    quarantine = Quarantine({"bootstrap.servers": kafka})
+    limit()
+    large, small = secrets.token_bytes(200_000), [secrets.token_bytes(9_000) for _ in range(5)]
+    for number, value in enumerate([*small[:3], large, *small[3:]]):
+        record = telemetry_pb2.Quarantined(dagger="d", topic="t", offset=number, value=value, key=b"k")
+        quarantine.put(record, "id")
+    quarantine.flush()
+
+    found = [telemetry_pb2.Quarantined.FromString(each.value() or b"") for each in records(kafka, topic)]
+    by_offset = {record.offset: record for record in found}
+    kept = by_offset.pop(3)
+    assert sorted(record.value for record in by_offset.values()) == sorted(small)
+    assert (kept.key, kept.sha256, kept.truncated) == (b"k", hashlib.sha256(large).digest(), True)
+    assert len(kept.value) < 30_000
 
 
 def test_a_kafka_that_stays_away_fails_the_batch_and_not_for_good() -> None:
