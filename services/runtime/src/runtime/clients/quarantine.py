@@ -47,7 +47,7 @@ class Quarantine:
         self._patience_s = patience_s
         self._failure: JobError | None = None
         self._too_large: list[tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = []
-        """Records that their topic does not take, to be written again by reference."""
+        """Records that their topic does not take, to be written again: alone, then by reference."""
         limits = topiclimits.of(properties, QUARANTINE)
         self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _AROUND_BYTES, 0))
         self._producer = client(
@@ -117,12 +117,13 @@ class Quarantine:
         Kafka refuses a record for good: the batch is not committed, and is repeated by the next launch.
         """
         self._flush()
-        if self._too_large:
+        for by_reference in (False, True):
             again, self._too_large = self._too_large, []
             for record, headers in again:
-                refer(record)
+                if by_reference:
+                    refer(record)
                 self._produce(record, headers)
-            self._flush()
+                self._flush()  # alone: Kafka refuses a whole batch, and most of its records fit
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
