@@ -172,29 +172,29 @@ class Seed:
                 for column in self.columns:
                     got = wireoracle.shown(row[column.name], column)
                     if got != read[column.name]:
-                        yield self._told(row["place"], column.name, got, read[column.name])
+                        yield self._difference(row["place"], column.name, got, read[column.name])
                 for number, form in enumerate(forms):
-                    got, right = form.said(row[f"x{number}"]), form.of_row(read)
+                    got, right = form.show(row[f"x{number}"]), form.of_row(read)
                     if got != right:
-                        yield self._told(row["place"], form.sql, got, right)
+                        yield self._difference(row["place"], form.sql, got, right)
 
     def _of_elements(self, readers: Readers, column: Column) -> Iterator[str]:
-        asked = wirequeries.unnested(column)
-        for other, found in self._answer(readers, asked.sql):
+        query_ = wirequeries.unnested(column)
+        for other, found in self._answer(readers, query_.sql):
             if other:
                 yield f"{other}: {found}"
                 continue
             for place, read in self.rows.items():
                 got = [
-                    {name: said(row[name]) for name, said in asked.said.items()}
+                    {name: show(row[name]) for name, show in query_.show.items()}
                     for row in found
                     if row["place"] == place
                 ]
-                right = asked.of_row(read)
+                right = query_.of_row(read)
                 if column.is_map:
                     got, right = sorted(got, key=repr), sorted(right, key=repr)
                 if got != right:
-                    yield self._told(place, asked.sql, got, right)
+                    yield self._difference(place, query_.sql, got, right)
 
     def _of_forwarding(self, readers: Readers) -> Iterator[str]:
         """Records as they are, whatever is in them; and fields, as a forwarding names them."""
@@ -218,7 +218,7 @@ class Seed:
             if other or got != [*self.rows.values()]:
                 yield f"forwarded {other}: {got}, not {self.rows}"
 
-    def _told(self, place: int, what: str, got: Any, right: Any) -> str:
+    def _difference(self, place: int, what: str, got: Any, right: Any) -> str:
         where = f"seed {self.number}, record {place} {self.values[place].hex()}, {what}"
         return f"{where}:\nis {got}\nProtobuf {right}\n{self.files.file[-1]}"
 

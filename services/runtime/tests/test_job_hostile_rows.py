@@ -224,7 +224,7 @@ def test_every_types_edges_go_into_every_sink(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sinks.names())
-def test_a_value_of_20_mb_goes_into_every_sink_or_is_kept_by_its_hash(
+def test_a_value_of_20_mb_goes_into_every_sink_or_leaves_its_hash(
     tmp_path: Path, kafka: str, request: pytest.FixtureRequest, name: str
 ) -> None:
     dagger = Hostile(tmp_path, kafka, sql=SQL)

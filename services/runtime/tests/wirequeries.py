@@ -26,11 +26,11 @@ _NO_DOCUMENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`sql`, what it gives of a row, and how an answer of Spark is said in the oracle's words."""
+    """`sql`, what it gives of a row, and how an answer of Spark is shown in the oracle's words."""
 
     sql: str
     of_row: Callable[[Row], Any]
-    said: Callable[[Any], Any]
+    show: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Unnested:
 
     sql: str
     of_row: Callable[[Row], list[Row]]
-    said: dict[str, Callable[[Any], Any]]
+    show: dict[str, Callable[[Any], Any]]
 
 
 def forms(columns: Sequence[Column], rows: Sequence[Row], rng: Random) -> Iterator[Form]:
@@ -55,7 +55,7 @@ def forms(columns: Sequence[Column], rows: Sequence[Row], rng: Random) -> Iterat
         elif column.kind is Kind.STRUCT:
             yield from _of_message(column, name, _at(column.name))
         elif column.kind is Kind.WRAPPER:
-            yield Form(f"{name}.`value`", _at(column.name), _said(column))
+            yield Form(f"{name}.`value`", _at(column.name), _showing(column))
 
 
 def unnested(column: Column) -> Unnested:
@@ -66,8 +66,8 @@ def unnested(column: Column) -> Unnested:
         key, value = column.children
         return Unnested(
             f"{head}, e.k, e.v {tail} e (k, v)",
-            lambda row: [{"k": at, "v": held} for at, held in row[name].items()],
-            {"k": _said(key), "v": _said(value)},
+            lambda row: [{"k": at, "v": item} for at, item in row[name].items()],
+            {"k": _showing(key), "v": _showing(value)},
         )
     if column.kind is Kind.STRUCT:
         names = [child.name for child in column.children]
@@ -75,12 +75,12 @@ def unnested(column: Column) -> Unnested:
         return Unnested(
             f"{head}, {shown} {tail} e",
             lambda row: [{child: element[child] for child in names} for element in row[name]],
-            {child.name: _said(child, one=False) for child in column.children},
+            {child.name: _showing(child, one=False) for child in column.children},
         )
     return Unnested(
         f"{head}, e.v {tail} e (v)",
         lambda row: [{"v": element} for element in row[name]],
-        {"v": _said(column)},
+        {"v": _showing(column)},
     )
 
 
@@ -95,7 +95,7 @@ def _at(*path: str) -> Callable[[Row], Any]:
     return read
 
 
-def _said(column: Column, *, one: bool = True) -> Callable[[Any], Any]:
+def _showing(column: Column, *, one: bool = True) -> Callable[[Any], Any]:
     return lambda value: wireoracle.shown(value, column, one=one)
 
 
@@ -112,21 +112,21 @@ def _of_message(column: Column, name: str, read: Callable[[Row], Any]) -> Iterat
             return None if message is None else message[child.name]
 
         path = f"{name}.`{child.name}`"
-        yield Form(path, below, _said(child, one=False))
+        yield Form(path, below, _showing(child, one=False))
         if child.kind is Kind.STRUCT and not child.field.is_repeated:
             yield from _of_message(child, path, below)
         elif child.kind is Kind.JSON and not child.field.is_repeated:
             yield from _of_json(path, below, _path_of(child))
 
 
-def _of_map(column: Column, name: str, held: Sequence[Row], rng: Random) -> Iterator[Form]:
+def _of_map(column: Column, name: str, maps: Sequence[Row], rng: Random) -> Iterator[Form]:
     key, value = column.children
     yield Form(f"CARDINALITY({name})", lambda row: len(row[column.name]), _same)
-    known = sorted({each for entries in held for each in entries}, key=repr)
+    known = sorted({each for entries in maps for each in entries}, key=repr)
     for each in [*rng.sample(known, min(len(known), 2)), _other(key)]:
         found = lambda row, each=each: row[column.name].get(each)  # noqa: E731 - one of two forms of it
         for sql in (f"{name}[{_literal(each)}]", f"MapGet({name}, {_literal(each)})"):
-            yield Form(sql, found, _said(value))
+            yield Form(sql, found, _showing(value))
             if value.kind is Kind.STRUCT:
                 yield from _of_message(value, sql, found)
 
@@ -155,7 +155,7 @@ def _of_list(column: Column, name: str) -> Iterator[Form]:
         def element(row: Row, place: int = place) -> Any:
             return row[column.name][place - 1] if len(row[column.name]) >= place else None
 
-        yield Form(f"{name}[{place}]", element, _said(column))
+        yield Form(f"{name}[{place}]", element, _showing(column))
         if column.kind is Kind.STRUCT:
             yield from _of_message(column, f"{name}[{place}]", element)
         elif column.kind is Kind.JSON:
@@ -182,7 +182,7 @@ def _of_pairs(column: Column, name: str) -> Form:
     def found(row: Row) -> Any:
         return next((each[value.name] for each in row[column.name] if each[key.name] == wanted), None)
 
-    return Form(f"MapGet({name}, {_literal(wanted)})", found, _said(value, one=False))
+    return Form(f"MapGet({name}, {_literal(wanted)})", found, _showing(value, one=False))
 
 
 def _path_of(column: Column) -> tuple[str, Callable[[Any], Any]]:

@@ -194,8 +194,8 @@ def _object_to_length(select: Select | Union, report: Report) -> None:
     lengths = [len(sql_of(output.value)) for output in select.outputs]
     if sum(lengths) > MAX_ALL_EMITTED:
         longest = select.outputs[lengths.index(max(lengths))]
-        said = "The columns are too long together for Spark: nest fewer functions."
-        report.object_to("QUERY_TOO_LARGE", longest.span, said)
+        message = "The columns are too long together for Spark: nest fewer functions."
+        report.object_to("QUERY_TOO_LARGE", longest.span, message)
 
 
 def _with_cells(columns: Sequence[Column], calls: Sequence[str | None]) -> tuple[Column, ...]:

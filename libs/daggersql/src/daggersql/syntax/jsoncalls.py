@@ -102,8 +102,8 @@ class JsonParser(ExpressionParser):
         return name, arguments
 
     def _refuse_error(self, instead: str) -> NoReturn:
-        said = "FALSE, TRUE or UNKNOWN" if instead == "FALSE" else "NULL or DEFAULT"
-        self._refuse("UNSUPPORTED_OPERATION", f"One bad text must not end the job: use {said}.", instead)
+        others = "FALSE, TRUE or UNKNOWN" if instead == "FALSE" else "NULL or DEFAULT"
+        self._refuse("UNSUPPORTED_OPERATION", f"One bad text must not end the job: use {others}.", instead)
 
     def _json_default(self) -> tree.Node:
         if self._is_word("ERROR"):
