@@ -68,8 +68,8 @@ class JsonParser(ExpressionParser):
             self._refuse_error("FALSE")
         if not self._is_word("TRUE", "FALSE", "UNKNOWN"):
             self._unexpected("')' is missing here")
-        at, word = self._start, self._take().text.upper()
-        answer = self._at(tree.Null() if word == "UNKNOWN" else tree.Boolean(this=word == "TRUE"), at)
+        place, word = self._start, self._take().text.upper()
+        answer = self._at(tree.Null() if word == "UNKNOWN" else tree.Boolean(this=word == "TRUE"), place)
         self._expect_word("ON")
         self._expect_word("ERROR")
         self._expect_symbol(")")
