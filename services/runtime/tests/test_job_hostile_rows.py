@@ -46,7 +46,7 @@ SELECT COALESCE(JSON_VALUE(s2, '$.a'), s1) AS tag_city, l1 AS n,
        s3 AS text, i2 AS small, l2 AS large, u1 AS unsigned, d1 AS real, f1 AS single, b1 AS yes, `by` AS raw,
        CAST(l2 AS TINYINT) AS tiny, CAST(d1 AS DECIMAL(38, 18)) AS exact, t2 AS other_time,
        CAST(CASE WHEN i1 <> 0 THEN {_FAR} ELSE t2 END AS DATE) AS day, ls AS texts, ld AS reals, ms AS by_key,
-       w1 AS wrapped, ARRAY[t1, {_FAR}] AS times, MAP[s1, d1] AS by_text, ARRAY[`by`] AS raws
+       w1 AS wrapped, ARRAY[t1, {_FAR}] AS times, MAP['a', d1] AS by_text, ARRAY[`by`] AS raws
 FROM data_stream"""
 _ODD_TEXTS: Final = (
     "", " ", "\0", "a\0b", '"', "'", "\\", "\\N", ",", ";", "\n", "\r\n", "a\r\nX: y", "\t", "null", "NaN",
