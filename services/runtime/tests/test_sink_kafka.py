@@ -1,13 +1,14 @@
 """The sink kafka on a real broker: keys, headers, both formats, and what is refused."""
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -169,6 +170,80 @@ def test_rows_that_fit_their_topic_are_written_however_many_a_batch_of_the_clien
     outcome = sinks.open_writer(target(kafka, topic)).write(batch(of_150_bytes(600)), 0)
 
     assert (outcome.refused, len(records(kafka, topic))) == ([], 600)
+
+
+def test_a_record_that_is_larger_than_a_segment_is_refused_by_itself(kafka: str) -> None:
+    topic = limited(kafka, max_message_bytes="5000000", segment_bytes="1048576")
+    counts = of_150_bytes(20) | {("2026-01-01T12:01:00Z", "".join(uuid4().hex for _ in range(60_000))): 20}
+    plain = target(kafka, topic, properties={"compression.type": "none"})
+    outcome = sinks.open_writer(plain).write(batch(counts), 0)
+
+    assert [each.row for each in outcome.refused] == [20]
+    assert len({record.key() for record in records(kafka, topic)}) == 20
+
+
+def committed(kafka: str, topic: str) -> list[int]:
+    """What a reader of committed records is given of a topic of one partition."""
+    how = {"bootstrap.servers": kafka, "group.id": topic, "isolation.level": "read_committed"}
+    consumer = Consumer({**how, "enable.partition.eof": True, "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found: list[int] = []
+        while True:
+            [message] = consumer.consume(1, 20)
+            if message.error() is not None:
+                return found
+            found.append(json.loads(message.value() or b"")["n"])
+    finally:
+        consumer.close()
+
+
+def test_who_reads_committed_records_has_each_row_but_those_behind_an_open_transaction_of_others(
+    kafka: str,
+) -> None:
+    topic = limited(kafka, retention_ms="-1")
+    other = Producer({"bootstrap.servers": kafka, "transactional.id": topic})
+    other.init_transactions(30)
+    writer = sinks.open_writer(target(kafka, topic))
+    writer.write(batch({("2026-01-01T12:01:00Z", "1"): 1}), 0)
+    before = committed(kafka, topic)
+    other.begin_transaction()
+    other.produce(topic, b'{"n": 0}')
+    other.flush(30)
+    writer.write(batch({("2026-01-01T12:01:00Z", "2"): 2}), 1)
+    during = committed(kafka, topic)
+    other.abort_transaction(30)
+
+    assert (before, during, committed(kafka, topic)) == ([1], [1], [1, 2])
+
+
+@pytest.mark.long
+def test_rows_wait_for_a_topic_that_was_deleted_and_go_to_the_one_that_is_made_in_its_place(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", 3_000)
+    topic = limited(kafka, retention_ms="-1")
+    aimed = target(kafka, topic, properties={"log_level": "0", "allow.auto.create.topics": "false"})
+    sinks.open_writer(aimed).write(batch({("2026-01-01T12:01:00Z", "1"): 1}), 0)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.delete_topics([topic])[topic].result(30)
+    waits: list[str] = []
+    for _ in range(2):
+        with pytest.raises(JobError) as error:
+            sinks.open_writer(aimed).write(batch({("2026-01-01T12:01:00Z", "2"): 2}), 1)
+        assert error.value.error.retryable
+        waits.append(error.value.error.reason)
+    create(kafka, NewTopic(topic, 1, 1))
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            assert sinks.open_writer(aimed).write(batch({("2026-01-01T12:01:00Z", "2"): 2}), 1).refused == []
+            break
+        except JobError:
+            assert time.monotonic() < deadline
+
+    assert {*waits} <= {"SINK_UNAVAILABLE", "SINK_MISSING"}
+    assert [json.loads(record.value() or b"")["n"] for record in records(kafka, topic)] == [2]
 
 
 def test_a_topic_that_takes_less_from_now_on_is_looked_at_again(kafka: str) -> None:
