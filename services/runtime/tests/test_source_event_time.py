@@ -233,3 +233,13 @@ def test_without_a_timeout_nothing_is_barren() -> None:
     fed(silence, 0, 100_000, usable=lambda count: 0)
 
     assert not silence.is_barren(HERE)
+
+
+def test_two_streams_of_one_topic_have_event_times_of_their_own() -> None:
+    """Each may have its event time in another field."""
+    known = Published({"s.0": status("t/0"), "r.0": status("t/0")})
+    read = known.after(
+        {"s.0": ObservedTimes(partitions={"t/0": 7}), "r.0": ObservedTimes(partitions={"t/0": 90})}
+    )
+
+    assert read.read_until() == {"s": {"t/0": 7_000}, "r": {"t/0": 90_000}}

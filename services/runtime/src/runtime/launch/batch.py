@@ -42,7 +42,7 @@ _PRINTS_TRACES = ("py4j.clientserver", "py4j.java_gateway")
 
 # How far event time was read is kept so often, and when a launch ends.
 _KEPT_S = 10.0
-_NOTHING: Mapping[str, int] = {}
+_NOTHING: Mapping[str, Mapping[str, int]] = {}
 
 
 class UnfinishedError(Exception):
@@ -75,10 +75,10 @@ class Batches:
         boundary: Boundary,
         shadow: Shadow | None = None,
         lookahead: timedelta = timedelta(),
-        read_until: Mapping[str, int] = _NOTHING,
+        read_until: Mapping[str, Mapping[str, int]] = _NOTHING,
     ) -> None:
         """`source` is what its readers read for; with `shadow` it begins as one; `lookahead` as in
-        `wholeness.lacks`; `read_until` as in `ReaderPlan`.
+        `wholeness.lacks`; `read_until` as in `SourceContext`.
         """
         self.failure: BaseException | None = None
         """Why the last batch failed, as it was raised here: Spark only keeps its text."""
@@ -94,7 +94,7 @@ class Batches:
         self._references = references
         self._boundary, self._shadow = boundary, shadow
         self._lookahead = lookahead
-        self._read_until = dict(read_until)
+        self._read_until = read_until
         self._kept_at = time.monotonic()
         self._last_read: int | None = None
 
@@ -167,10 +167,9 @@ class Batches:
         to read for read.
         """
         self._kept_at = time.monotonic()
-        read = self._source.registry.published().read_until()
-        if not read.items() <= self._read_until.items():
-            for partition, micros in read.items():
-                self._read_until[partition] = max(micros, self._read_until.get(partition, micros))
+        known = _later(self._read_until, self._source.registry.published().read_until())
+        if known != self._read_until:
+            self._read_until = known
             try:
                 checkpoint.keep_read_until(self._checkpoint.path, self._read_until)
             except OSError as problem:
@@ -208,3 +207,15 @@ class Batches:
             now = datetime.now(UTC)
             sys.stdout.write("".join(f"{lines.line(now, 'INFO', sink, row)}\n" for row in shown))
         sys.stdout.flush()
+
+
+def _later(
+    known: Mapping[str, Mapping[str, int]], read: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """The later of both, by table and partition."""
+    later = {table: dict(times) for table, times in known.items()}
+    for table, times in read.items():
+        of_table = later.setdefault(table, {})
+        for partition, micros in times.items():
+            of_table[partition] = max(micros, of_table.get(partition, micros))
+    return later

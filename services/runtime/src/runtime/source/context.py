@@ -29,7 +29,7 @@ class SourceContext:
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks
-    run at once, 0 where that is not known. `read_until` is as in `ReaderPlan`. `range` is what a preview
+    run at once, 0 where that is not known. `read_until` is as in `ReaderPlan`, by table. `range` is what a preview
     reads, in place of what comes; `shadow` that it begins beside another driver.
     """
 
@@ -49,7 +49,7 @@ class SourceContext:
     max_rows_of_all: int = 0
     batches: BatchRule = field(default_factory=BatchRule)
     slots: int = 0
-    read_until: Mapping[str, int] = field(default_factory=dict)
+    read_until: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     range: Range | None = None
     shadow: bool = False
 

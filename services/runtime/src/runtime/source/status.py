@@ -140,12 +140,15 @@ class Published:
         """The query's watermark: up to where all its readers let event time go."""
         return min((state.watermark for state in self.watermarks().values()), default=NEVER)
 
-    def read_until(self) -> dict[str, int]:
-        """The newest event time (us) that this launch has read of each partition, as "topic/partition"."""
-        read: dict[str, int] = {}
-        for times in self.observed.values():
+    def read_until(self) -> dict[str, dict[str, int]]:
+        """The newest event time (us) that this launch has read of each partition, as "topic/partition", by
+        table: two streams of one topic may have their event times in different fields.
+        """
+        read: dict[str, dict[str, int]] = {}
+        for key, times in self.observed.items():
+            of_table = read.setdefault(table_of(key), {})
             for partition, time in times.partitions.items():
-                read[partition] = max(time * 1000, read.get(partition, time * 1000))
+                of_table[partition] = max(time * 1000, of_table.get(partition, time * 1000))
         return read
 
     def event_times(self) -> dict[str, int | None]:

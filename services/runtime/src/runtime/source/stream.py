@@ -152,7 +152,7 @@ def plans(
             batches=context.batches,
             query=readers.query,
             slots=context.slots,
-            read_until=context.read_until,
+            read_until=context.read_until.get(read.table, {}),
             open_from=None if context.open is None else start_offsets.millis(context.open) * 1000,
             shadow=context.shadow,
         )

@@ -181,19 +181,21 @@ def entries(folder: Place) -> list[Place]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def read_until(path: Place) -> dict[str, int]:
-    """The newest event time (us) that was read of each "topic/partition", about; empty where nobody knows.
+def read_until(path: Place) -> dict[str, dict[str, int]]:
+    """The newest event time (us) that was read of each "topic/partition", about, by table; empty where nobody
+    knows.
 
     Raises: OSError.
     """
     try:
-        known: dict[str, int] = json.loads((path / _READ_UNTIL).read_text())
+        known = json.loads((path / _READ_UNTIL).read_text())
     except (FileNotFoundError, ValueError):
         return {}
-    return known
+    # A driver that knew no tables there wrote the partitions of all together.
+    return {table: times for table, times in known.items() if isinstance(times, dict)}
 
 
-def keep_read_until(path: Place, known: Mapping[str, int]) -> None:
+def keep_read_until(path: Place, known: Mapping[str, Mapping[str, int]]) -> None:
     """Keep that for launches to come. Raises: OSError."""
     (path / _READ_UNTIL).write_text(json.dumps(known, sort_keys=True))
 

@@ -30,7 +30,7 @@ from runtime.source.planner.pace import Pace, Seen, pace_of
 from runtime.source.planner.rounds import END_OF_TIME_MS, Rounds, rounds_of
 from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.planner.waiting import Waiting
-from runtime.source.status import ObservedTimes, StatusPublisher
+from runtime.source.status import ObservedTimes, StatusPublisher, table_of
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task, grouped
 from runtime.source.watermark import PartitionTime, WatermarkState
 
@@ -324,7 +324,8 @@ class Planner:
 
     def _read(self) -> dict[Partition, int]:
         """The newest event time (us) that was read of each partition, as far as is known, by any launch."""
-        known = {**self._plan.read_until, **self._publisher.registry.published().read_until()}
+        read = self._publisher.registry.published().read_until()
+        known = {**self._plan.read_until, **read.get(table_of(self.key), {})}
         partitions = {str(partition): partition for partition in (*self._here.next, *self._ends)}
         return {partitions[name]: micros for name, micros in known.items() if name in partitions}
 
