@@ -31,6 +31,8 @@ class Subject:
     columns: those that are compared, `window_timestamp` among them where rows have one.
     recount: the rows that must be there.
     refused: the rows that must be in the quarantine instead.
+    needs_ms: how long before and after its `window_timestamp` the event times lie that a row needs; None of a
+        query that forwards.
     """
 
     sql: str
@@ -39,6 +41,7 @@ class Subject:
     columns: tuple[str, ...]
     recount: Callable[[Fed], Rows]
     refused: Callable[[Fed], Rows] = lambda _: Counter()
+    needs_ms: tuple[int, int] | None = (TUMBLE_S * 1000, 0)
 
     def spec(self, name: str, streams: Mapping[str, str]) -> dict[str, Any]:
         """The dagger's file; `streams` are the registered names of our streams."""
@@ -129,6 +132,7 @@ GROUP BY HOP(rowtime, INTERVAL '{SLIDE_S}' SECOND, INTERVAL '{SIZE_S}' SECOND), 
                 ("window_timestamp", "tag_status", "bookings"),
                 hop,
                 hop_refused,
+                (SIZE_S * 1000, 0),
             ),
             Subject(
                 """\
@@ -137,6 +141,7 @@ SELECT order_number, city_id, rowtime AS window_timestamp FROM asked WHERE statu
                 ("kafka",),
                 ("order_number", "city_id", "window_timestamp"),
                 forward,
+                needs_ms=None,
             ),
             Subject(
                 f"""\
@@ -148,6 +153,7 @@ WHERE b.status = 'COMPLETED'""",
                 ("kafka",),
                 ("order_number", "answer", "window_timestamp"),
                 join,
+                needs_ms=(0, BOUND_S * 1000),
             ),
             Subject(
                 f"""\

@@ -142,6 +142,20 @@ def transaction_open(world: World, fault: Fault) -> Iterator[str]:
 
 
 @contextmanager
+def records_deleted(world: World, fault: Fault) -> Iterator[str]:
+    """All records of one partition are deleted, whoever has not read them yet.
+
+    Raises: MissedError when the broker does not.
+    """
+    topic, partition = target = _newest_topic(world, fault)
+    try:
+        until = world.feeder.delete(target)
+    except (KafkaException, TimeoutError) as error:
+        raise MissedError(f"nothing is deleted: {error}") from error
+    yield f"up to {topic}/{partition}/{until}"
+
+
+@contextmanager
 def topic_added(world: World, _: Fault) -> Iterator[str]:
     """One more topic of a stream that all daggers read; once the round has ended, see `World.grow`.
 
@@ -167,6 +181,7 @@ HITS: dict[str, Hit] = {
     "producer ahead": producer_ahead,
     "partition behind": partition_behind,
     "transaction open": transaction_open,
+    "records deleted": records_deleted,
     "topic added": topic_added,
 }
 

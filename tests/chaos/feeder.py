@@ -16,9 +16,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 from tests.integration.bookings import NOON, booking
 
 from kafkaclient.tail import READER, tail
@@ -41,6 +51,7 @@ AHEAD_S = 50 * 60
 # A broker ends a transaction by itself after this, where it was away when that was to be aborted.
 TRANSACTION_S = 60
 TRANSACTION_BEGINS_S = 20.0
+DELETING_S = 10.0
 # Of records that stand between those that count: all have one key.
 COMPACTED = "compacted"
 Target = tuple[str, int]
@@ -80,6 +91,18 @@ class Fed:
     answered: list[Event] = field(default_factory=list)
     ahead: list[tuple[str, int, int]] = field(default_factory=list)
     """Topic, partition and offset of bookings of a producer whose clock runs ahead."""
+    places: dict[Event, tuple[Target, int]] = field(default_factory=dict)
+    """Where each booking stands: its partition, and the offset."""
+    deleted: dict[Target, int] = field(default_factory=dict)
+    """Up to which offset the records of a partition were deleted, whoever had read them."""
+
+    def is_deleted(self, target: Target, offset: int) -> bool:
+        """Whether what stood there is gone."""
+        return offset < self.deleted.get(target, 0)
+
+    def gone(self) -> list[Event]:
+        """The bookings whose records were deleted."""
+        return [event for event, place in self.places.items() if self.is_deleted(*place)]
 
 
 class City:
@@ -129,6 +152,7 @@ class Feeder(threading.Thread):
         self._city = City(seed)
         self._chance = random.Random(seed)
         self._stepping = threading.Lock()
+        self._ordering = threading.Lock()
         self._done = threading.Event()
         self._refused: list[Record] = []
         self._delayed: dict[Target, list[Record]] = {}
@@ -163,14 +187,38 @@ class Feeder(threading.Thread):
     @contextmanager
     def delayed(self, target: Target) -> Iterator[None]:
         """What goes into this partition is sent when the context ends, in its order."""
-        with self._stepping:
+        # Not between two steps: one may not end before Kafka is back, and that may be after this.
+        with self._ordering:
             self._delayed[target] = []
         try:
             yield
         finally:
-            with self._stepping:
+            with self._ordering:
                 for record in self._delayed.pop(target):
                     self.send(record)
+
+    def delete(self, target: Target) -> int:
+        """Delete all records of a partition, as a retention does that is too short; up to which offset.
+
+        Each is in its topic before: a record that was refused is looked for there. Raises: TimeoutError when
+        the broker does not take the last ones, KafkaException.
+        """
+        end = time.monotonic() + DELETING_S
+        if not self._stepping.acquire(timeout=DELETING_S):
+            raise TimeoutError("a step is not taken")
+        try:
+            while self.flush():
+                if time.monotonic() > end:
+                    raise TimeoutError("the last records are not taken")
+            admin = AdminClient({"bootstrap.servers": self._bootstrap_servers, "log_level": 0})
+            (done,) = admin.delete_records(
+                [TopicPartition(*target, OFFSET_END)], request_timeout=DELETING_S
+            ).values()
+            until: int = done.result(DELETING_S).low_watermark
+            self.fed.deleted[target] = until
+        finally:
+            self._stepping.release()
+        return until
 
     def begin_transaction(self, target: Target) -> Callable[[], None]:
         """Write a booking of now in a transaction that stays open; gives what aborts it.
@@ -224,7 +272,7 @@ class Feeder(threading.Thread):
     def _step(self) -> None:
         step = self._city.step()
         for event in step.asked:
-            self.send_booking(self._chance.choice(self.targets), event)
+            self.send_booking(self._chance.choice(self.targets), event, taken=partial(self._placed, event))
         for event in step.answered:
             self.send_booking(self._answered, event)
         between = Event(min(event.at_ms for event in step.asked), "", 1, CLOSING_STATUS)
@@ -286,10 +334,11 @@ class Feeder(threading.Thread):
         """On its way to its topic, or among those that wait while its partition is delayed."""
         named = key or f"{event.order}-{event.at_ms}"
         record = Record(target, named.encode(), event.encoded(), sent_ms, taken)
-        if target in self._delayed:
-            self._delayed[target].append(record)
-        else:
-            self.send(record)
+        with self._ordering:
+            if target in self._delayed:
+                self._delayed[target].append(record)
+            else:
+                self.send(record)
 
     def send(self, record: Record) -> None:
         """On its way to its topic."""
@@ -309,6 +358,10 @@ class Feeder(threading.Thread):
             timestamp=record.sent_ms,
             on_delivery=answer,
         )
+
+    def _placed(self, event: Event, message: Message) -> None:
+        target = str(message.topic()), int(message.partition() or 0)
+        self.fed.places[event] = target, int(message.offset() or 0)
 
     def _ahead(self, message: Message) -> None:
         self.fed.ahead.append(

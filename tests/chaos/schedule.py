@@ -27,6 +27,7 @@ KINDS = {
     "producer ahead": ("producer/0", "producer/1"),
     "partition behind": ("partition/0", "partition/1"),
     "transaction open": ("transaction/0", "transaction/1"),
+    "records deleted": ("deleted/0", "deleted/1"),
     "topic added": ("stream",),
 }
 # Seconds: what lies between the end of a round and the next, and how long a round lasts. The longest is more
@@ -45,7 +46,7 @@ class Fault:
     """One fault.
 
     target: process, dagger/half, disk, server behind a proxy, dagger, stream, or the number of a partition of
-        bookings behind producer/, partition/ or transaction/.
+        bookings behind producer/, partition/, transaction/ or deleted/.
     amount: seconds of delay, or that the clock jumps by; 0 for the other kinds.
     """
 

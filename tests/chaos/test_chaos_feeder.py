@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, IsolationLevel, Message, Producer, TopicPartition
@@ -105,6 +106,21 @@ def test_records_of_a_delayed_partition_come_later_in_their_order(kafka: str) ->
 
     assert during == []
     assert topic.records() == [f"o-{at_ms}".encode() for at_ms in times]
+
+
+def test_deleted_records_are_known_and_what_follows_is_not_gone(kafka: str) -> None:
+    topic = Topic(kafka)
+    feeder = Feeder(kafka, topic.name, topic.name, seed=1)
+    target = (topic.name, 0)
+    events = [Event(at_ms, "o", 1, "COMPLETED") for at_ms in (1_000, 2_000, 3_000)]
+    for event in events[:2]:
+        feeder.send_booking(target, event, taken=partial(feeder._placed, event))
+    until = feeder.delete(target)
+    feeder.send_booking(target, events[2], taken=partial(feeder._placed, events[2]))
+    settled(feeder)
+
+    assert (until, feeder.fed.gone()) == (2, events[:2])
+    assert topic.records() == [b"o-3000"]
 
 
 def test_an_open_transaction_hides_what_follows_until_it_is_aborted(kafka: str) -> None:

@@ -1,15 +1,20 @@
 """The recount of a chaos run, by hand, and that it tells a row that is missing, doubled or different."""
 
+import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 from tests.chaos.daggers import ANSWERED, ASKED, SUBJECTS, mismatches, once, set_aside
 from tests.chaos.feeder import City, Event, Fed
+from tests.chaos.gaps import Gap, excused, excused_aside, told
 from tests.integration.bookings import message_class
 
 from daggerclient.daggerfile.parse import parse
 from daggersql import Table, check
+from runtime.launch import expired
+from runtime.source.offsets import Lost
 
 FED = Fed(
     asked=[
@@ -153,3 +158,53 @@ def test_the_feeder_goes_forward_in_event_time_and_comes_from_the_seed() -> None
         assert events[-1].at_ms < city.closing().at_ms
     assert steps == [same.step() for _ in range(200)]
     assert len(asked) > len(answered) > 200
+
+
+TARGET = ("asked", 1)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def said(begin_s: float, end_s: float, *, windowed: bool) -> str:
+    """What `daggers list` has of a gap."""
+    micros = [round((NOON.timestamp() + second) * 1_000_000) for second in (begin_s, end_s)]
+    lost = Lost("asked/1", 2, *micros, round(NOON.timestamp() * 1000))
+    warning = expired.warning((lost,), NOON + timedelta(minutes=1), windowed=windowed, early=False)
+    return json.dumps({"warnings": [str(warning)]})
+
+
+def test_what_is_told_of_deleted_records_is_read_from_the_sentence() -> None:
+    counts = frozenset({("asked", 1, 2)})
+
+    assert told(said(10.2, 12.5, windowed=True)) == {Gap(counts, 10_000, 13_000)}
+    assert told(said(10.2, 12.5, windowed=False)) == {Gap(counts)}
+    assert told(json.dumps({"warnings": ["LATE_ROWS: 3 rows"]})) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("chaos-tumble", {(at("20.000"), "1", 1), (at("20.000"), "2", 1)}),
+        ("chaos-forward", {("c", 1, at("10.000"))}),
+        ("chaos-join", {("a", 3, at("01.500")), ("b", 4, at("09.999")), ("c", None, at("10.000"))}),
+    ],
+)
+def test_rows_that_need_what_was_deleted_are_excused_where_that_was_told(
+    name: str, left_out: set[tuple[object, ...]]
+) -> None:
+    subject, (_, _, gone, *_) = SUBJECTS[name], FED.asked
+    fed = Fed(FED.asked, FED.answered, places={gone: (TARGET, 5)}, deleted={TARGET: 6})
+    every = subject.recount(fed)
+    gaps = told(said(10, 10.5, windowed=name != "chaos-forward"))
+
+    assert set(excused(subject, fed, every, gaps)) == left_out
+    assert excused(subject, fed, every, []) == Counter()
+
+
+def test_of_the_quarantine_deleted_records_and_windows_that_are_left_out_are_excused() -> None:
+    fed = Fed(ahead=[(*TARGET, 7), (*TARGET, 9)], deleted={TARGET: 8})
+    refused = [("NO_FIELDS", at(second), "COMPLETED", None) for second in ("15.000", "55.000")]
+    missing = Counter([("FROM_THE_FUTURE", *TARGET, 7), ("FROM_THE_FUTURE", *TARGET, 9), *refused])
+
+    found = excused_aside(SUBJECTS["chaos-hop"], fed, missing, told(said(10, 12, windowed=True)))
+
+    assert set(found) == {("FROM_THE_FUTURE", *TARGET, 7), refused[0]}

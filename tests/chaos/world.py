@@ -1,5 +1,6 @@
 """The stack of a run, in a state directory of its own: what its faults hit, and how it is brought back."""
 
+import json
 import subprocess
 import threading
 import time
@@ -7,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -17,6 +19,7 @@ from tests.chaos.clock import Clock
 from tests.chaos.daggers import ANSWERED, ASKED, CLUSTER, SUBJECTS
 from tests.chaos.disks import Disks, mounted
 from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
+from tests.chaos.gaps import Gap, told
 from tests.integration.bookings import PROTO
 from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
@@ -57,6 +60,8 @@ class World:
     feeder: Feeder
     growing: threading.Event = field(default_factory=threading.Event)
     """Set when the stream of bookings is to get another topic."""
+    gaps: dict[str, set[Gap]] = field(default_factory=dict)
+    """By dagger: what it has said of records that were deleted before it had read them."""
 
     def drivers(self) -> dict[str, list[DriverIdentity]]:
         """The launches that run, by dagger, and the spares."""
@@ -159,6 +164,7 @@ class World:
         shown = self.cli.try_("list")
         if shown.code:
             return [shown.err]
+        self._hear(shown.json)
         return [
             f"{each['name']} is {each['phase']}, its drivers are {launches[each['name']]}"
             for each in shown.json
@@ -166,6 +172,16 @@ class World:
             or each["observed_version"] != each["version"]
             or launches[each["name"]] != [each["generation"]]
         ]
+
+    def hear(self) -> None:
+        """Take in what daggers say now, if the gateway answers."""
+        shown = self.cli.try_("list")
+        if not shown.code:
+            self._hear(shown.json)
+
+    def _hear(self, daggers: Sequence[Mapping[str, Any]]) -> None:
+        for each in daggers:
+            self.gaps.setdefault(each["name"], set()).update(told(json.dumps(each)))
 
     def listening(self) -> set[int]:
         """Every port that a process of the stack listens on."""

@@ -9,7 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import StructType
+from services.runtime.tests.streams import BEGIN, FILES, booking
 from services.runtime.tests.test_source_assignment import HERE, THERE, reader_plan
 from services.runtime.tests.test_source_native import topic_of
 from services.runtime.tests.test_source_ranges import send
@@ -95,6 +98,56 @@ def test_what_is_missing_of_a_repeated_batch_is_told_though_no_records_follow(
     assert (told.next, told.lost, told != read) == (read.next, (GAP,), True)
     planner.finish_here()
     assert planner.batch_end(told, None) == told
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("follows", [True, False], ids=["records follow", "none follow"])
+def test_what_is_deleted_before_a_planned_batch_is_read_is_told_by_the_next_one(
+    tmp_path: Path, kafka: str, follows: bool
+) -> None:
+    partition = topic_of(kafka)
+    values = [booking(second) for second in range(12)]
+    producer, admin = Producer({"bootstrap.servers": kafka}), AdminClient({"bootstrap.servers": kafka})
+
+    def write(some: list[bytes]) -> None:
+        for value in some:
+            producer.produce(partition.topic, value, partition=0)
+        producer.flush()
+
+    def delete(until: int) -> None:
+        for done in admin.delete_records([TopicPartition(*partition, until)]).values():
+            done.result()
+
+    plan = replace(
+        reader_plan(tmp_path),
+        kafka={"bootstrap.servers": kafka},
+        topics=(partition.topic,),
+        message="t.Booking",
+        time_field="event_timestamp",
+        descriptors=FILES.SerializeToString(),
+        start=Offsets({}, {partition: 0}, reader="1/s.0"),
+        read_until={str(partition): micros(-1)},
+    )
+    write(values[:8])
+    with closing(Planner(plan)) as planner:
+        first = planner.batch_end(plan.start, None)
+        delete(6)  # and nobody knows whether the batch was read before
+        if follows:
+            write(values[8:10])
+        second = planner.batch_end(first, None)
+        write(values[10:])
+        third = planner.batch_end(second, None)
+        delete(8 + 2 * follows)  # the batch that had them is behind us
+        last = planner.batch_end(third, None)
+
+    (lost,) = second.lost
+    assert (first.lost, third.lost, last.lost) == ((), second.lost, second.lost)
+    assert lost[:4] == (str(partition), 6, micros(-1), micros(6) + 1)
+
+
+def micros(second: float) -> int:
+    """An event time of a booking."""
+    return round((BEGIN.timestamp() + second) * 1_000_000)
 
 
 @pytest.mark.integration

@@ -28,9 +28,9 @@ class SourceContext:
     counts them (`daggersql.Staged`). `past` is what was read before an edit; `open` (aware) the event time
     from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
-    it is not 0; `batches` says when one is due, `slots` how many tasks
-    run at once, 0 where that is not known. `read_until` is as in `ReaderPlan`, by table. `range` is what a preview
-    reads, in place of what comes; `shadow` that it begins beside another driver.
+    it is not 0; `batches` says when one is due, `slots` how many tasks run at once, 0 where not known.
+    `read_until` is as in `ReaderPlan`, by table. `range` is what a preview reads, in place of what comes;
+    `shadow` that it begins beside another driver.
     """
 
     dagger: str

@@ -64,6 +64,9 @@ class Planner:
         self._first_rows = plan.first_rows
         self._closes_first = False
         self._noticed: tuple[Lost, ...] = ()
+        # Where the last batch began, once nothing was missing there, and what was read of it before.
+        self._began: Positions = {}
+        self._read_before: dict[Partition, int] = {}
         self._here = plan.start
         self._ends: Positions = {}
         self._waiting: Waiting | None = None
@@ -107,12 +110,14 @@ class Planner:
         try:
             ends = self._topics.look(here)
             self._notice(here, ends)
+            if not (unread := self._unread(ends)) and self._began:
+                self._noticed = lost_records.merged(self._noticed, self._lost(here.next))
+                self._began = {}
         except TemporaryError as problem:
             self._unreachable(problem)
             self._ends = here.next
             return Seen()
         self._publisher.update(unreachable="")
-        unread = {p: here.next.get(p, 0) for p, end in ends.items() if here.next.get(p, 0) != end}
         if not unread:
             due = self._noticed or self._idle.advance(here) is not None or self._idle.may_close()
             return Seen(advance=bool(due))
@@ -234,6 +239,11 @@ class Planner:
         self._ends = ends
         self._idle.look(here.next, ends)
 
+    def _unread(self, ends: Positions) -> Positions:
+        """Where reading goes on, of partitions that end elsewhere."""
+        here = self._here.next
+        return {p: here.get(p, 0) for p, end in ends.items() if here.get(p, 0) != end}
+
     def _read_times(self, ends: Positions) -> dict[Partition, PartitionTime]:
         """How far each partition is, by what was read of it."""
         read = self._publisher.registry.published().observed.get(self.key, ObservedTimes()).partitions
@@ -301,8 +311,15 @@ class Planner:
         return replace(here, lost=lost)
 
     def _lost(self, start: Positions) -> tuple[Lost, ...]:
-        """What was deleted unread. Raises: JobError."""
-        expired = self._topics.expired(start)
+        """What was deleted unread, where reading goes on at `start`. Raises: JobError.
+
+        What was deleted of the last batch since it was planned counts, too: nobody knows whether it was read.
+        """
+        since = {p: min(offset, self._began.get(p, offset)) for p, offset in start.items()}
+        read = self._read_before if self._began else self._read()
+        expired = self._topics.expired(since)
+        self._began = {p: max(offset, expired.get(p, offset)) for p, offset in start.items()}
+        self._read_before = self._read()
         if not expired:
             return ()
         times, now_ms = EventTimes.of_plan(self._plan), int(time.time() * 1000)
@@ -313,9 +330,9 @@ class Planner:
             for micros in islice((micros for _, micros in times.of(some, now_ms)), 1)
         }
         return lost_records.lost(
-            {partition: start[partition] for partition in expired},
+            {partition: since[partition] for partition in expired},
             expired,
-            self._read(),
+            read,
             heads,
             open_from=self._plan.open_from,
             delay=times.delay_ms * 1000,
