@@ -411,3 +411,25 @@ def test_parts_of_a_time_are_read_as_they_were_sent_and_the_state_does_not_know(
     assert "`s0`.`event_timestamp:seconds` AS `s`, `s0`.`event_timestamp:nanos` AS `n`" in parts.spark_sql
     assert parts.reads[0].fields == ("event_timestamp:nanos", "event_timestamp:seconds")
     assert "`s0`.`event_timestamp:seconds`" in windowed.spark_sql
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        "(SELECT order_id AS id, rowtime FROM payments UNION ALL SELECT customer_id, rowtime FROM payments)",
+        "(SELECT UPPER(order_id) AS id, rowtime FROM payments)",
+    ],
+    ids=["a union", "a sub-query"],
+)
+def test_a_side_of_a_join_has_one_column_that_spark_takes_for_event_time(side: str) -> None:
+    """It refuses rows with two, once the query runs."""
+    plan = check(
+        f"SELECT b.fare FROM bookings AS b JOIN {side} AS t ON b.order_number = t.id"
+        " AND t.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '1' MINUTE",
+        tables(),
+    ).plan
+    assert plan is not None
+    assert plan.staged is not None
+
+    for text in (plan.spark_sql, *(stage.spark_sql for stage in plan.staged.stages)):
+        assert "`rowtime` AS `__time`" not in text

@@ -107,6 +107,41 @@ def _gone(streams: Streams, until: datetime) -> list[Row]:
     ]
 
 
+def _paid(streams: Streams) -> list[tuple[Any, Any]]:
+    """Bookings with their payments of the five minutes after."""
+    return [(b, p) for b in streams["bookings"] for p in _after(b, streams["payments"], "order_id")]
+
+
+def _after(booking: Any, others: Any, name: str) -> list[Any]:
+    """The records of the five minutes after a booking whose `name` is its number."""
+    return [
+        other
+        for other in others
+        if get(other, name) == get(booking, "order_number")
+        and at(booking) <= at(other) <= at(booking) + 5 * MINUTE
+    ]
+
+
+def _answered(streams: Streams, _: datetime) -> list[Row]:
+    return [
+        {"order_number": get(b, "order_number"), "what": get(other, what)}
+        for b in streams["bookings"]
+        for table, name, what in (
+            ("payments", "order_id", "gateway"),
+            ("customer_events", "customer_id", "screen"),
+        )
+        for other in _after(b, streams[table], name)
+    ]
+
+
+def _paid_with_codes(streams: Streams, _: datetime) -> list[Row]:
+    return [
+        {"order_number": get(b, "order_number"), "code": code, "gateway": get(p, "gateway")}
+        for b, p in _paid(streams)
+        for code in get(b, "promo_codes")
+    ]
+
+
 _TVF = "FROM TABLE(HOP(TABLE bookings, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE, INTERVAL '2' MINUTE))"
 _ON = "b.order_number = p.order_id"
 
@@ -129,6 +164,21 @@ QUERIES = {
         " AND e.rowtime BETWEEN p.rowtime - INTERVAL '1' MINUTE AND p.rowtime WHERE p.order_amount > 2",
         ("customer_events", "payments"),
         _gone,
+    ),
+    "a join with a union": Query(
+        "SELECT b.order_number, t.what FROM bookings b JOIN (SELECT order_id AS id, gateway AS what, rowtime"
+        " FROM payments WHERE UPPER(order_id) <> 'NOBODY' UNION ALL"
+        " SELECT customer_id AS id, screen AS what, rowtime FROM customer_events) t ON b.order_number = t.id"
+        " AND t.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '5' MINUTE",
+        ("bookings", "payments", "customer_events"),
+        _answered,
+    ),
+    "a join with what a list holds": Query(
+        "SELECT b.order_number, c.code, p.gateway"
+        " FROM bookings b CROSS JOIN UNNEST(b.promo_codes) AS c (code)"
+        f" JOIN payments p ON {_ON} AND p.rowtime BETWEEN b.rowtime AND b.rowtime + INTERVAL '5' MINUTE",
+        ("bookings", "payments"),
+        _paid_with_codes,
     ),
     "the table-valued form of HOP": Query(
         f"SELECT service_type AS service, COUNT(*) AS n, window_start AS from_ts,"

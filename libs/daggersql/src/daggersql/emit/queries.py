@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from daggerspec.columns import KEY, RECORD_TIME, SINCE, SINCE_OF_WINDOW, WINDOW_END, WINDOW_START
@@ -116,15 +116,16 @@ def _union(
     stages: Stages | None = None,
     late_for: Window | None = None,
     tables: Sequence[str] = (),
+    identifying: Callable[[Expr], str] = sql,
 ) -> str:
     """The branches, one below the other, as the table that an outer query reads. With `late_for` rows say of
-    these tables how many such windows they are too late for.
+    these tables how many such windows they are too late for. `identifying` writes parts of an identity.
     """
     texts = []
     for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
         parts = [f"{sql(value)} AS `c{number}`" for number, value in enumerate(values)]
         parts += [f"{since.of_query(branch)} AS `{SINCE}`"] if whole.tells(query) else []
-        parts += [f"{sql(key)} AS `{name}`" for key, name in keys] if identify else []
+        parts += [f"{identifying(key)} AS `{name}`" for key, name in keys] if identify else []
         if stages is not None and late_for is not None:
             late = {} if branch.window else stages.late(branch.relation, late_for)
             parts += stages.columns(late, tables)
@@ -338,7 +339,14 @@ def _relation(
         case Query(name=name, query=query):
             if isinstance(query, Union):
                 late = stages.late(of, late_for) if stages is not None and late_for is not None else {}
-                inner = _union(query, identify=identify, stages=stages, late_for=late_for, tables=list(late))
+                inner = _union(
+                    query,
+                    identify=identify,
+                    stages=stages,
+                    late_for=late_for,
+                    tables=list(late),
+                    identifying=_identifying,
+                )
             else:
                 inner = _nested(query, identify=identify, stages=stages)
             return f"({inner}) AS `{name}`"
@@ -419,7 +427,7 @@ def _picked(
         timed = of.time in (None, Ref(of.name, (name,))) or value.type != ROWTIME
         parts[name] = sql(value) if timed else _untimed(sql(value))
     if identify:
-        parts |= {name: sql(key) for key, name in columns_of(identity(of.below))}
+        parts |= {name: _identifying(key) for key, name in columns_of(identity(of.below))}
     if before := since.sinces(of.below):
         parts[SINCE] = since.least(before)
     if stages is not None and late_for is not None:
@@ -427,6 +435,11 @@ def _picked(
     inside = columns_in([*chosen.values(), *([of.where] if of.where else [])])
     source = _relation(of.below, inside, identify=identify, stages=stages, late_for=late_for)
     return parts, f"{source}{since.kept(of.where, of.below)}"
+
+
+def _identifying(key: Expr) -> str:
+    """A part of an identity, carried out of a sub-query. Of rows with two event times Spark joins none."""
+    return _untimed(sql(key)) if key.type == ROWTIME else sql(key)
 
 
 def _untimed(text: str) -> str:
