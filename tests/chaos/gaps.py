@@ -29,7 +29,7 @@ class Gap:
     end_ms: float = 0
 
 
-def told(text: str) -> set[Gap]:
+def gaps_in(text: str) -> set[Gap]:
     """The gaps that are told in the JSON of a dagger."""
     gaps = set()
     for counts, rest in _TOLD.findall(text):

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.chaos.daggers import ANSWERED, ASKED, SUBJECTS, mismatches, once, set_aside
 from tests.chaos.feeder import City, Event, Fed
-from tests.chaos.gaps import Gap, excused, excused_aside, told
+from tests.chaos.gaps import Gap, excused, excused_aside, gaps_in
 from tests.integration.bookings import message_class
 
 from daggerclient.daggerfile.parse import parse
@@ -175,9 +175,9 @@ def said(begin_s: float, end_s: float, *, windowed: bool) -> str:
 def test_what_is_told_of_deleted_records_is_read_from_the_sentence() -> None:
     counts = frozenset({("asked", 1, 2)})
 
-    assert told(said(10.2, 12.5, windowed=True)) == {Gap(counts, 10_000, 13_000)}
-    assert told(said(10.2, 12.5, windowed=False)) == {Gap(counts)}
-    assert told(json.dumps({"warnings": ["LATE_ROWS: 3 rows"]})) == set()
+    assert gaps_in(said(10.2, 12.5, windowed=True)) == {Gap(counts, 10_000, 13_000)}
+    assert gaps_in(said(10.2, 12.5, windowed=False)) == {Gap(counts)}
+    assert gaps_in(json.dumps({"warnings": ["LATE_ROWS: 3 rows"]})) == set()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_rows_that_need_what_was_deleted_are_excused_where_that_was_told(
     subject, (_, _, gone, *_) = SUBJECTS[name], FED.asked
     fed = Fed(FED.asked, FED.answered, places={gone: (TARGET, 5)}, deleted={TARGET: 6})
     every = subject.recount(fed)
-    gaps = told(said(10, 10.5, windowed=name != "chaos-forward"))
+    gaps = gaps_in(said(10, 10.5, windowed=name != "chaos-forward"))
 
     assert set(excused(subject, fed, every, gaps)) == left_out
     assert excused(subject, fed, every, []) == Counter()
@@ -205,6 +205,6 @@ def test_of_the_quarantine_deleted_records_and_windows_that_are_left_out_are_exc
     refused = [("NO_FIELDS", at(second), "COMPLETED", None) for second in ("15.000", "55.000")]
     missing = Counter([("FROM_THE_FUTURE", *TARGET, 7), ("FROM_THE_FUTURE", *TARGET, 9), *refused])
 
-    found = excused_aside(SUBJECTS["chaos-hop"], fed, missing, told(said(10, 12, windowed=True)))
+    found = excused_aside(SUBJECTS["chaos-hop"], fed, missing, gaps_in(said(10, 12, windowed=True)))
 
     assert set(found) == {("FROM_THE_FUTURE", *TARGET, 7), refused[0]}

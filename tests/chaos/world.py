@@ -19,7 +19,7 @@ from tests.chaos.clock import Clock
 from tests.chaos.daggers import ANSWERED, ASKED, CLUSTER, SUBJECTS
 from tests.chaos.disks import Disks, mounted
 from tests.chaos.feeder import ASKED_PARTITIONS, Feeder
-from tests.chaos.gaps import Gap, told
+from tests.chaos.gaps import Gap, gaps_in
 from tests.integration.bookings import PROTO
 from tests.integration.cli import Cli
 from tests.integration.faults import down, lasting, up
@@ -181,7 +181,7 @@ class World:
 
     def _hear(self, daggers: Sequence[Mapping[str, Any]]) -> None:
         for each in daggers:
-            self.gaps.setdefault(each["name"], set()).update(told(json.dumps(each)))
+            self.gaps.setdefault(each["name"], set()).update(gaps_in(json.dumps(each)))
 
     def listening(self) -> set[int]:
         """Every port that a process of the stack listens on."""

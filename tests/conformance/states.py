@@ -57,7 +57,7 @@ def state_of(
         rows = count_late(rows_of(session, stage.spark_sql), stage)
         rows.createOrReplaceTempView(f"`{stage.name}`")
     rows = rows_of(session, stages.spark_sql if stages else query.spark_sql)
-    return [*_kept(_executed(session, rows._jdf.queryExecution().logical()))]
+    return [*_states(_executed(session, rows._jdf.queryExecution().logical()))]
 
 
 def _open(session: SparkSession, plan: Plan, table: Table, context: SourceContext) -> None:
@@ -106,9 +106,9 @@ def _executed(session: SparkSession, logical: Any) -> Any:
     ).executedPlan()
 
 
-def _kept(node: Any) -> Iterator[list[Any]]:
+def _states(node: Any) -> Iterator[list[Any]]:
     for child in _each(node.children()):
-        yield from _kept(child)
+        yield from _states(child)
     match node.getClass().getSimpleName():
         case "StateStoreSaveExec" | "SessionWindowStateStoreSaveExec" as kind:
             yield [kind, _columns(node.keyExpressions()), _columns(node.child().output())]

@@ -6,12 +6,15 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from services.runtime.tests.streams import BEGIN, WINDOWS, Feed, Job, booking, windows
+from tests import broker
 from tests.proxy import Proxy
 from tests.standstill import serving, standing_still
 
@@ -195,40 +198,88 @@ def sessions(seconds: Iterable[float]) -> Counter[datetime]:
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("window", "kept", "expected"),
-    [
-        ("window(rowtime, '10 seconds')", WINDOWS, windows),
-        ("window(rowtime, '10 seconds', '5 seconds')", HOPPING, hops),
-        ("session_window(rowtime, '10 seconds')", SESSIONS, sessions),
-    ],
-    ids=["tumble", "hop", "session"],
-)
-def test_after_a_broker_stood_still_nothing_is_late_that_comes_back_in_order(
-    feed: Feed,
-    run: Callable[..., Job],
-    window: str,
-    kept: Windows,
-    expected: Callable[[Iterable[float]], Counter[datetime]],
-) -> None:
-    """45 s of SIGSTOP, ten times as long as a partition may be silent; then one partition is back late."""
-    feed.create(partitions=2)
-    before, after = [*range(20), *range(40, 45)], [*range(45, 60), *range(80, 85)]
-    stream = feed.resolved(idle_timeout={"seconds": TIMEOUT_S})
-    job = run(stream, windows=kept, late_for=(kept,))
-    job.start(f"SELECT {window}.start AS start, count(1) AS n FROM data_stream GROUP BY {window}, city")
-    for number in range(2):
-        feed.send(map(booking, before), number)
-    job.until(rows(2 * len(before)))
-    with standing_still(serving(int(feed.kafka.rpartition(":")[2]))):
-        job.until(lambda job: not job.context.registry.published().is_reachable())
-        time.sleep(45)
-    feed.send(map(booking, after), 0)
-    job.until(rows(2 * len(before) + len(after)))
-    time.sleep(TIMEOUT_S + 1)
-    feed.send(map(booking, after), 1)
-    everything = expected([*before, *after] * 2)
-    job.until(lambda job: job.rows.total() + job.total(lambda c: c.late) >= everything.total())
+KINDS = {
+    "tumble": ("window(rowtime, '10 seconds')", WINDOWS, windows),
+    "hop": ("window(rowtime, '10 seconds', '5 seconds')", HOPPING, hops),
+    "session": ("session_window(rowtime, '10 seconds')", SESSIONS, sessions),
+}
+GROUPED = "SELECT {0}.start AS start, count(1) AS n FROM data_stream GROUP BY {0}, city"
+OUTAGE_S = 20
 
-    assert (job.rows, job.total(lambda c: c.late)) == (everything, 0)
+
+class Outage:
+    """A broker that is away for a while, and what is fed to it and read from it."""
+
+    def __init__(self, feed: Feed, address: str) -> None:
+        self.feed = feed.create(partitions=2)
+        self._stream = feed.resolved(idle_timeout={"seconds": TIMEOUT_S})
+        self._stream.kafka.bootstrap_servers = address
+
+    def passes(
+        self, run: Callable[..., Job], kind: str, away: Callable[[], AbstractContextManager[object]]
+    ) -> tuple[Counter[datetime], Counter[datetime], int]:
+        """What is written, what should be, how many rows are late. One partition is back after the other."""
+        window, kept, expected = KINDS[kind]
+        before, after = [*range(20), *range(40, 45)], [*range(45, 60), *range(80, 85)]
+        job = run(self._stream, windows=kept, late_for=(kept,)).start(GROUPED.format(window))
+        for number in range(2):
+            self.feed.send(map(booking, before), number)
+        job.until(rows(2 * len(before)))
+        with away():
+            job.until(lambda job: not job.context.registry.published().is_reachable())
+            time.sleep(OUTAGE_S)
+        self.feed.send(map(booking, after), 0)
+        job.until(rows(2 * len(before) + len(after)))
+        time.sleep(TIMEOUT_S + 1)
+        self.feed.send(map(booking, after), 1)
+        everything = expected([*before, *after] * 2)
+        job.until(lambda job: job.rows.total() + job.total(lambda c: c.late) >= everything.total())
+        return job.rows, everything, job.total(lambda c: c.late)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_broker_stood_still_nothing_is_late_that_comes_back_in_order(
+    feed: Feed, run: Callable[..., Job], kind: str
+) -> None:
+    pids = serving(int(feed.kafka.rpartition(":")[2]))
+
+    found, expected, late = Outage(feed, feed.kafka).passes(run, kind, lambda: standing_still(pids))
+
+    assert (found, late) == (expected, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_network_was_cut_nothing_is_late_that_comes_back_in_order(
+    feed: Feed, run: Callable[..., Job], kind: str
+) -> None:
+    with Proxy(int(feed.kafka.rpartition(":")[2]), kafka=True) as way:
+
+        @contextmanager
+        def cut() -> Iterator[None]:
+            way.cut()
+            yield
+            way.open()
+
+        found, expected, late = Outage(feed, f"127.0.0.1:{way.port}").passes(run, kind, cut)
+
+    assert (found, late) == (expected, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_broker_was_killed_nothing_is_late_that_comes_back_in_order(
+    run: Callable[..., Job], tmp_path: Path, kind: str
+) -> None:
+    with broker.serving(tmp_path / "kafka") as own:
+
+        @contextmanager
+        def killed() -> Iterator[None]:
+            own.kill()
+            yield
+            own.start()
+
+        found, expected, late = Outage(Feed(own.address), own.address).passes(run, kind, killed)
+
+    assert (found, late) == (expected, 0)
