@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from pyspark.sql import SparkSession
 from services.runtime.tests.launches import Dagger, whole
@@ -144,28 +144,6 @@ def test_the_first_window_comes_before_the_rest_is_read_and_all_rows_are_the_sam
     assert (in_parts.done.rows, in_parts.done.rows_left_out) == (15, 0)
     assert in_parts.first_windows() == {"2026-01-01T12:01:00Z"}
     assert len(at_once.first_windows()) > 1
-
-
-def test_a_partition_that_is_far_behind_makes_nothing_late(
-    tmp_path: Path, kafka: str, session: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dagger = Dagger(tmp_path, kafka)
-    admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_partitions([NewPartitions(dagger.topic, 2)])[dagger.topic].result(60)
-    ahead = spread([s / 4 for s in range(4 * 290)], cities=3)
-    behind = spread([float(s) for s in range(100)], cities=3)
-    producer = Producer({"bootstrap.servers": kafka})
-    for partition, events in enumerate((ahead, behind)):
-        for second, city in events:
-            producer.produce(dagger.topic, booking(second, city_id=city), partition=partition)
-    assert producer.flush(60) == 0
-    monkeypatch.setattr(firstrows, "WORTH", len(ahead))  # the first windows are read before the rest
-
-    told = Previewed(session, dagger, everything())
-
-    expected = recount([*ahead, *behind])
-    assert told.counts(partial=False) + told.counts(partial=True) == expected
-    assert (told.done.records, told.done.late) == (len(ahead) + len(behind), 0)
 
 
 def test_windows_that_the_range_begins_in_are_partial(
