@@ -83,7 +83,7 @@ def hops(bookings: list[Event], _: list[Event]) -> Counter[Row]:
         for end in range(int(at) // SLIDE_S * SLIDE_S + SLIDE_S, int(at) + SIZE_S + 1, SLIDE_S):
             counts[moment(end), city(n)] += 1
             fares[moment(end), city(n)] += n + 0.25
-    return Counter((str(of), count, fares[end, of], end) for (end, of), count in counts.items())
+    return Counter((of, count, fares[end, of], end) for (end, of), count in counts.items())
 
 
 @dataclass(frozen=True)
