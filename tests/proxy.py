@@ -31,6 +31,7 @@ class Proxy:
         self._delay_s = 0.0
         self._is_cut = False
         self._is_deaf = False
+        self._deaf: set[socket.socket] = set()
         self._left: int | None = None
         self._serving = threading.Event()
         self._serving.set()
@@ -73,6 +74,11 @@ class Proxy:
         """Forward what clients say, and drop what they are answered."""
         self._is_deaf = True
 
+    def hear_new_ones(self) -> None:
+        """Forward what clients are answered that come from now on; those that are there stay deaf."""
+        self._deaf |= self._connections
+        self._is_deaf = False
+
     def end_lease(self) -> None:
         """Answer as a broker that its controller takes for dead: Metadata has topics and no broker."""
         self._has_no_lease = True
@@ -80,6 +86,7 @@ class Proxy:
     def open(self) -> None:
         """Forward from now on, also what is held."""
         self._is_cut = self._is_deaf = self._has_no_lease = False
+        self._deaf.clear()
         self._left = None
         self._serving.set()
 
@@ -142,7 +149,7 @@ class Proxy:
                     self._done.wait(self._delay_s)
                 if self._left is not None and not answers:
                     data, self._left = data[: max(self._left, 0)], self._left - len(data)
-                if not (self._is_deaf and answers):
+                if not (answers and (self._is_deaf or source in self._deaf)):
                     sink.sendall(data)
                 if self._left is not None and self._left <= 0:
                     self.cut()
@@ -151,6 +158,7 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
         source.close()  # each way closes the end that it alone reads
         self._connections.discard(source)
+        self._deaf.discard(source)
 
 
 def port_of(url: str) -> int:

@@ -1,25 +1,31 @@
-"""A client of librdkafka that forgot all brokers is replaced, and what it does goes on.
+"""A client of librdkafka that is answered no more beside a broker that answers others is replaced.
 
-A broker without a lease answers Metadata with topics and no broker; librdkafka then asks nobody any more.
-The proxy answers so for a moment, and honestly from then on.
+One way to it: a broker without a lease answers Metadata with topics and no broker; librdkafka then most often
+asks nobody any more. The other one, for sure: a proxy that drops what the clients are answered that it has.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from daggers.v1 import telemetry_pb2
+from services.runtime.tests.test_sink_contract import records
 from services.runtime.tests.test_source_assignment import reader_plan
 from services.runtime.tests.test_source_ranges import send
 from tests.proxy import LOOPBACK, Proxy, port_of
 
+from daggerspec.topics import QUARANTINE
+from kafkaclient.replacing import answers
+from runtime.clients.quarantine import Quarantine
 from runtime.errors import TemporaryError
 from runtime.source.offsets import Partition
 from runtime.source.planner.broker import Broker
@@ -30,6 +36,12 @@ from runtime.source.tasks import OffsetRange
 
 pytestmark = pytest.mark.integration
 RECORDS = 50
+
+
+def is_answered(way: Proxy, properties: Mapping[str, str]) -> bool:
+    """Whether a fresh client is answered: who is there already stays deaf, whoever comes now does not."""
+    way.hear_new_ones()
+    return answers(properties)
 
 
 @pytest.fixture(autouse=True)
@@ -57,30 +69,86 @@ def way(kafka: str) -> Iterator[Proxy]:
         yield opened
 
 
+def end_of(broker: Broker, partition: Partition) -> dict[Partition, int]:
+    """Where it ends, asked again and again for a minute."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(TemporaryError):
+            return broker.end([partition])
+    raise AssertionError("the planner was not answered for a minute")
+
+
+def samples_of(broker: Broker, partition: Partition, offset: int) -> list[bytes | None]:
+    """The first three records from there on, asked for again and again for a minute."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with suppress(TemporaryError):
+            return [message.value() for message in broker.samples({partition: offset}, 3)[partition]]
+    raise AssertionError("the planner was given no record for a minute")
+
+
+def test_a_planner_whose_clients_are_stuck_reads_on_by_fresh_ones(
+    way: Proxy, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.source.planner.broker.answers", partial(is_answered, way))
+    with closing(Broker({"bootstrap.servers": f"{LOOPBACK}:{way.port}"}, "stuck")) as broker:
+        before = broker.end([partition]), samples_of(broker, partition, 0)
+        admin, consumer = broker._admin, broker._consumer
+        way.deafen()
+        after = end_of(broker, partition)
+        way.deafen()
+        sample = samples_of(broker, partition, 10)
+
+        replaced = broker._admin is not admin, broker._consumer is not consumer
+
+    assert (before, after) == (({partition: RECORDS}, [b"0", b"1", b"2"]), {partition: RECORDS})
+    assert (sample, replaced) == ([b"10", b"11", b"12"], (True, True))
+
+
 def test_a_planner_goes_on_once_its_broker_has_its_lease_again(way: Proxy, partition: Partition) -> None:
+    """Whether librdkafka finds its brokers again by itself, which it does at times, or is replaced."""
     with closing(Broker({"bootstrap.servers": f"{LOOPBACK}:{way.port}"}, "stuck")) as broker:
         before = broker.end([partition])
-        stuck, end = broker._admin, time.monotonic() + 60
         way.end_lease()
         with suppress(TemporaryError):
             broker.topics([partition.topic])
         with suppress(TemporaryError):
             broker._learn_leaders([partition.topic])
         way.open()
-        while time.monotonic() < end:
-            try:
-                after = broker.end([partition])
-                break
-            except TemporaryError:
-                pass
-        sample = broker.samples({partition: 0}, 3)
+        after = end_of(broker, partition)
+        sample = samples_of(broker, partition, 0)
 
-        fresh = broker._admin
-
-    if fresh is stuck:
-        pytest.skip("librdkafka found its brokers again by itself this time: nothing had to be replaced")
     assert (before, after) == ({partition: RECORDS}, {partition: RECORDS})
-    assert [message.value() for message in sample[partition]] == [b"0", b"1", b"2"]
+    assert sample == [b"0", b"1", b"2"]
+
+
+def test_a_stuck_client_of_the_quarantine_is_replaced_and_what_it_had_is_written(
+    way: Proxy, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.clients.quarantine.answers", partial(is_answered, way))
+    monkeypatch.setattr("runtime.clients.quarantine._SAY_S", 1.0)
+    name, numbers = f"d{uuid4().hex[:8]}", range(3 * RECORDS)
+    quarantine = Quarantine({"bootstrap.servers": f"{LOOPBACK}:{way.port}"}, patience_s=60)
+
+    def put(numbers: range) -> None:
+        for number in numbers:
+            quarantine.put(telemetry_pb2.Quarantined(dagger=name, offset=number, reason="MALFORMED"), "here")
+
+    put(numbers[:RECORDS])
+    quarantine.flush()
+    stuck = quarantine._producer
+    way.deafen()
+    put(numbers[RECORDS:])
+    quarantine.flush()
+
+    written = [
+        telemetry_pb2.Quarantined.FromString(record.value() or b"")
+        for record in records(kafka, QUARANTINE)
+        if record.key() == name.encode()
+    ]
+    assert quarantine._producer is not stuck
+    assert sorted({record.offset for record in written}) == [*numbers]
+    assert len({record.id for record in written}) == len(numbers)
 
 
 class Deaf(PythonConsumer):

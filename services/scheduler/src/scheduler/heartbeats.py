@@ -45,6 +45,7 @@ class Heartbeats:
         self._producer = self._unstarted_producer()
         self._consumer = self._unstarted_consumer()
         self._sending = Spell()
+        self._replacing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
@@ -66,19 +67,21 @@ class Heartbeats:
         After half a minute of failures beside a Kafka that answers a fresh producer that one sends.
         """
         now = asyncio.get_running_loop().time
-        began = now()
+        began, producer = now(), self._producer
         try:
-            await self._producer.send_and_wait(
+            await producer.send_and_wait(
                 self._topic,
                 draft.message.SerializeToString(),
                 key=draft.subject.encode(),
                 headers=draft.headers(),
             )
         except (KafkaError, OSError) as error:
-            self._sending = self._sending.fails(began)
-            if self._sending.due(now()):
-                self._sending = self._sending.looks(now())
-                await self._replace_producer()
+            async with self._replacing:  # else two beats that fail together would each bring a producer
+                if producer is self._producer:
+                    self._sending = self._sending.fails(began)
+                    if self._sending.due(now()):
+                        self._sending = self._sending.looks(now())
+                        await self._replace_producer()
             raise unavailable(self._connection, error) from error
         self._sending = Spell()
 

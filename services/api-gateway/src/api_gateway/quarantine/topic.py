@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from eventlog import topics
 from eventlog.reader import all_partitions
 from kafkaclient import Connection
+from kafkaclient.behind import Listener
 
 _POLL_MS: Final = 1_000
 _MOST: Final = 1_000
@@ -50,7 +51,10 @@ class TopicReader(Protocol):
         """Read a partition from this offset on, or from the first there is behind it."""
 
     async def read(self) -> Sequence[Message]:
-        """What comes next, of each partition in order; nothing when nothing came for a while."""
+        """What comes next, of each partition in order; nothing when nothing came for a while.
+
+        Raises, too, where a fresh reader knows of more than this one has heard.
+        """
 
 
 class QuarantineTopic(Protocol):
@@ -76,7 +80,7 @@ class KafkaQuarantine:
     async def opened(self) -> AsyncGenerator[TopicReader, None]:
         """As `QuarantineTopic.opened`."""
         async with all_partitions(self._connection, self._topic, begin="earliest") as (consumer, partitions):
-            yield _KafkaReader(consumer, self._topic, partitions)
+            yield _KafkaReader(consumer, self._topic, partitions, Listener(self._connection, consumer))
 
     async def append(
         self, partition: int, key: bytes, headers: Sequence[tuple[str, bytes]], value: bytes
@@ -96,10 +100,17 @@ class KafkaQuarantine:
 
 
 class _KafkaReader:
-    def __init__(self, consumer: AIOKafkaConsumer, topic: str, partitions: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self,
+        consumer: AIOKafkaConsumer,
+        topic: str,
+        partitions: Sequence[TopicPartition],
+        listener: Listener,
+    ) -> None:
         self._consumer = consumer
         self._topic = topic
         self._partitions = partitions
+        self._listener = listener
 
     async def bounds(self) -> Mapping[int, Bounds]:
         # both at once: the broker answers each behind the fetch that `read` waits for
@@ -115,6 +126,7 @@ class _KafkaReader:
 
     async def read(self) -> Sequence[Message]:
         fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MOST)
+        await self._listener.check(heard=bool(fetched))
         return [
             Message(
                 message.partition,

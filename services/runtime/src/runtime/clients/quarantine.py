@@ -8,12 +8,14 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import telemetry_pb2
 
 from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
+from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients import topiclimits
 from runtime.clients.kafka import client
 from runtime.errors import JobError, external
@@ -48,22 +50,28 @@ class Quarantine:
         self._failure: JobError | None = None
         self._too_large: list[tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = []
         """Records that their topic does not take, to be written again: alone, then by reference."""
+        self._waiting: dict[int, tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = {}
+        """Records that Kafka has not acknowledged, by a number of each."""
+        self._numbers = count()
         limits = topiclimits.of(properties, QUARANTINE)
         self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _AROUND_BYTES, 0))
-        self._producer = client(
-            Producer,
-            {
-                **limits.properties,
-                # A user's limits are about the user's cluster; what stands here is what "nothing is lost"
-                # needs.
-                **properties,
-                "acks": "all",
-                "enable.idempotence": True,
-                "message.timeout.ms": 0,
-                "queue.buffering.max.kbytes": MAX_WAITING_KIB,
-                "compression.type": "gzip",  # what every client can read without further libraries
-            },
+        writing = {
+            **limits.properties,
+            # A user's limits are about the user's cluster; what stands here is what "nothing is lost" needs.
+            **properties,
+            "acks": "all",
+            "enable.idempotence": True,
+            "message.timeout.ms": 0,
+            "queue.buffering.max.kbytes": MAX_WAITING_KIB,
+            "compression.type": "gzip",  # what every client can read without further libraries
+        }
+        self._producers = Replaceable(
+            lambda _: client(Producer, writing), lambda: answers(properties), discard
         )
+
+    @property
+    def _producer(self) -> Producer:
+        return self._producers.current
 
     def put(self, record: telemetry_pb2.Quarantined, identity: str) -> int:
         """Takes a record to write; cuts it, sets its id, and the time if unset. Its size in bytes.
@@ -89,7 +97,7 @@ class Quarantine:
 
     def _produce(self, record: telemetry_pb2.Quarantined, headers: list[tuple[str, bytes]]) -> int:
         """Hand a record to the client; its size in bytes."""
-        value = record.SerializeToString()
+        number, value = next(self._numbers), record.SerializeToString()
         end = time.monotonic() + self._patience_s
         while True:
             try:
@@ -98,17 +106,32 @@ class Quarantine:
                     value,
                     record.dagger.encode(),
                     headers=[*headers],
-                    on_delivery=partial(self._delivered, record, headers),
+                    on_delivery=partial(self._delivered, number),
                 )
             except BufferError:
                 self._give_up_at(end)
                 self._producer.poll(1.0)
+                self._replace_if_stuck()
             except KafkaException as refusal:
-                self._delivered(record, headers, refusal.args[0], None)
+                self._waiting[number] = record, headers
+                self._delivered(number, refusal.args[0], None)
                 return len(value)
             else:
+                self._waiting[number] = record, headers
                 self._producer.poll(0)
                 return len(value)
+
+    def _replace_if_stuck(self) -> None:
+        """After half a minute without an answer have another client, if it is answered, write what waits.
+
+        What the stuck one had in flight may be written, too; whoever reads takes an id once.
+        """
+        if not self._producers.failed():
+            return
+        waiting, self._waiting = self._waiting, {}
+        _log.warning("the client of the quarantine is not answered, and is replaced: %d wait", len(waiting))
+        for record, headers in waiting.values():
+            self._produce(record, headers)
 
     def flush(self) -> None:
         """Returns when Kafka has acknowledged every record; waits while it is unreachable, and says so.
@@ -135,6 +158,7 @@ class Quarantine:
             _log.warning(
                 "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
             )
+            self._replace_if_stuck()
 
     def _give_up_at(self, end: float) -> None:
         """Raise when it is later than `end`, a monotonic time."""
@@ -149,14 +173,10 @@ class Quarantine:
             retryable=True,
         )
 
-    def _delivered(
-        self,
-        record: telemetry_pb2.Quarantined,
-        headers: list[tuple[str, bytes]],
-        error: KafkaError | None,
-        _: Message | None,
-    ) -> None:
+    def _delivered(self, number: int, error: KafkaError | None, _: Message | None) -> None:
+        record, headers = self._waiting.pop(number)
         if error is None:
+            self._producers.succeeded()
             return
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and not is_reference(record):
             self._too_large.append((record, headers))
