@@ -27,7 +27,7 @@ REPLACEMENTS = {
     Plan.REPLACEMENT_STOP_THEN_START: "it stops, then starts",
     Plan.REPLACEMENT_CUTOVER: "a cutover",
 }
-_EARLIER = "with those that came up to the streams' future_tolerance before: producers' clocks may be ahead"
+_EARLIER = "came up to the streams' future_tolerance before: producers' clocks may be ahead"
 MOST_RANGES = 8
 """Partitions that are named in words."""
 ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
@@ -67,7 +67,8 @@ def _reads(plan: Plan) -> Iterator[str]:
     some = "1 record is" if count == 1 else f"{count:,} records are"
     yield f"  {some} read again, of {len(ranges)} partition{'' if len(ranges) == 1 else 's'}{long}"
     if plan.HasField("recomputed_since"):
-        yield f"    {_EARLIER}"
+        since = plan.reads.records_since
+        yield f"    {since:,} came since then, and {count - since:,} {_EARLIER}"
     for range_ in ranges[:MOST_RANGES]:
         yield f"    {range_.topic}/{range_.partition}: offsets {range_.begin} to {range_.end - 1}"
     if len(ranges) > MOST_RANGES:
@@ -148,6 +149,7 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
 def _ranges(reads: gateway_pb2.PlannedReads) -> dict[str, Any]:
     return {
         "records": reads.records,
+        "records_since": reads.records_since if reads.HasField("since") else None,
         "closed": iso(reads.closed) if reads.HasField("closed") else None,
         "whole_from": iso(reads.whole_from) if reads.HasField("whole_from") else None,
         "missing": reads.missing,

@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError
 from daggers.v1 import gateway_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 from sqlmodel import Session, select
 from tests.contracts.quarantine import QuarantineTopicContract, set_aside
+from tests.proxy import Proxy, port_of
 
 from api_gateway.database import Database
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.quarantine.reads import Born, QuarantineReads
-from api_gateway.quarantine.topic import KafkaQuarantine
+from api_gateway.quarantine.topic import KafkaQuarantine, TopicReader
 from api_gateway.tables import PartitionRow, QuarantineRow
 from eventlog import topics
 from eventlog.admin import ensure_topics
@@ -62,6 +63,37 @@ class TestKafkaQuarantine(QuarantineTopicContract):
             self.name, value, key=key, headers=headers, partition=partition, timestamp_ms=time_ms
         )
         await producer.stop()
+
+
+async def read_something(reader: TopicReader) -> None:
+    """Read until something comes."""
+    while not await reader.read():
+        pass
+
+
+@pytest.mark.integration
+async def test_a_reader_that_hears_nothing_of_what_is_written_says_so_and_is_opened_anew(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaclient.replacing.PATIENCE_S", 2.0)
+    name, broker = f"gateway-test-{uuid.uuid4().hex[:12]}", port_of(f"//{kafka}")
+    await ensure_topics(Connection(kafka), (topics.Topic(name, 1, {}),))
+    near = KafkaQuarantine(Connection(kafka), name)
+    with Proxy(broker, kafka=True) as before, Proxy(broker, kafka=True) as after:
+        after.cut()
+        far = KafkaQuarantine(Connection(f"127.0.0.1:{before.port},127.0.0.1:{after.port}"), name)
+        async with asyncio.timeout(60):
+            async with far.opened() as reader:
+                assert not await reader.read()
+                before.cut()  # who knows the broker by this address asks at the other one never
+                after.open()
+                await near.append(0, b"d", [], b"written")
+                with pytest.raises(KafkaConnectionError):
+                    await read_something(reader)
+            async with far.opened() as reader:
+                read = await reader.read()
+
+    assert [message.value for message in read] == [b"written"]
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 from tests.integration.faults import kill, lasting, up
+from tests.proxy import Proxy, port_of
 
 from chassis.settings import variable
 from eventlog import Draft, LogUnavailable
@@ -425,3 +426,31 @@ async def test_a_broker_that_is_gone_pages_once_and_the_log_gets_it_when_it_is_b
         assert took < stage.kafka_away_s + 2 * 15 + 5
         assert (kinds(told), kinds(over), len(meanwhile), len(stage.shown.lines)) == (FIRED, OVER, 2, 4)
         assert all("platform" in line for line in stage.shown.lines)
+
+
+@pytest.mark.long
+# The thread of a consumer that was let go of ends by what its tasks were cancelled with.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_monitor_whose_clients_are_stuck_hears_and_tells_by_fresh_ones(
+    kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafkaclient.replacing.PATIENCE_S", 4.0)
+    monkeypatch.setattr("kafkaclient.replacing._LOOK_AGAIN_S", 1.0)
+    broker = port_of(f"//{kafka}")
+    with Proxy(broker, kafka=True) as before, Proxy(broker, kafka=True) as after:
+        after.cut()
+        async with asyncio.timeout(2 * DEADLINE_S), stage_on(kafka) as stage:
+            stage.kafka = f"127.0.0.1:{before.port},127.0.0.1:{after.port}"
+            stage.silence_s, stage.progress_s, stage.kafka_away_s = 120, 240, 600
+            async with stage.monitor():
+                await stage.until_event("MonitorStarted")
+                await stage.until_beaten(2)
+                before.cut()  # who knows the broker by this address asks at the other one never
+                after.open()
+                while len(stage.shown.lines) < 2:
+                    stage.counters["MALFORMED"] = stage.counters.get("MALFORMED", 0) + 50
+                    await asyncio.sleep(0.5)
+                told = list(stage.shown.lines)
+
+    assert kinds(told) == FIRED
+    assert "records were set aside" in told[0]

@@ -78,6 +78,7 @@ def test_the_records_of_open_windows_are_counted_from_where_the_launch_will_begi
     begin = 1000 - 60 - FUTURE_S
 
     assert (offsets(found), found.records) == ([(begin, RECORDS, 0)], RECORDS - begin)
+    assert found.records_since == RECORDS - (1000 - 60)  # one a second, by the time that is told
     assert found.closed.ToDatetime(UTC) == CLOSED
     assert found.since.ToDatetime(UTC) == found.whole_from.ToDatetime(UTC) == CLOSED - timedelta(minutes=1)
     assert sorted(tmp_path.rglob("*")) == before
@@ -91,7 +92,7 @@ def test_what_kafka_has_deleted_of_open_windows_is_told_by_the_time_from_which_t
     dagger.lose(1100)
     found = planreads.reads(dagger.job())
 
-    assert (offsets(found), found.records) == ([(1100, RECORDS, 1100)], 100)
+    assert (offsets(found), found.records, found.records_since) == ([(1100, RECORDS, 1100)], 100, 100)
     # The first record that is left may be late by the delay of a second.
     assert found.whole_from.ToDatetime(UTC) == CLOSED + timedelta(seconds=101, microseconds=1)
 

@@ -33,6 +33,7 @@ from kafkaclient.replacing import Spell
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
+_STOP_S: Final = 10.0
 RECALL_S: Final = 60.0
 """What could not be recalled by then, in seconds, is not waited for."""
 
@@ -66,6 +67,7 @@ def build(
         topic_disable_leader=True,
         worker_redirect_stdouts=False,
         consumer_auto_offset_reset="latest",
+        stream_wait_empty=False,  # nobody needs what it would commit: each has a group of its own
         key_serializer="raw",
         value_serializer="raw",
     )
@@ -111,6 +113,23 @@ def build(
         every(app, NOTIFY_S, f"notify {channel.name}", partial(told.notify, channel))
         every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(told.notify_outage, channel))
     return app
+
+
+async def end(app: faust.App) -> None:
+    """Stop an application. Its consumer leaves its group and commits first, for which one that is stuck asks
+    for ever: after a while all that its thread does is cancelled, and the application let go of.
+    """
+    stopping = asyncio.create_task(app.stop())
+    await asyncio.wait({stopping}, timeout=_STOP_S)
+    if stopping.done():
+        return stopping.result()
+    logger().warning("the consumer does not end, and is let go of")
+    thread = app.consumer._thread  # noqa: SLF001 - Faust has no other way to it
+    for task in asyncio.all_tasks(thread.thread_loop):
+        thread.thread_loop.call_soon_threadsafe(task.cancel)
+    stopping.cancel()
+    await asyncio.wait({stopping}, timeout=_STOP_S)
+    return None
 
 
 class Attention:

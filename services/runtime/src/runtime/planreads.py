@@ -11,6 +11,7 @@ of open sessions it cannot say when they began.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from runtime.errors import external, user
 from runtime.launch import planned
 from runtime.launch.past import past
 from runtime.source.event_times import EventTimes
-from runtime.source.offsets import Offsets
+from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner import start_offsets
 from runtime.source.planner.broker import Broker
 from runtime.source.planner.start_offsets import Predecessor
@@ -60,11 +61,12 @@ def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
     if before is not None and before.since is not None:
         answer.since.FromDatetime(before.since)
     wanted = {read.table for read in plan.reads}
-    whole_from, ranges = 0, []
+    whole_from, ranges = 0, list[gateway_pb2.PlannedRange]()
     for stream in (stream for stream in job.streams if stream.input.table in wanted):
-        begin, of_stream = _of_stream(stream, job, before)
+        begin, of_stream, since = _of_stream(stream, job, before)
         whole_from = max(whole_from, begin.complete_from)
         ranges += of_stream
+        answer.records_since += since
     if whole_from:
         answer.whole_from.FromDatetime(_EPOCH + timedelta(microseconds=whole_from))
     answer.missing = sum(max(0, range_.first - range_.begin) for range_ in ranges)
@@ -98,15 +100,21 @@ def standing(root: str, identity: str) -> Stand | None:
 
 def _of_stream(
     stream: spec_pb2.ResolvedStream, job: spec_pb2.JobSpec, before: Predecessor | None
-) -> tuple[Offsets, list[gateway_pb2.PlannedRange]]:
-    """Where reading begins in a stream, and what there is of each partition from there. Raises: JobError."""
+) -> tuple[Offsets, list[gateway_pb2.PlannedRange], int]:
+    """Where reading begins in a stream, what there is of each partition from there, and how many of these
+    records Kafka took since the time from which on they are needed. Raises: JobError.
+    """
     times = EventTimes.of_stream(stream, job.descriptors)
     start = start_offsets.start_position(stream.input.start)
     properties = kafka.client_properties(stream.kafka)
     with closing(Broker(properties, job.spec.consumer_group)) as broker:
         begin = start_offsets.start_offsets(broker, stream.stream.topics, start, before, times)
         first, end = broker.first(begin.next), broker.end(begin.next)
-    return begin, [
+        needed: Mapping[Partition, int] = {}
+        if before is not None and before.since is not None:
+            needed = broker.first_at(start_offsets.millis(before.since), begin.next)
+    since = sum(max(0, end[p] - max(offset, begin.next[p])) for p, offset in needed.items())
+    ranges = [
         gateway_pb2.PlannedRange(
             topic=partition.topic,
             partition=partition.number,
@@ -116,6 +124,7 @@ def _of_stream(
         )
         for partition, offset in begin.next.items()
     ]
+    return begin, ranges, since
 
 
 if __name__ == "__main__":
