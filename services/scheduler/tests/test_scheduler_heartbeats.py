@@ -31,9 +31,9 @@ class Counted(Heartbeats):
     """Beats whose producers are counted."""
 
     def _unstarted_producer(self) -> AIOKafkaProducer:
-        made = super()._unstarted_producer()
-        self.__dict__.setdefault("made", []).append(made)
-        return made
+        producer = super()._unstarted_producer()
+        self.__dict__.setdefault("producers", []).append(producer)
+        return producer
 
 
 def beat(number: int) -> Draft:
@@ -57,8 +57,8 @@ async def test_beats_that_fail_together_bring_one_producer_in_place_of_a_stuck_o
             *(beats.append(beat(number)) for number in range(1, BEATS)), return_exceptions=True
         )
         await beats.append(beat(BEATS))
-        made = beats.__dict__["made"]
+        producers = beats.__dict__["producers"]
 
     assert {type(each) for each in found} == {LogUnavailable}
-    assert len(made) == 2
-    assert all(producer._closed for producer in made)
+    assert len(producers) == 2
+    assert all(producer._closed for producer in producers)

@@ -115,8 +115,8 @@ def build(
     return app
 
 
-async def end(app: faust.App) -> None:
-    """Stop an application. Its consumer leaves its group and commits first, for which one that is stuck asks
+async def end_stuck(app: faust.App) -> None:
+    """Stop an application that is stuck. Its consumer commits and leaves its group first, for which it asks
     for ever: after a while all that its thread does is cancelled, and the application let go of.
     """
     stopping = asyncio.create_task(app.stop())
