@@ -124,7 +124,8 @@ async def end_stuck(app: faust.App) -> None:
     if stopping.done():
         return stopping.result()
     logger().warning("the consumer does not end, and is let go of")
-    thread = app.consumer._thread  # noqa: SLF001 - Faust has no other way to it
+    consumer: Any = app.consumer
+    thread = consumer._thread  # noqa: SLF001 - Faust has no other way to it
     for task in asyncio.all_tasks(thread.thread_loop):
         thread.thread_loop.call_soon_threadsafe(task.cancel)
     stopping.cancel()

@@ -65,7 +65,7 @@ class Quarantine:
             "queue.buffering.max.kbytes": MAX_WAITING_KIB,
             "compression.type": "gzip",  # what every client can read without further libraries
         }
-        self._producers = Replaceable(
+        self._producers: Replaceable[Producer] = Replaceable(
             lambda _: client(Producer, writing), lambda: answers(properties), discard
         )
 
