@@ -42,6 +42,8 @@ class World:
         self.state_dir = state_dir
         self.records: list[Record] = []
         self.fleet = Fleet()
+        self.ahead = timedelta(0)
+        """By how much the clock of its schedulers is."""
         self.ends: list[Mapping[int, int] | LogUnavailable] = [{0: 0}]
         """What is said of how far the quarantine goes; the last answer stays."""
 
@@ -85,6 +87,7 @@ class World:
                 spare=spare,
                 cutover=cutover,
             ),
+            clock=lambda: datetime.now(UTC) + self.ahead,
         )
 
     @asynccontextmanager

@@ -1,5 +1,6 @@
 """The scheduler with real processes: what a person asks for is launched, and launched again."""
 
+import asyncio
 import os
 import signal
 from dataclasses import replace
@@ -20,6 +21,7 @@ from chassis import processes
 from fleet import Dagger
 from fleet.health import SHOWN
 from fleet.observation import Presence
+from fleet.phases import DEGRADED
 
 
 async def test_a_dagger_that_is_asked_for_is_launched_and_runs_with_its_first_progress(world: World) -> None:
@@ -42,6 +44,20 @@ async def test_a_driver_that_is_killed_is_relaunched_with_a_newer_generation(wor
     (exited,) = world.facts(events_pb2.Exited)
     assert (exited.code, exited.error.reason, exited.error.retryable) == (-9, "KILLED", True)
     assert [fact.attempt for fact in world.facts(events_pb2.RelaunchScheduled)] == [1]
+    assert second.generation > first.generation
+
+
+async def test_a_clock_that_was_an_hour_ahead_for_a_moment_delays_no_relaunch(world: World) -> None:
+    async with world.serving(policy=replace(PATIENT, first_delay=timedelta(seconds=1))):
+        await world.ask()
+        first = await world.running()
+        world.ahead = timedelta(hours=1)
+        await world.until(lambda dagger: bool(dagger.phase == DEGRADED))  # an hour without a heartbeat
+        await asyncio.sleep(0.5)  # ten ticks at that time
+        world.ahead = timedelta(0)
+        os.kill(driver_pid(first), signal.SIGKILL)
+        second = await world.running(after=first.generation)
+
     assert second.generation > first.generation
 
 

@@ -267,6 +267,9 @@ class Scheduler:
                 await self._follower.catch_up()  # we were paused: somebody may have taken over
             self._election.still()
             names, self._dirty = self._dirty, set()
+            # A clock that was ahead for a while had them due when it is that late again.
+            next_tick = min(next_tick, started + self._options.tick)
+            next_sweep = min(next_sweep, started + self._options.sweep)
             if started >= next_tick:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
