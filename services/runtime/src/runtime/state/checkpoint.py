@@ -294,7 +294,7 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
 
     Before the first commit that is where reading was to begin.
     """
-    starts = [start for file in _assignments(checkpoint) for start in _starts(file)]
+    starts = [start for file in assignments(checkpoint) for start in _starts(file)]
     complete_from = max((start["complete_from"] for start in starts), default=0)
     begun = _positions(reversed(starts))  # of a topic that was handed on, where it was first
     commit = _last_batch(checkpoint / "commits")
@@ -307,7 +307,7 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
     return when, Stand(checkpoint, begun, _positions(ends), watermark, complete_from)
 
 
-def _assignments(checkpoint: Place) -> list[Place]:
+def assignments(checkpoint: Place) -> list[Place]:
     """The assignments (`source.assignment_store`), the oldest first; earlier versions had a file for each
     reader.
 
@@ -341,6 +341,14 @@ def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
     for line in file.read_text().splitlines():
         if "{" in line:
             yield json.loads(line[line.index("{") :])
+
+
+def is_readable(file: Place) -> bool:
+    """Whether a file of one of Spark's logs has JSON objects, as each of them has. Raises: OSError."""
+    try:
+        return bool([*_objects(file)])
+    except ValueError:
+        return False
 
 
 def _last_batch(log: Place) -> Place | None:

@@ -1,7 +1,7 @@
 """What is missing of a checkpoint that was kept: all of it, one of its logs, or state that it goes on with.
 
 Spark finds out when it reads that, at a launch, and says what no person understands. What is inside a file is
-Spark's to judge.
+Spark's to judge, but for the logs that a launch of ours reads first.
 """
 
 from __future__ import annotations
@@ -82,6 +82,11 @@ def _missing(path: Place) -> Iterator[str]:
     for batch in {last, newest - 1, newest} - planned:
         if batch >= 0:
             yield f"batch {batch} is not in `offsets`"
+    logs = [(f"offsets/{batch}", path / "offsets" / str(batch)) for batch in sorted({last, newest} & planned)]
+    logs += [(f"source-start/{file.name}", file) for file in checkpoint.assignments(path)]
+    for name, file in logs:
+        if not checkpoint.is_readable(file):
+            yield f"its file `{name}` cannot be read"
     if committed:
         yield from _missing_state(path / "state", last + 1)
 
