@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -196,8 +196,13 @@ def judge(benches: dict[str, Bench], launch: Launch, given: int, request: pytest
     for name, bench in benches.items():
         if name != "log":
             assert {city: int(n) for city, n in good(name, bench, request).items()} == GOOD, name
-        if name in TEMPLATES:  # they write times by a format
-            assert {"OUT_OF_RANGE", "SINK_REFUSED"} & {each.reason for each in refused if each.sink == name}
+
+
+def judge_times(launch: Launch, names: Iterable[str], request: pytest.FixtureRequest) -> None:
+    """Sinks that write times by a format have refused those that it cannot write."""
+    refused = set_aside(request.getfixturevalue("kafka"), launch.dagger.name)
+    for name in TEMPLATES.keys() & {*names}:
+        assert {"OUT_OF_RANGE", "SINK_REFUSED"} & {each.reason for each in refused if each.sink == name}
 
 
 def test_a_dagger_with_every_sink_takes_whatever_comes(
@@ -208,6 +213,7 @@ def test_a_dagger_with_every_sink_takes_whatever_comes(
     launch = through(dagger, narrow())
 
     judge(benches, launch, len(narrow()), request)
+    judge_times(launch, benches, request)
 
 
 @pytest.mark.long
@@ -220,6 +226,7 @@ def test_every_types_edges_go_into_every_sink(
     launch = through(dagger, wide())
 
     judge(benches, launch, len(wide()), request)
+    judge_times(launch, benches, request)
 
 
 @pytest.mark.long
