@@ -131,6 +131,7 @@ def _answered(streams: Streams, _: datetime) -> list[Row]:
             ("customer_events", "customer_id", "screen"),
         )
         for other in _after(b, streams[table], name)
+        if table != "payments" or get(other, name).upper() != "NOBODY"
     ]
 
 

@@ -1,6 +1,5 @@
 """`daggers init`: a dagger file to begin with, from a registered stream."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +79,7 @@ def init(
     text = draft(registered[stream], fields, name, team, forward=forward)
     target = file or Path(f"{name}.yaml")
     if session.out.is_standard_output(target):
-        sys.stdout.write(text)
+        session.out.line(text.removesuffix("\n"))
         return
     if target.exists() and not force:
         raise RefusedError(f"{target} is there already: name another by --file, or replace it by --force")
