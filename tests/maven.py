@@ -22,7 +22,7 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
     """
     group, name, version, kind = artifact.split(":")
     wanted = f"""\
-<dependency org="{group}" name="{name}" rev="{version}" conf="default->master" transitive="false">
+<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="false">
   <artifact name="{name}" type="{kind}" ext="{kind}"/>
 </dependency>"""
     settings = Settings()

@@ -38,6 +38,7 @@ KNOWN = (
     Lacking(r"this PostgreSQL has no TLS", "", ("postgresql",)),
     Lacking(r"no pgbouncer", "", ("pgbouncer",)),
     Lacking(r"no openssl|openssl is not", "", ("openssl",)),
+    Lacking(r"docker compose", "Docker with its compose (operations.md)"),
     Lacking(r"no Go on", "", ("golang-go",)),
     Lacking(r"no java|versitygw", "make setup, where the packages' registries answer"),
     Lacking(r"found its brokers again by itself", "nothing: run it again"),
