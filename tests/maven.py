@@ -26,11 +26,10 @@ def fetched(artifact: str, digest: str, folder: Path) -> Path:
   <artifact name="{name}" type="{kind}" ext="{kind}"/>
 </dependency>"""
     settings = Settings()
-    home = java.system_home(settings.java_home)
-    wheel = home is None
-    home = home or java.wheel_home(settings.tools_dir)
+    home = java.find_home(settings.tools_dir, settings.java_home)
     if home is None:
         raise LackingError("Java is missing: make setup brings one")
+    wheel = home == java.wheel_home(settings.tools_dir)
     with tempfile.TemporaryDirectory(dir=folder.parent) as part:
         try:
             files = ivy.retrieve(

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,13 +39,7 @@ def stopped(url: str) -> Iterator[None]:
     """A server of `serving` is stopped inside the block, and is there again behind it, with what it had."""
     with psycopg.connect(f"{url}/postgres") as connection:
         [(data,)] = connection.execute("SHOW data_directory")
-    user: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        user = {
-            "user": (name := database.unprivileged()),
-            "group": pwd.getpwnam(name).pw_gid,
-            "extra_groups": (),
-        }
+    user = database.unprivileged()
     server, options = (Path(data) / "postmaster.opts").read_text().split(maxsplit=1)
 
     def control(*words: str) -> None:

@@ -205,15 +205,22 @@ def judge_times(launch: Launch, names: Iterable[str], request: pytest.FixtureReq
         assert {"OUT_OF_RANGE", "SINK_REFUSED"} & {each.reason for each in refused if each.sink == name}
 
 
+def judge_all(
+    dagger: Hostile, names: Iterable[str], given: Sequence[dict[str, Any]], request: pytest.FixtureRequest
+) -> None:
+    """Give a dagger with these sinks such records, times among them, and judge what became of each."""
+    benches = {name: prepared(name, dagger, request) for name in names}
+    launch = through(dagger, given)
+
+    judge(benches, launch, len(given), request)
+    judge_times(launch, benches, request)
+
+
 def test_a_dagger_with_every_sink_takes_whatever_comes(
     tmp_path: Path, kafka: str, request: pytest.FixtureRequest
 ) -> None:
     dagger = Hostile(tmp_path, kafka, sql=SQL)
-    benches = {name: prepared(name, dagger, request) for name in sinks.names()}
-    launch = through(dagger, narrow())
-
-    judge(benches, launch, len(narrow()), request)
-    judge_times(launch, benches, request)
+    judge_all(dagger, sinks.names(), narrow(), request)
 
 
 @pytest.mark.long
@@ -222,11 +229,7 @@ def test_every_types_edges_go_into_every_sink(
     tmp_path: Path, kafka: str, request: pytest.FixtureRequest, name: str
 ) -> None:
     dagger = Hostile(tmp_path, kafka, sql=SQL if name == "grpc" else WIDE)
-    benches = {name: prepared(name, dagger, request)}
-    launch = through(dagger, wide())
-
-    judge(benches, launch, len(wide()), request)
-    judge_times(launch, benches, request)
+    judge_all(dagger, [name], wide(), request)
 
 
 @pytest.mark.long

@@ -30,10 +30,9 @@ def serving(tools: Path) -> Iterator[str]:
     if binaries is None:
         raise RefusedError("there is no PostgreSQL on this machine: run make postgres")
     home = Path(tempfile.mkdtemp(prefix="daggers-postgres-"))
-    user: dict[str, Any] = {}
-    if os.geteuid() == 0:  # PostgreSQL does not run as root
-        user = {"user": (name := unprivileged()), "group": pwd.getpwnam(name).pw_gid, "extra_groups": ()}
-        shutil.chown(home, name)
+    user = unprivileged()
+    if user:
+        shutil.chown(home, user["user"])
         if (wheel := tools / postgres.NAME) in binaries.parents:  # that user may not come to where it is
             copied = shutil.copytree(wheel, home / "programs", symlinks=True)
             binaries = copied / binaries.relative_to(wheel)
@@ -61,8 +60,14 @@ def serving(tools: Path) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def unprivileged() -> str:
-    """The user that runs it for root: the one that Debian's package makes, else nobody."""
+def unprivileged() -> dict[str, Any]:
+    """As whom a process starts it, which does not run as root: options of `subprocess`, none for others.
+
+    Root starts it as the user that Debian's package makes, else as nobody.
+    """
+    if os.geteuid() != 0:
+        return {}
+    name = "nobody"
     with suppress(KeyError):
-        return pwd.getpwnam("postgres").pw_name
-    return "nobody"
+        name = pwd.getpwnam("postgres").pw_name
+    return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": ()}

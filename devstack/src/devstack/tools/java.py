@@ -34,6 +34,11 @@ def system_home(java_home: Path | None) -> Path | None:
     return next((home for program in candidates if (home := home_of(program)) is not None), None)
 
 
+def find_home(folder: Path, java_home: Path | None) -> Path | None:
+    """The home of the Java that the stack runs on: the system's, else the one in the folder of the tools."""
+    return system_home(java_home) or wheel_home(folder)
+
+
 def wheel_home(folder: Path) -> Path | None:
     """The home of the Java that `build` put into the folder of the tools; None if it did not."""
     home = folder / NAME / "home"
