@@ -107,7 +107,7 @@ def one(stage: str, client: str, kafka: str, records: int) -> tuple[float, int]:
             if stage == "take":
                 given += len(piece)
                 continue
-            batch, _ = rows.rows(piece, partition, now_ms, None, range_statistics)
+            batch, _ = rows.rows(piece, partition, now_ms, range_statistics)
             given += len(batch) if stage == "decode" else sum(map(len, add(batch)))
         given += sum(map(len, out.rest()))
     return time.process_time() - before, given

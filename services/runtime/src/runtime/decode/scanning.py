@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ctypes import c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -49,6 +49,10 @@ _ACTIONS: Final = {
     _F.TYPE_STRING: _BYTES, _F.TYPE_BYTES: _BYTES, _F.TYPE_MESSAGE: _BYTES,
 }  # fmt: skip
 _FIXED_SIZE: Final = (_FIXED64, _FIXED32)
+_WIRES: Final = (0, 1, 5, 2)
+"""The wire type of each of the first actions."""
+_SIMPLE: Final = {0: 1, 1: 2, 5: 3, 2: 4}
+"""What is behind a tag of which only its end is to be known, by its wire type; 0 is anything else."""
 _FIELD: Final = np.dtype(
     [
         ("action", "u1"), ("flags", "u1"), ("unused", "u2"), ("child", "i4"), ("once", "i4"),
@@ -91,7 +95,7 @@ class Library:
     def __init__(self, built: Path) -> None:
         """Raises: OSError for what cannot be loaded; AttributeError for one without the function."""
         self.scan = ctypes.CDLL(str(built)).wire_scan
-        self.scan.argtypes = [*(c_void_p,) * 6, c_int64, c_void_p]
+        self.scan.argtypes = [*(c_void_p,) * 7, c_int64, c_void_p]
         self.scan.restype = c_int
 
 
@@ -115,6 +119,7 @@ class Scanner:
         table = _Table()
         table.node(columns)
         self._nodes = np.array(table.nodes, _NODE)
+        self._simple = np.array(table.simple, np.uint8)
         self._fields = np.array(table.fields, _FIELD)
         self._places = np.array(table.places, np.int32)
         self._enums = np.array(table.enums or [0], np.int32)
@@ -127,6 +132,7 @@ class Scanner:
             return None
         any_marked = self._scan(
             self._nodes.ctypes.data,
+            self._simple.ctypes.data,
             self._places.ctypes.data,
             self._fields.ctypes.data,
             self._enums.ctypes.data,
@@ -143,6 +149,7 @@ class _Table:
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, ...]] = []
+        self.simple: list[list[int]] = []
         self.fields: list[tuple[int, ...]] = []
         self.places: list[int] = []
         self.enums: list[int] = []
@@ -152,6 +159,7 @@ class _Table:
         """Adds the node of these fields of a message; its number."""
         number = len(self.nodes)
         self.nodes.append(())
+        self.simple.append([])
         once, oneofs, by_number = 0, dict[str, int](), dict[int, tuple[int, ...]]()
         for column in columns:
             row = self._field(column, once)
@@ -166,6 +174,7 @@ class _Table:
             self.fields.append(row)
             self.places[first + field_number] = len(self.fields)
         self.nodes[number] = (first, numbers, once, len(oneofs), entry)
+        self.simple[number] = [0 if entry else _simple(tag, by_number) for tag in range(128)]
         return number
 
     def _field(self, column: Column, once: int) -> tuple[int, ...]:
@@ -211,6 +220,16 @@ class _Table:
             self._enums[enum.full_name] = len(self.enums), len(numbers)
             self.enums += numbers
         return self._enums[enum.full_name]
+
+
+def _simple(tag: int, fields: Mapping[int, tuple[int, ...]]) -> int:
+    """What is behind a tag of one byte, if no more than its end is to be known of it (`_SIMPLE`), else 0."""
+    number, wire = divmod(tag, 8)
+    if number in fields:
+        action, flags, _, _, once, oneof, _, _ = fields[number]
+        if action > _BYTES or flags & _ENUM or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
+            return 0
+    return _SIMPLE.get(wire, 0) if number else 0
 
 
 def _oneof(field: FieldDescriptor, oneofs: dict[str, int]) -> int:

@@ -9,6 +9,8 @@
 enum { IRREGULAR = 1, UNNAMED = 2 };
 enum { VARINT, FIXED64, FIXED32, BYTES, MESSAGE, TIMESTAMP, DURATION, MAP };
 enum { REPEATED = 1, ENUM = 2, FLAG = 4, WORD = 8 };
+// What stands behind a tag of one byte of which nothing but its end is to be known.
+enum { NOT_SIMPLE, A_VARINT, EIGHT_BYTES, FOUR_BYTES, SOME_BYTES };
 
 // A field: what it is on the wire, the node of its message, its number among those of its message that may stand
 // there once (-1: any time) and among the oneofs (-1: in none), where its enum's numbers are.
@@ -34,6 +36,7 @@ typedef struct {
 
 typedef struct {
     const node *nodes;
+    const uint8_t *simple;
     const int32_t *places;
     const field *fields;
     const int32_t *enums;
@@ -86,6 +89,9 @@ static inline bytes skip(bytes p, bytes end, unsigned wire) {
 // Whether an enum has a name for a number; where it has none for 0, the decoder in bulk would invent one.
 static int named(const scan *s, const field *f, uint64_t value) {
     int32_t number = (int32_t)value, low = f->enum_first, high = low + f->enum_count;
+    // Most enums have their numbers in a row.
+    int64_t guess = low + (int64_t)number - s->enums[low];
+    if (guess >= low && guess < high && s->enums[guess] == number) return 1;
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
         if (s->enums[middle] == number) return 1;
@@ -193,6 +199,25 @@ static int field_is_regular(scan *s, const field *f, uint32_t number, bytes p, b
     }
 }
 
+// The first tag that is no simple one, or the end; NULL where what stands behind a tag goes on beyond the end.
+static inline bytes skip_simple(const uint8_t *simple, bytes p, bytes end) {
+    uint64_t size;
+    while (p < end && *p < 0x80) {
+        switch (simple[*p]) {
+            case A_VARINT: p = varint(p + 1, end, &size); break;
+            case EIGHT_BYTES: p = end - p > 8 ? p + 9 : NULL; break;
+            case FOUR_BYTES: p = end - p > 4 ? p + 5 : NULL; break;
+            case SOME_BYTES:
+                p = short_varint(p + 1, end, &size);
+                p = p && size <= (uint64_t)(end - p) ? p + size : NULL;
+                break;
+            default: return p;
+        }
+        if (!p) return NULL;
+    }
+    return p;
+}
+
 // Of an entry of a map, `map_key` begins as the number of its field and becomes the hash of that and of its key.
 static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key) {
     const node *n = &s->nodes[at];
@@ -204,7 +229,9 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
     unsigned entry = 0;
     uint64_t tag, value = 0, map = map_key ? *map_key : 0;
     uint64_t zero = 0;
-    while (p < end) {
+    const uint8_t *simple = s->simple + 128 * (size_t)at;
+    while ((p = skip_simple(simple, p, end)) != end) {
+        if (!p) return 0;
         p = short_varint(p, end, &tag);
         if (!p || tag >> 32 || !(tag >> 3)) return 0;
         uint32_t number = (uint32_t)(tag >> 3);
@@ -273,10 +300,10 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
 
 // Marks `count` records of an Arrow array of binaries; answers whether any has a mark.
 int wire_scan(
-    const node *nodes, const int32_t *places, const field *fields, const int32_t *enums,
-    const int32_t *ends, bytes data, int64_t count, uint8_t *marks
+    const node *nodes, const uint8_t *simple, const int32_t *places, const field *fields,
+    const int32_t *enums, const int32_t *ends, bytes data, int64_t count, uint8_t *marks
 ) {
-    scan s = {nodes, places, fields, enums, NULL, 0, 0, 0};
+    scan s = {nodes, simple, places, fields, enums, NULL, 0, 0, 0};
     int any = 0;
     for (int64_t row = 0; row < count; row++) {
         s.unnamed = 0;
