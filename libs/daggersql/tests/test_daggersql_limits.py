@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conformance.corpus import tables
 
 from daggersql import Table, check
-from daggersql.limits import MAX_DEPTH
+from daggersql.limits import MAX_DEPTH, MAX_FIELDS
 
 DEEP = {
     "brackets": "SELECT " + "(" * 5000 + "1" + ")" * 5000 + " AS x FROM bookings",
@@ -168,4 +168,31 @@ def test_a_message_with_more_columns_than_a_worker_holds_is_refused_by_name_and_
     assert found("SELECT s, m1.m2.s AS t FROM large") == []
     assert found("SELECT s, m1 AS t FROM large") == [("QUERY_TOO_LARGE", "t")]
     assert found("SELECT s FROM large WHERE m1 IS NOT NULL") == [("QUERY_TOO_LARGE", "m1")]
+    codes = [code for code, _ in found("SELECT s AS `a b`, m1, m2 FROM large")]
+    assert codes == ["INVALID_COLUMN_NAME", "QUERY_TOO_LARGE"]
     assert time.thread_time() - started < 20
+
+
+def test_fields_of_all_columns_and_of_all_reads_count_together() -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="w.proto", package="w", syntax="proto3")
+    kind = descriptor_pb2.FieldDescriptorProto
+    part, root = file.message_type.add(name="Part"), file.message_type.add(name="Root")
+    for number in range(MAX_FIELDS // 2):
+        part.field.add(name=f"f{number}", number=number + 1, type=kind.TYPE_INT32, label=kind.LABEL_OPTIONAL)
+    for number, name in enumerate("abc", start=1):
+        field = root.field.add(name=name, number=number, type=kind.TYPE_MESSAGE, label=kind.LABEL_OPTIONAL)
+        field.type_name = ".w.Part"
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    table = Table("wide", pool.FindMessageTypeByName("w.Root"), "")
+
+    def found(sql: str) -> list[tuple[str, int]]:
+        return [(finding.code, finding.column) for finding in check(sql, [table]).findings]
+
+    assert found("SELECT a, b FROM wide") == []
+    assert found("SELECT a, a.f1 AS x, b FROM wide") == [("QUERY_TOO_LARGE", 22)]
+    assert found("SELECT a, b, c FROM wide") == [("QUERY_TOO_LARGE", 14)]
+    known = "CASE WHEN a IS NOT NULL AND b IS NOT NULL AND a.f1 = 2 THEN 1"
+    assert found(f"SELECT {known} END AS x FROM wide") == []
+    refused = found(f"SELECT {known} WHEN c IS NULL THEN 2 END AS x FROM wide")
+    assert refused == [("QUERY_TOO_LARGE", len(f"SELECT {known} WHEN ") + 1)]

@@ -16,8 +16,10 @@ MAX_DEPTH = 100
 MAX_TREE_DEPTH = 2 * MAX_DEPTH
 MAX_IDENTIFIER = 128
 MAX_COLUMNS = 1_000
-MAX_FIELDS = 20_000
-"""Fields of a column, those of all messages in it together: a worker makes an array of each."""
+MAX_FIELDS = 5_000
+"""Fields of all columns together that are read, or that a row has, all messages looked into: a driver has an
+array of 50 KB for each.
+"""
 MAX_LIST = 10_000
 MAX_JOINS = 10
 MAX_BRANCHES = 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from daggerspec.columns import LABEL, TAG, Column, Role, key_of, role_of
 from daggerspec.protobuf import RECURSION_LIMIT
@@ -12,7 +13,7 @@ from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family, family
 from daggersql.ir.naming import RESERVED, Taken, identifier, renamed, say_unnamed
 from daggersql.ir.relations import TIME, Output, Result, Union
-from daggersql.ir.types import CONDITION, INTERVAL, cut_off, holds_more
+from daggersql.ir.types import CONDITION, INTERVAL, Type, count_fields, cut_off
 from daggersql.ir.walk import expressions
 from daggersql.limits import MAX_FIELDS
 
@@ -23,14 +24,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 def check_outputs(outputs: Sequence[Output], report: Report) -> tuple[Column, ...]:
     """The visible columns. What is wrong with their names and types goes to the report."""
     columns: list[Column] = []
-    names = Taken(outputs)
+    names, room = Taken(outputs), _Room()
     for output in outputs:
         name = output.name
         if name is None:
             say_unnamed(output, names, report)
             continue
-        if _is_too_large(output, report):
-            continue
+        if not room.takes(output.value.type):
+            report.object_to(
+                "QUERY_TOO_LARGE", output.value.span, f"{name} has one field too many for a row: {room}."
+            )
+            if report.failed:
+                break
         column = _column(name, output.value)
         if _check_name(column, output, names, report) and _check_type(output, names, report):
             _check_apart(column, columns, output, names, report)
@@ -104,39 +109,42 @@ def _check_type(output: Output, names: Taken, report: Report) -> bool:
     return True
 
 
-def _is_too_large(output: Output, report: Report) -> bool:
-    """Whether a message is larger than a worker can hold, as one may be that contains itself in many ways."""
-    if not holds_more(output.value.type, MAX_FIELDS):
-        return False
-    recursive = cut_off(output.value.type)
-    why = f": {recursive} contains itself" if recursive else ""
-    report.object_to(
-        "QUERY_TOO_LARGE",
-        output.value.span,
-        f"{output.name} has more than {MAX_FIELDS:,} fields, in all messages below it{why}."
-        " Name the fields that you need.",
-    )
-    return report.failed
-
-
 def refuse_large_reads(query: Result, report: Report) -> None:
-    """Say which fields are read as a whole, for whatever, and are larger than a worker can hold."""
+    """Say at which field more are read, whatever for, than a worker can hold."""
     selects = query.branches if isinstance(query, Union) else (query,)
     read = {
-        (node.read[1], node.span): node.type
+        node.read: node
         for select in selects
         for expression in expressions(select)
         for node in expression.nodes()
         if node.read is not None
     }
-    for (path, span), kind in read.items():
-        if holds_more(kind, MAX_FIELDS):
-            report.object_to(
-                "QUERY_TOO_LARGE",
-                span,
-                f"{path} is read with more than {MAX_FIELDS:,} fields below it. Name a field in it.",
-            )
+    room = _Room()
+    for (table, path), node in sorted(read.items(), key=lambda item: item[1].span):
+        within = (path[:end] for end, char in enumerate(path) if char == ".")
+        if not any((table, above) in read for above in within) and not room.takes(node.type):
+            report.object_to("QUERY_TOO_LARGE", node.span, f"{path} is one field too many to read: {room}.")
             return
+
+
+@dataclass(slots=True)
+class _Room:
+    """Room for the fields of columns, those of all messages in them together."""
+
+    left: int = MAX_FIELDS
+    recursive: str | None = None
+
+    def takes(self, kind: Type) -> bool:
+        """Whether there is room for a column of this type as well; yes of all behind the first without."""
+        if self.left < 0:
+            return True
+        self.left -= count_fields(kind, self.left + 1)
+        self.recursive = self.recursive or cut_off(kind)
+        return self.left >= 0
+
+    def __str__(self) -> str:
+        why = f" {self.recursive} contains itself." if self.recursive else ""
+        return f"there may be {MAX_FIELDS:,}, in all messages together.{why} Name those that you need"
 
 
 def _warn_of_recursion(output: Output, report: Report) -> None:

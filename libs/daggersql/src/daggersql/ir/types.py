@@ -223,22 +223,22 @@ def held(kind: Type) -> Type | None:
     return replace(kind, wrapped=False) if isinstance(kind, Scalar | Decimal) and kind.wrapped else None
 
 
-def holds_more(kind: Type, most: int) -> bool:
-    """Whether a value of a type has more than so many fields, those of all messages in it together."""
-    left, pending = most, [kind]
-    while pending:
+def count_fields(kind: Type, most: int) -> int:
+    """How many columns without parts a value of a type has, all messages in it looked into; no more than
+    `most` are counted.
+    """
+    found, pending = 0, [kind]
+    while pending and found < most:
         match pending.pop():
             case Array(element=inner):
                 pending.append(inner)
             case MapOf(key=key, value=value):
                 pending += (key, value)
             case Message() | Struct() as whole:
-                fields = whole.fields()
-                left -= len(fields)
-                if left < 0:
-                    return True
-                pending += fields.values()
-    return False
+                pending += whole.fields().values()
+            case _:
+                found += 1
+    return found
 
 
 def cut_off(kind: Type) -> str | None:
