@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span, instead
 from daggersql.ir.expr import Expr, call, cast, wrong
 from daggersql.ir.families import Family, family, fits
-from daggersql.ir.ops import Op
-from daggersql.ir.types import Array, MapOf, Type
+from daggersql.ir.ops import Form, Op
+from daggersql.ir.types import INTEGERS, Array, MapOf, Type
 from daggersql.operators.coercion import choose, describe, unify
 
 
@@ -48,8 +48,8 @@ def element(value: Expr, index: Expr, span: Span, report: Report) -> Expr:
         case Array(element=kind):
             op = _position(index, report)
         case MapOf(key=key, value=kind):
-            index = cast(index, key) if fits(index.type, family(key)) else index
             op = _key(key, index, report)
+            index = _as_key(index, key) if op else index
         case _:
             report.error(
                 "TYPE_MISMATCH", value.span, f"Only a list or a map has elements, not {describe(value)}."
@@ -79,6 +79,21 @@ def _position(index: Expr, report: Report) -> Op | None:
         )
         return None
     return Op.POSITION
+
+
+# No key is equal to a number that the type of the keys does not have.
+_EXACT = "CASE WHEN {0} = {1} THEN {1} END"
+_WAS_CAST, _WAS_GIVEN = Form(_EXACT, original="{1}"), Form(_EXACT, original="{0}")
+
+
+def _as_key(index: Expr, key: Type) -> Expr:
+    """The key that is equal to a value; NULL where there is none."""
+    if not fits(index.type, Family.NUMBER):
+        return cast(index, key) if fits(index.type, family(key)) else index
+    if index.type.spark == key.spark or index.type in INTEGERS:
+        return cast(index, key)
+    exact = _WAS_CAST if fits(index.type, family(key)) else _WAS_GIVEN
+    return call(exact, key, index.span, index, cast(index, key))
 
 
 def _key(key: Type, index: Expr, report: Report) -> Op | None:
