@@ -86,6 +86,8 @@ TEMPLATES: Mapping[Op, str] = {
     Op.POSITION: "get({0}, try_cast({1} AS INT) - 1)",
     Op.SAFE_POSITION: "CASE WHEN {1} > 0 THEN get({0}, try_cast({1} AS INT) - 1) END",
     Op.KEY: "try_element_at({0}, {1})",
+    Op.KEY_OF_DECIMAL: "CASE WHEN {0} = {1} THEN {1} END",
+    Op.KEY_OF_NUMBER: "CASE WHEN {0} = {1} THEN {1} END",
     Op.ENTRIES: "map_entries({0})",
     Op.ROW: "named_struct({rest})",
     Op.COUNT: "count({0})",
@@ -116,6 +118,8 @@ ORIGINALS: Mapping[Op, str] = {
     Op.TEXT_OF_BYTES: "make_valid_utf8(CAST({0} AS STRING))",
     Op.MIN_OF_FLOATS: "min({0})",
     Op.CUT_TIME: "{0}",
+    Op.KEY_OF_DECIMAL: "{1}",
+    Op.KEY_OF_NUMBER: "{0}",
 }
 """Templates as they were before they were mended: fingerprints go by them (ADR 171)."""
 

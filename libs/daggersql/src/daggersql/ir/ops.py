@@ -101,6 +101,10 @@ class Op(Enum):
     """By a constant, counted from 1."""
     SAFE_POSITION = auto()
     KEY = auto()
+    KEY_OF_DECIMAL = auto()
+    """The key of a map that is equal to a decimal; NULL where its type has none."""
+    KEY_OF_NUMBER = auto()
+    """The same of any other number."""
     ENTRIES = auto()
     ROW = auto()
     """Constants and values in turn: the names and parts of a struct."""

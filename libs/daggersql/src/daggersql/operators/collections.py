@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span, instead
 from daggersql.ir.expr import Expr, call, cast, wrong
 from daggersql.ir.families import Family, family, fits
-from daggersql.ir.ops import Form, Op
+from daggersql.ir.ops import Op
 from daggersql.ir.types import INTEGERS, Array, MapOf, Type
 from daggersql.operators.coercion import choose, describe, unify
 
@@ -81,18 +81,13 @@ def _position(index: Expr, report: Report) -> Op | None:
     return Op.POSITION
 
 
-# No key is equal to a number that the type of the keys does not have.
-_EXACT = "CASE WHEN {0} = {1} THEN {1} END"
-_WAS_CAST, _WAS_GIVEN = Form(_EXACT, original="{1}"), Form(_EXACT, original="{0}")
-
-
 def _as_key(index: Expr, key: Type) -> Expr:
     """The key that is equal to a value; NULL where there is none."""
     if not fits(index.type, Family.NUMBER):
         return cast(index, key) if fits(index.type, family(key)) else index
     if index.type.spark == key.spark or index.type in INTEGERS:
         return cast(index, key)
-    exact = _WAS_CAST if fits(index.type, family(key)) else _WAS_GIVEN
+    exact = Op.KEY_OF_DECIMAL if fits(index.type, family(key)) else Op.KEY_OF_NUMBER
     return call(exact, key, index.span, index, cast(index, key))
 
 
