@@ -258,6 +258,14 @@ def test_too_large_is_told_from_too_many_in_whatever_words(server: Server, words
     assert {request.row.n for request in server.received} == {*range(12)}
 
 
+@pytest.mark.parametrize("words", ["message size 5000000 is larger than configured max", "payload too large"])
+def test_a_server_that_speaks_of_a_size_may_measure_what_others_do_not(server: Server, words: str) -> None:
+    server.answer = lambda got: Reply(StatusCode.RESOURCE_EXHAUSTED, words) if got.row.n == 2 else Reply()
+    outcome = write(sink(server.target), batch(many(4)))
+
+    assert [(each.row, each.reason) for each in outcome.refused] == [(2, "TOO_LARGE")]
+
+
 def test_a_row_by_itself_is_compared_with_one_of_a_batch_before(server: Server) -> None:
     write(sink(server.target), batch(many(1)))
     server.answer = lambda got: Reply(StatusCode.RESOURCE_EXHAUSTED) if got.row.n == 5 else Reply()

@@ -33,6 +33,11 @@ from runtime.sinks import RowWriter, Target, Writer
 
 _FEW_TRIES: Final = 3
 """So often a call may be one too many, until it is compared with others."""
+_OF_SIZE: Final = re.compile(
+    r"\b(?:message|payload|body|request)\b.*\b(?:size|length|larger|exceeds)\b|\btoo (?:large|big|long)\b",
+    re.I,
+)
+"""What a server says of a message's size. Whoever says it otherwise is understood by comparison alone."""
 _TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})
 _LATER: Final = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.ABORTED, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED}
@@ -173,7 +178,8 @@ class CalledRows:
     def _exhausted(self, rows: Rows, answer: Answer) -> Verdict:
         """There are too many calls, or a message is too large: each library has its own words for that. What
         tells is a row that was taken before, or one that was too large. One that is no larger than another
-        that was taken waits: a server may have quotas, of each customer its own.
+        that was taken waits, unless its size is spoken of (a server may measure what it makes of a message):
+        there may be quotas, of each customer its own.
         """
         told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
         too_large = Refused("TOO_LARGE", f"{told}: its message is too large.")
@@ -181,8 +187,8 @@ class CalledRows:
         if self._learnt.is_too_large(time.monotonic(), size):
             return Verdict(whole=too_large)
         self._tries[rows[0]] += 1
-        is_in_doubt = self._tries[rows[0]] >= _FEW_TRIES and self._learnt.may_be_too_large(size)
-        doubt = too_large if is_in_doubt else None
+        may_be = self._learnt.may_be_too_large(size) or _OF_SIZE.search(answer.said) is not None
+        doubt = too_large if may_be and self._tries[rows[0]] >= _FEW_TRIES else None
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
     def found_too_large(self, rows: Rows) -> None:
