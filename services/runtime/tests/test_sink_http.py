@@ -249,6 +249,39 @@ def test_an_answer_that_is_about_the_sink_waits_and_refuses_no_row(
     assert {request.path for request in server.received} == {"/"}
 
 
+@pytest.mark.parametrize("said", [{}, {"ordered": True}, {"rows_per_request": 4, "ordered": True}])
+def test_a_row_at_which_a_server_fails_is_set_aside_and_the_others_are_written(
+    server: Server, said: dict[str, Any]
+) -> None:
+    def numbers(got: Received) -> list[int]:
+        return [row["n"] for row in (got.json if isinstance(got.json, list) else [got.json])]
+
+    server.answer = lambda got: Reply(500) if 5 in numbers(got) else Reply()
+    writer = sinks.open_writer(target(sink(server.url, **said)))
+    outcomes = [writer.write(batch(many(8)), 0), writer.finish()]
+
+    refused_rows = [refusal for outcome in outcomes for refusal in outcome.refused]
+    assert [(refusal.reason, refusal.detail) for refusal in refused_rows] == [
+        ("SINK_REFUSED", f"HTTP at {server.url} answers 500, and takes other rows.")
+    ]
+    assert {n for got in server.received for n in numbers(got)} == {*range(8)}
+
+
+def test_rows_wait_for_a_server_that_begins_to_fail_and_none_is_refused(server: Server, soon: None) -> None:
+    seen = Counter[int]()
+
+    def answer(got: Received) -> Reply:
+        seen.update([got.json["n"]])
+        return Reply(500) if got.json["n"] > 2 or seen[got.json["n"]] > 1 else Reply()
+
+    server.answer = answer
+    writer, rows = sinks.open_writer(target(sink(server.url, ordered=True))), batch(many(6))
+    with pytest.raises(TemporaryError, match="status 500"):
+        writer.write(rows, 0)
+    server.answer = lambda _: Reply()
+    assert writer.write(rows, 0).refused == []
+
+
 @pytest.mark.parametrize(
     ("status", "said", "reason"),
     [

@@ -28,6 +28,8 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 TRIES: Final = 5
 """So often a row may not be taken by what may be the server's fault or the row's."""
+FEW_TRIES: Final = 3
+"""So often, before it is compared with a row that was taken."""
 DENIED: Final = "SINK_DENIED"
 TLS: Final = "SINK_TLS"
 _COMPARED_S: Final = (0.1, 0.3, 0.9)

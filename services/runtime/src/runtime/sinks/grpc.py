@@ -25,14 +25,12 @@ from daggerspec import success
 from runtime.clients import calls
 from runtime.clients.bisection import Refused, Rows, learnt_of
 from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.sending import DENIED, TRIES, Verdict, parts
+from runtime.clients.sending import DENIED, FEW_TRIES, TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
 from runtime.sinks import RowWriter, Target, Writer
 
-_FEW_TRIES: Final = 3
-"""So often a call may be one too many, until it is compared with others."""
 _OF_SIZE: Final = re.compile(
     r"\b(?:message|payload|body|request)\b.*\b(?:size|length|larger|exceeds)\b|\btoo (?:large|big|long)\b",
     re.I,
@@ -188,7 +186,7 @@ class CalledRows:
             return Verdict(whole=too_large)
         self._tries[rows[0]] += 1
         may_be = self._learnt.may_be_too_large(size) or _OF_SIZE.search(answer.said) is not None
-        doubt = too_large if may_be and self._tries[rows[0]] >= _FEW_TRIES else None
+        doubt = too_large if may_be and self._tries[rows[0]] >= FEW_TRIES else None
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
     def found_too_large(self, rows: Rows) -> None:

@@ -31,7 +31,7 @@ from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
-from runtime.clients.sending import TRIES, Verdict, parts
+from runtime.clients.sending import FEW_TRIES, TRIES, Verdict, parts
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
 from runtime.errors import TemporaryError
@@ -181,6 +181,8 @@ class HttpRows:
             return posting.refusing(server, rows, answer)
         if 200 <= answer.status < 300 and self.sink.success_contains and not self.is_taken(answer):
             return self._without_word(rows, posting.unproven(server, answer))
+        if answer.status == posting.FAILS:
+            return self._failing(rows, answer)
         return posting.meaning(
             server,
             rows,
@@ -192,6 +194,14 @@ class HttpRows:
     def is_taken(self, answer: Answer) -> bool:
         """Whether rows were taken, as far as success was said what it is."""
         return is_taken(self.sink, answer)
+
+    def _failing(self, rows: Rows, answer: Answer) -> Verdict:
+        """The server fails, or it fails at one of these rows: then it takes others at the same time."""
+        self._tries.update(rows)
+        doubt = Refused("SINK_REFUSED", f"{self._server.name} answers {posting.FAILS}, and takes other rows.")
+        is_in_doubt = self._tries[rows[0]] >= FEW_TRIES
+        why = posting.later(self._server, answer)
+        return Verdict(again=[rows], why=why, doubt=doubt if is_in_doubt else None)
 
     def _without_word(self, rows: Rows, later: TemporaryError) -> Verdict:
         """A success that does not say what it should: no word of the server's, or its no to some row."""

@@ -18,6 +18,8 @@ from runtime.errors import TemporaryError, external
 
 THROTTLES: Final = 429
 TOO_LARGE: Final = 413
+FAILS: Final = 500
+"""What a server answers that fails, be it at some row of a request alone."""
 LATER: Final = frozenset({408, 425, THROTTLES})
 _DENIED: Final = frozenset({401, 403, 407})
 _NOWHERE: Final = frozenset({404, 405})
