@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from py4j.java_gateway import JavaObject
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -103,6 +104,40 @@ def test_a_batch_that_runs_is_committed_and_none_follows(session: SparkSession, 
         sorted(path.name for path in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
     )
     assert begun == committed != []
+
+
+def test_a_batch_that_has_just_been_written_is_committed_and_none_follows(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commit waits for the lock that whoever ends the query has: to wait for it would be for ever."""
+    runs, may_end, lets_end = threading.Event(), threading.Event(), queries._lets_end
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        runs.set()
+        may_end.wait(PATIENCE_S)
+        rows.count()
+
+    def looks(thread: JavaObject) -> bool:
+        found, deadline = lets_end(thread), time.monotonic() + PATIENCE_S
+        may_end.set()
+        while found and ".withProgressLocked(" not in str([*map(str, thread.getStackTrace())]):
+            assert time.monotonic() < deadline
+        return found
+
+    monkeypatch.setattr(queries, "_lets_end", looks)
+    query = start(session, tmp_path, write)
+    assert runs.wait(PATIENCE_S)
+    ending = threading.Thread(target=queries.last_batch, args=(query,), daemon=True)
+    ending.start()
+    ending.join(PATIENCE_S)
+
+    assert not ending.is_alive()
+    end(query)
+    assert queries.failure(query) is None
+    begun, committed = (
+        sorted(path.name for path in (tmp_path / log).glob("[0-9]*")) for log in ("offsets", "commits")
+    )
+    assert begun == committed == ["0"]
 
 
 def test_a_batch_that_is_being_planned_is_written_and_committed(

@@ -20,6 +20,8 @@ _LOOK_S = 0.01
 _EXECUTOR, _TURN = "(TriggerExecutor.scala:", "MicroBatchExecution.executeOneBatch("
 _BEGINS, _PLANS = "MicroBatchExecution.constructNextBatch(", "MicroBatchExecution.runBatch("
 _WRITES = (".addBatch(", "MicroBatchExecution.markMicroBatchEnd(")
+_LOCKED = "MicroBatchExecution.withProgressLocked("
+"""Where Spark's lock is taken: to begin a batch, to commit one that is written, and behind that."""
 _INTERRUPTED = re.compile(
     r"Interrupted(IO)?Exception|ClosedByInterruptException|cancelled job group|Query .{0,200} was stopped"
 )
@@ -110,14 +112,15 @@ def _lets_end(thread: JavaObject) -> bool:
 
 
 def _begins_a_batch(thread: JavaObject) -> bool:
-    """Whether a query's thread is held where it begins a batch. Waits until it is there, or surely elsewhere:
-    it may just have woken up.
+    """Whether a query's thread waits for Spark's lock where it begins a batch. Looks until it does, or is
+    surely elsewhere: it may just have woken up, or ended a batch, whose commit waits for the lock as well.
     """
     while True:
         frames = _frames(thread)
         if _BEGINS in frames:
             return True
-        if _TURN not in frames or any(step in frames for step in _WRITES) or _rests(frames):
+        is_elsewhere = _LOCKED in frames or any(step in frames for step in _WRITES) or _rests(frames)
+        if is_elsewhere or _TURN not in frames:
             return False
 
 
