@@ -19,6 +19,7 @@ from sinkloops import AT_ONCE
 _SAID = {
     "/": b'{"version":{"number":"2.19.4","distribution":"opensearch"}}',
     "/_bulk": b'{"errors":false}',
+    "/import": b'{"code":200,"num_records_imported":1,"status":"OK"}',
     "/1/upload": b'{"status":"success","processed":1,"unprocessed":[]}',
 }
 
