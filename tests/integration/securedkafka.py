@@ -55,15 +55,16 @@ group.initial.rebalance.delay.ms=0
 
 
 @contextmanager
-def secured(folder: Path) -> Iterator[Connection]:
-    """The broker while the context is open."""
+def secured(folder: Path, settings: str = "") -> Iterator[Connection]:
+    """The broker while the context is open; `settings` are further lines of its properties."""
     home = java.system_home(None)
     assert home is not None, "no Java"
     certificate(home, folder)
     (folder / "password").write_text(f"{PASSWORD}\n")
     chosen = ports.choose(("kafka", "controller"), {})
     properties = folder / "server.properties"
-    properties.write_text(PROPERTIES.format(**chosen, folder=folder, user=USER, password=PASSWORD))
+    own = PROPERTIES.format(**chosen, folder=folder, user=USER, password=PASSWORD)
+    properties.write_text(f"{own}{settings}")
     jars = Path(sys.prefix) / "share" / "daggers" / kafka.NAME
     run = [str(home / "bin" / "java"), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     run += ["-cp", f"{jars}/*"]

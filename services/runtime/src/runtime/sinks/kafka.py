@@ -28,7 +28,7 @@ from daggerspec.row import Row
 from daggerspec.selection import Selection
 from kafkaclient.replacing import Replaceable, answers, discard
 from kafkaclient.tail import backwards, further
-from runtime.clients import bisection, kafka, pace, topiclimits
+from runtime.clients import bisection, kafka, pace, topiclimits, topicneeds
 from runtime.clients.bisection import Bisection, Refused
 from runtime.clients.topiclimits import TopicLimits
 from runtime.encode import json_text, protobuf, rows
@@ -67,9 +67,21 @@ _DENIED = {
 
 
 def check(target: Target) -> None:
-    """Raise `JobError` for rows that do not fit the sink's message."""
+    """Raise `JobError` for rows that do not fit the sink's message, and for a topic that takes none of them.
+    Silence is no error.
+    """
     if not target.layout.has_records:
         _Values(target).encode(target.no_rows)
+    topicneeds.check(kafka.client_properties(target.resolved.kafka), target.resolved.sink.kafka.topic)
+
+
+def ask(target: Target) -> str:
+    """What the broker says of the topic. Raises: JobError."""
+    probe(target)
+    answer = topicneeds.check(
+        kafka.client_properties(target.resolved.kafka), target.resolved.sink.kafka.topic
+    )
+    return answer or "It takes rows, as far as a question can tell."
 
 
 def probe(target: Target) -> None:
