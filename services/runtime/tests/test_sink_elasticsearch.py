@@ -383,22 +383,6 @@ def test_documents_are_there_once_wherever_a_worker_is_killed(opensearch: str, a
 # What answers mean
 
 
-def test_a_document_at_which_a_server_fails_is_refused_where_others_pass(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending, "PATIENCE_S", 5.0)
-    fails = {"status": 500, "error": {"type": "illegal_state_exception", "reason": "canary"}}
-    server.answer = lambda got: taking(got, lambda row: fails if row["n"] == 3 else {"status": 201})
-    writer = sinks.open_writer(target(sink(server.url)))
-    outcome = writer.write(batch(many(6)), 0)
-
-    assert [(each.row, each.reason) for each in outcome.refused] == [(3, "SINK_REFUSED")]
-    assert "fails at the document (illegal_state_exception)" in outcome.refused[0].detail
-    server.answer = lambda got: taking(got, lambda _: fails)
-    with pytest.raises(TemporaryError, match="does not take all documents now"):
-        sinks.open_writer(target(sink(server.url))).write(batch(many(6)), 0)
-
-
 def test_only_documents_that_were_not_taken_are_sent_again(server: Server) -> None:
     sent, taken = Counter[int](), Counter[int]()
 

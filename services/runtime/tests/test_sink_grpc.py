@@ -8,6 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -162,6 +163,9 @@ def test_a_status_that_is_about_a_row_sets_it_aside_without_its_values(
     assert outcome.refused[0].detail == f"gRPC at {server.target} answers {status.name}."
 
 
+TRIED = sending.FEW_TRIES + len(sending._COMPARED_S)
+
+
 @pytest.mark.parametrize("status", [StatusCode.INTERNAL, StatusCode.UNKNOWN])
 def test_what_may_be_the_rows_fault_is_tried_again_and_set_aside_where_others_are_taken(
     server: Server, status: StatusCode
@@ -171,7 +175,7 @@ def test_what_may_be_the_rows_fault_is_tried_again_and_set_aside_where_others_ar
 
     assert [(refusal.row, refusal.reason) for refusal in outcome.refused] == [(1, "SINK_REFUSED")]
     tried = Counter(request.row.n for request in server.received)
-    assert (tried.pop(1), tried.total()) == (sending.TRIES, 3), "one of the others once more, to compare"
+    assert (tried.pop(1), tried.total()) == (TRIED, 3), "one of the others once more, to compare"
 
 
 @pytest.mark.parametrize("no", [grpcserver.Row(n=7).SerializeToString(), b"", b"\xff"])
@@ -185,7 +189,7 @@ def test_an_answer_that_says_no_is_asked_for_again_and_its_row_set_aside(server:
     assert (refusal.row, refusal.reason) == (1, "SINK_REFUSED")
     assert refusal.detail == f"gRPC at {server.target} answers OK, and not what success_if says."
     tried = Counter(request.row.n for request in server.received)
-    assert (tried.pop(1), tried.total()) == (sending.TRIES, 3), "one of the others once more, to compare"
+    assert (tried.pop(1), tried.total()) == (TRIED, 3), "one of the others once more, to compare"
 
 
 def test_a_server_that_says_no_to_all_is_waited_for(server: Server, soon: None) -> None:
@@ -218,6 +222,31 @@ def test_a_server_that_fails_for_all_from_some_row_on_refuses_none_of_them(
 
     assert writer.write(rows, 0).refused == []
     assert {request.row.n for request in server.received} == {*range(5)}
+
+
+@pytest.mark.parametrize("status", [StatusCode.INTERNAL, StatusCode.RESOURCE_EXHAUSTED])
+def test_a_server_that_fails_for_some_seconds_in_a_batch_refuses_none_of_its_rows(
+    server: Server, status: StatusCode
+) -> None:
+    taken = Counter[int]()
+    fails_until = float("inf")
+
+    def answer(got: Received) -> Reply:
+        nonlocal fails_until
+        if sum(taken.values()) == 5 and fails_until == float("inf"):
+            fails_until = time.monotonic() + 3.5
+        if sum(taken.values()) >= 5 and time.monotonic() < fails_until:
+            return Reply(status, "message size")
+        taken[got.row.n] += 1
+        return Reply()
+
+    server.answer = answer
+    writer, rows = sinks.open_writer(aimed(sink(server.target))), batch(many(40))
+    refused_rows = None
+    while refused_rows is None:
+        with suppress(TemporaryError):
+            refused_rows = writer.write(rows, 0).refused
+    assert (refused_rows, {*taken}) == ([], {*range(40)})
 
 
 def test_a_row_that_is_there_already_was_taken(server: Server) -> None:

@@ -28,7 +28,7 @@ from grpc import StatusCode, aio
 
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress, eventloop, handshake, pace
-from runtime.clients.bisection import Rows
+from runtime.clients.bisection import Refused, Rows
 from runtime.clients.credentials import forbidden
 from runtime.clients.http.caller import Caller
 from runtime.clients.inflight import InFlightLimit
@@ -233,7 +233,7 @@ kept: Final = Kept(Client)
 class CallRequests(Comparable, Protocol):
     """The rows of a batch in calls, which can be told from others that were taken."""
 
-    def found_too_large(self, rows: Rows) -> None:
+    def found(self, rows: Rows, why: Refused) -> None:
         """Is told of rows that are refused while others are taken."""
 
 
@@ -254,7 +254,7 @@ class Calling(Batches):
         """As any; a call that was taken tells others apart."""
         sending = super()._sent_as(made)
         if isinstance(made, CallRequests):
-            sending.on_refused = made.found_too_large
+            sending.on_refused = made.found
         return sending
 
     def sent(self, batch: pa.RecordBatch) -> list[Refusal]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -71,6 +71,15 @@ class Verdict:
     doubt: Refused | None = None
     """Why they are refused, if a request that was taken before is taken once more at the same time; if it is
     not, `why` holds."""
+    uncompared: Refused | None = None
+    """The same where no request was taken before; None: they wait until one is."""
+
+    @staticmethod
+    def of_either(tries: int, rows: Rows, refused: Refused, later: TemporaryError) -> Verdict:
+        """What an answer means, the last of so many, that may be the server's fault or that of a row."""
+        uncompared = replace(refused, otherwise=later) if tries >= TRIES else None
+        doubt = refused if tries >= FEW_TRIES else None
+        return Verdict(again=[rows], why=later, doubt=doubt, uncompared=uncompared)
 
 
 @dataclass
@@ -92,8 +101,8 @@ class Sending:
     """Whether all of them may be refused."""
     is_taken: Callable[[Answer], bool] | None = None
     """Whether an answer says that its request was taken; None: no request is kept to compare others with."""
-    on_refused: Callable[[Rows], None] = field(default=lambda _: None)
-    """Is told of rows that were refused by a comparison."""
+    on_refused: Callable[[Rows, Refused], None] = field(default=lambda *_: None)
+    """Is told of rows that were refused by a comparison, and why."""
 
     def __post_init__(self) -> None:
         self._rows = Bisection(self.parts, self.learnt, time.monotonic(), may_refuse=self.may_refuse)
@@ -183,8 +192,10 @@ class Sending:
         directly behind them a request that was taken before is taken once more.
         """
         doubt = verdict.doubt
-        if doubt is None or self._taken_before(client) is None:
+        if doubt is None:
             return verdict
+        if self._taken_before(client) is None:
+            return verdict if verdict.uncompared is None else Verdict(whole=verdict.uncompared)
         async with self._comparing:
             for pause in _COMPARED_S:
                 await asyncio.sleep(pause)
@@ -193,7 +204,7 @@ class Sending:
                     return verdict
             if not await self._takes_control(client):
                 return verdict
-        self.on_refused(rows)
+        self.on_refused(rows, doubt)
         return Verdict(whole=doubt)
 
     async def _takes_control(self, client: Client) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -29,7 +28,7 @@ from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.indexneeds import Index
-from runtime.clients.sending import DENIED, TRIES, Verdict
+from runtime.clients.sending import DENIED, Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
 from runtime.errors import JobError, TemporaryError, external
@@ -111,7 +110,6 @@ class Documents:
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         sink = target.resolved.sink.elasticsearch
         self._server, self._action = server, _ACTIONS[sink.operation]
-        self._tries = Counter[int]()
         self._known = {column.name for column in target.layout.columns}
         self._is_one_index = not templates.references(sink.index)
         visible = [(column.name, array) for column, array in target.layout.visible(rows)]
@@ -156,7 +154,6 @@ class Documents:
         again: list[int] = []
         is_throttled = False
         name = self._server.name
-        why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take all documents now.")
         for row, (status, error, reason) in zip(rows, results, strict=True):
             if 200 <= status < 300 or (status == _CONFLICT and self._action != "update"):
                 continue  # a conflict: what is there is as new, or newer
@@ -170,11 +167,6 @@ class Documents:
             if error in _FORBIDDEN:
                 detail = f"{name} does not let this job write ({error}): check the secret, and its rights."
                 raise external(DENIED, detail, retryable=True)
-            self._tries[row] += status == posting.FAILS
-            if self._tries[row] >= TRIES and status == posting.FAILS:
-                detail = f"{name} fails at the document ({error or status})."
-                alone.append((row, Refused("SINK_REFUSED", detail, why)))
-                continue
             if _is_state(status, error) or status == _CONFLICT:
                 again.append(row)
                 is_throttled = is_throttled or status == posting.THROTTLES
@@ -185,6 +177,7 @@ class Documents:
             alone.append((row, Refused("SINK_REFUSED", detail, self._outgrown(error))))
         if not again:
             return Verdict(alone=alone)
+        why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take {len(again)} documents now.")
         return Verdict(alone=alone, again=[again], why=why, is_throttled=is_throttled)
 
     def _outgrown(self, error: str) -> JobError | None:

@@ -25,7 +25,7 @@ from daggerspec import success
 from runtime.clients import calls
 from runtime.clients.bisection import Refused, Rows, learnt_of
 from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.sending import DENIED, FEW_TRIES, TRIES, Verdict, parts
+from runtime.clients.sending import DENIED, FEW_TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external
@@ -36,6 +36,7 @@ _OF_SIZE: Final = re.compile(
     re.I,
 )
 """What a server says of a message's size. Whoever says it otherwise is understood by comparison alone."""
+_TOO_LARGE: Final = "TOO_LARGE"
 _TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})
 _LATER: Final = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.ABORTED, StatusCode.CANCELLED, StatusCode.DEADLINE_EXCEEDED}
@@ -160,9 +161,7 @@ class CalledRows:
         detail, later = f"{server.name} answers {_told(answer)}.", _later(server, answer)
         if status in _UNCLEAR or status == StatusCode.OK:
             self._tries[rows[0]] += 1
-            if self._tries[rows[0]] >= TRIES:
-                return Verdict(whole=Refused("SINK_REFUSED", detail, later))
-            return Verdict(again=[rows], why=later)
+            return Verdict.of_either(self._tries[rows[0]], rows, Refused("SINK_REFUSED", detail), later)
         if status in _LATER:
             return Verdict(again=[rows], why=later, is_throttled=status in _CROWDED)
         return Verdict(whole=Refused("SINK_REFUSED", detail))
@@ -180,7 +179,7 @@ class CalledRows:
         there may be quotas, of each customer its own.
         """
         told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
-        too_large = Refused("TOO_LARGE", f"{told}: its message is too large.")
+        too_large = Refused(_TOO_LARGE, f"{told}: its message is too large.")
         size = self._size(rows)
         if self._learnt.is_too_large(time.monotonic(), size):
             return Verdict(whole=too_large)
@@ -189,9 +188,10 @@ class CalledRows:
         doubt = too_large if may_be and self._tries[rows[0]] >= FEW_TRIES else None
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
-    def found_too_large(self, rows: Rows) -> None:
+    def found(self, rows: Rows, why: Refused) -> None:
         """These were refused while others were taken."""
-        self._learnt.refuses_bytes(time.monotonic(), self._size(rows))
+        if why.reason == _TOO_LARGE:
+            self._learnt.refuses_bytes(time.monotonic(), self._size(rows))
 
     def _size(self, rows: Rows) -> int:
         """The bytes of the message that carries a row."""

@@ -31,7 +31,7 @@ from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
-from runtime.clients.sending import FEW_TRIES, TRIES, Verdict, parts
+from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
 from runtime.errors import TemporaryError
@@ -197,19 +197,19 @@ class HttpRows:
 
     def _failing(self, rows: Rows, answer: Answer) -> Verdict:
         """The server fails, or it fails at one of these rows: then it takes others at the same time."""
-        self._tries.update(rows)
-        doubt = Refused("SINK_REFUSED", f"{self._server.name} answers {posting.FAILS}, and takes other rows.")
-        is_in_doubt = self._tries[rows[0]] >= FEW_TRIES
-        why = posting.later(self._server, answer)
-        return Verdict(again=[rows], why=why, doubt=doubt if is_in_doubt else None)
+        refused = Refused(
+            "SINK_REFUSED", f"{self._server.name} answers {posting.FAILS}, and takes other rows."
+        )
+        return self._of_either(rows, refused, posting.later(self._server, answer))
 
     def _without_word(self, rows: Rows, later: TemporaryError) -> Verdict:
         """A success that does not say what it should: no word of the server's, or its no to some row."""
-        self._tries.update(rows)
-        if self._tries[rows[0]] < TRIES:
-            return Verdict(again=[rows], why=later)
         detail = f"{self._server.name} answers a success without the text of success_contains."
-        return Verdict(whole=Refused("SINK_REFUSED", detail, later))
+        return self._of_either(rows, Refused("SINK_REFUSED", detail), later)
+
+    def _of_either(self, rows: Rows, refused: Refused, later: TemporaryError) -> Verdict:
+        self._tries.update(rows)
+        return Verdict.of_either(self._tries[rows[0]], rows, refused, later)
 
     def _id(self, row: int) -> str:
         return event_id(self._source, self._keys[row], None)
