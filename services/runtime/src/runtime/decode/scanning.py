@@ -51,8 +51,10 @@ _ACTIONS: Final = {
 _FIXED_SIZE: Final = (_FIXED64, _FIXED32)
 _WIRES: Final = (0, 1, 5, 2)
 """The wire type of each of the first actions."""
-_SIMPLE: Final = {0: 1, 1: 2, 5: 3, 2: 4}
+_DELIMITED: Final = 2
+_SIMPLE: Final = {0: 1, 1: 2, 5: 3, _DELIMITED: 4}
 """What is behind a tag of which only its end is to be known, by its wire type; 0 is anything else."""
+_A_MESSAGE: Final = 5
 _FIELD: Final = np.dtype(
     [
         ("action", "u1"), ("flags", "u1"), ("unused", "u2"), ("child", "i4"), ("once", "i4"),
@@ -174,7 +176,7 @@ class _Table:
             self.fields.append(row)
             self.places[first + field_number] = len(self.fields)
         self.nodes[number] = (first, numbers, once, len(oneofs), entry)
-        self.simple[number] = [0 if entry else _simple(tag, by_number) for tag in range(128)]
+        self.simple[number] = [_simple(tag, by_number, in_entry=entry > 0) for tag in range(128)]
         return number
 
     def _field(self, column: Column, once: int) -> tuple[int, ...]:
@@ -222,10 +224,18 @@ class _Table:
         return self._enums[enum.full_name]
 
 
-def _simple(tag: int, fields: Mapping[int, tuple[int, ...]]) -> int:
-    """What is behind a tag of one byte, if no more than its end is to be known of it (`_SIMPLE`), else 0."""
+def _simple(tag: int, fields: Mapping[int, tuple[int, ...]], *, in_entry: bool) -> int:
+    """What is behind a tag of one byte, if no more than its end is to be known of it (`_SIMPLE`), else 0; of
+    an entry of a map also keys that are equal where their bytes are, and messages.
+    """
     number, wire = divmod(tag, 8)
-    if number in fields:
+    if in_entry:
+        action, flags, *_ = fields.get(number, (_TIMESTAMP, 0))
+        if action == _MESSAGE:
+            return _A_MESSAGE if wire == _DELIMITED else 0
+        if action > _BYTES or flags & (_ENUM | _FLAG | _WORD) or _WIRES[action] != wire:
+            return 0
+    elif number in fields:
         action, flags, _, _, once, oneof, _, _ = fields[number]
         if action > _BYTES or flags & _ENUM or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
             return 0

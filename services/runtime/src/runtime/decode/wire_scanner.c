@@ -10,7 +10,7 @@ enum { IRREGULAR = 1, UNNAMED = 2 };
 enum { VARINT, FIXED64, FIXED32, BYTES, MESSAGE, TIMESTAMP, DURATION, MAP };
 enum { REPEATED = 1, ENUM = 2, FLAG = 4, WORD = 8 };
 // What stands behind a tag of one byte of which nothing but its end is to be known.
-enum { NOT_SIMPLE, A_VARINT, EIGHT_BYTES, FOUR_BYTES, SOME_BYTES };
+enum { NOT_SIMPLE, A_VARINT, EIGHT_BYTES, FOUR_BYTES, SOME_BYTES, A_MESSAGE };
 
 // A field: what it is on the wire, the node of its message, its number among those of its message that may stand
 // there once (-1: any time) and among the oneofs (-1: in none), where its enum's numbers are.
@@ -186,7 +186,10 @@ static int keys_differ(scan *s, size_t first) {
 
 static const uint8_t WIRES[] = {0, 1, 5, 2, 2, 2, 2, 2};
 
+static const uint8_t none_simple[128];
+
 static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key);
+static int plain_entry(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key);
 
 static int field_is_regular(scan *s, const field *f, uint32_t number, bytes p, bytes end) {
     uint64_t key = number;
@@ -194,7 +197,11 @@ static int field_is_regular(scan *s, const field *f, uint32_t number, bytes p, b
         case MESSAGE: return is_regular(s, f->child, p, end, NULL);
         case TIMESTAMP: return time_is_regular(p, end, 0);
         case DURATION: return time_is_regular(p, end, 1);
-        case MAP: return is_regular(s, f->child, p, end, &key) && add_key(s, key);
+        case MAP: {
+            int regular = plain_entry(s, f->child, p, end, &key);
+            if (regular < 0) regular = is_regular(s, f->child, p, end, &key);
+            return regular && add_key(s, key);
+        }
         default: return 1;
     }
 }
@@ -218,6 +225,36 @@ static inline bytes skip_simple(const uint8_t *simple, bytes p, bytes end) {
     return p;
 }
 
+// An entry of a map as it is mostly sent, key and value once each and in this order: whether it is regular, and its
+// key's hash; -1 where it is sent otherwise.
+static int plain_entry(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key) {
+    const uint8_t *simple = s->simple + 128 * (size_t)at;
+    if (p == end || *p >> 3 != 1) return -1;
+    uint64_t key, size;
+    bytes begin;
+    if (simple[*p] == SOME_BYTES) {
+        begin = short_varint(p + 1, end, &size);
+        if (!begin || size > (uint64_t)(end - begin)) return 0;
+        p = begin + size;
+        key = hash(*map_key, begin, (size_t)size);
+    } else if (simple[*p] == A_VARINT) {
+        p = varint(p + 1, end, &key);
+        if (!p) return 0;
+        key = hash(*map_key, &key, 8);
+    } else return -1;
+    if (p == end || *p >> 3 != 2) return -1;
+    if (simple[*p] == A_MESSAGE) {
+        begin = short_varint(p + 1, end, &size);
+        if (!begin || size != (uint64_t)(end - begin)) return -1;
+        *map_key = key;
+        const node *n = &s->nodes[at];
+        return is_regular(s, s->fields[s->places[n->places + 2] - 1].child, begin, end, NULL);
+    }
+    if (!simple[*p] || skip(p + 1, end, *p & 7) != end) return -1;
+    *map_key = key;
+    return 1;
+}
+
 // Of an entry of a map, `map_key` begins as the number of its field and becomes the hash of that and of its key.
 static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key) {
     const node *n = &s->nodes[at];
@@ -229,7 +266,7 @@ static int is_regular(scan *s, int32_t at, bytes p, bytes end, uint64_t *map_key
     unsigned entry = 0;
     uint64_t tag, value = 0, map = map_key ? *map_key : 0;
     uint64_t zero = 0;
-    const uint8_t *simple = s->simple + 128 * (size_t)at;
+    const uint8_t *simple = map_key ? none_simple : s->simple + 128 * (size_t)at;
     while ((p = skip_simple(simple, p, end)) != end) {
         if (!p) return 0;
         p = short_varint(p, end, &tag);
