@@ -13,21 +13,21 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2 as dp
-from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message_factory import GetMessageClass
 from machine import header
+from workload import message_class
 
 from runtime.decode import scanning
-from runtime.decode.decoder import Decoder, find_message, message_pool
+from runtime.decode.decoder import Decoder
 
+PROTO: Final = Path(__file__).with_name("order.proto")
+MESSAGE: Final = "bench.v1.Order"
 BATCH: Final = 10_000
-_F = dp.FieldDescriptorProto
 _WAYS: Final = ("ptars", "scan", "odd", "reference")
 
 
@@ -44,9 +44,9 @@ def main() -> None:
     print(header("ptars", "protobuf", "pyarrow", "numpy"), flush=True)
     print(f"# {options.records:,} records in batches of {BATCH:,}; records per CPU-second", flush=True)
     print(f"{'shape':10}" + "".join(f"{way:>14}" for way in _WAYS), flush=True)
-    message = schema()
+    message = message_class(PROTO, MESSAGE).DESCRIPTOR
     for shape, paths in SHAPES.items():
-        plain, odd = batch(message, odd=False), batch(message, odd=True)
+        plain, odd = batch(odd=False), batch(odd=True)
         ways = {way: way_of(way, message, paths) for way in _WAYS}
         best = dict.fromkeys(_WAYS, 0.0)
         for _ in range(options.runs):
@@ -79,50 +79,11 @@ def way_of(way: str, message: Descriptor, paths: list[str]) -> Callable[[pa.Bina
     return decoder.decode
 
 
-def schema() -> Descriptor:
-    """A message with a oneof and maps, of scalars and of messages."""
-    file = dp.FileDescriptorProto(
-        name="d.proto", package="d", syntax="proto3", dependency=["google/protobuf/timestamp.proto"]
-    )
-    voucher = file.message_type.add(name="Voucher")
-    voucher.field.add(name="code", number=1, type=_F.TYPE_STRING, label=_F.LABEL_OPTIONAL)
-    voucher.field.add(name="cents", number=2, type=_F.TYPE_INT64, label=_F.LABEL_OPTIONAL)
-    root = file.message_type.add(name="Root")
-    root.oneof_decl.add(name="how")
-    rows = [
-        ("at", 1, _F.TYPE_MESSAGE, ".google.protobuf.Timestamp", None), ("id", 2, _F.TYPE_STRING, "", None),
-        ("fare", 3, _F.TYPE_DOUBLE, "", None), ("city", 4, _F.TYPE_INT32, "", None),
-        ("card", 5, _F.TYPE_STRING, "", 0), ("cash", 6, _F.TYPE_INT64, "", 0),
-        ("voucher", 7, _F.TYPE_MESSAGE, ".d.Voucher", 0), ("names", 10, _F.TYPE_STRING, "", None),
-        ("tags", 8, _F.TYPE_MESSAGE, ".d.Root.TagsEntry", None),
-        ("items", 9, _F.TYPE_MESSAGE, ".d.Root.ItemsEntry", None),
-    ]  # fmt: skip
-    for name, number, kind, type_name, oneof in rows:
-        repeated = name in ("tags", "items", "names")
-        field = root.field.add(
-            name=name, number=number, type=kind, label=_F.LABEL_REPEATED if repeated else _F.LABEL_OPTIONAL
-        )
-        if type_name:
-            field.type_name = type_name
-        if oneof is not None:
-            field.oneof_index = oneof
-    for name, value in (("TagsEntry", ""), ("ItemsEntry", ".d.Voucher")):
-        entry = root.nested_type.add(name=name)
-        entry.options.map_entry = True
-        entry.field.add(name="key", number=1, type=_F.TYPE_STRING, label=_F.LABEL_OPTIONAL)
-        kind = _F.TYPE_MESSAGE if value else _F.TYPE_STRING
-        entry.field.add(name="value", number=2, type=kind, label=_F.LABEL_OPTIONAL, type_name=value or None)
-    known = dp.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    return find_message(message_pool(dp.FileDescriptorSet(file=[known, file])), "d.Root")
-
-
-def batch(message: Descriptor, *, odd: bool) -> pa.BinaryArray:
-    """Records of some 200 bytes; of those with oddities one of a hundred has a member of the oneof twice."""
-    rng, kind = Random(7), GetMessageClass(message)
-    values = []
+def bodies(rng: Random) -> list[Any]:
+    """Records of some 200 bytes, without a time."""
+    kind, made = message_class(PROTO, MESSAGE), []
     for number in range(BATCH):
         record: Any = kind(id=f"order-{number:08d}", fare=rng.random() * 100, city=rng.randrange(50))
-        record.at.seconds = 1_790_000_000 + number
         match rng.randrange(3):
             case 0:
                 record.card = "4111111111111111"
@@ -135,6 +96,15 @@ def batch(message: Descriptor, *, odd: bool) -> pa.BinaryArray:
         for item in range(2):
             record.items[f"sku-{item}"].cents = rng.randrange(1000)
         record.names.extend(["a", "bc"])
+        made.append(record)
+    return made
+
+
+def batch(*, odd: bool) -> pa.BinaryArray:
+    """Records; of those with oddities one of a hundred has a member of the oneof twice."""
+    values = []
+    for number, record in enumerate(bodies(Random(7))):
+        record.at.seconds = 1_790_000_000 + number
         value = record.SerializeToString()
         values.append(value + b"\x30\x05\x2a\x01c" if odd and number % 100 == 0 else value)
     return pa.array(values, pa.binary())

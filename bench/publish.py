@@ -35,6 +35,8 @@ RUNS = {
     "sinks": "sinks.py",
     "sinktrouble": "sinktrouble.py",
     "forward": "forward.py",
+    "decoding": "decoding.py",
+    "maps": "maps.py",
     "threads": "threads.py",
     "reader": "reader.py",
     "log": "log.py",

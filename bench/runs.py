@@ -22,12 +22,18 @@ _HOUR_S: Final = 3_600
 
 
 def cold_and_warm(
-    on: Stack, name: str, what: Mapping[str, Any], records: int, runs: int, done: Callable[[int], str]
+    on: Stack,
+    name: str,
+    what: Mapping[str, Any],
+    records: int,
+    runs: int,
+    done: Callable[[int], str],
+    fill: Callable[..., None] = workload.fill,
 ) -> Spent:
     """Apply a dagger over a topic with so many records, and write them again for each warm run.
 
-    `done` waits until everything of so many runs was written, and says what is to be said of it. Prints a
-    line for each; what a warm run spent.
+    `done` waits until everything of so many runs was written, and says what is to be said of it; `fill`
+    writes as `workload.fill` does. Prints a line for each; what a warm run spent.
     """
     start = time.monotonic()
     dagger.apply(on, name, what)
@@ -38,7 +44,7 @@ def cold_and_warm(
         warm = []
         for run in range(1, runs + 1):
             os.killpg(session, signal.SIGSTOP)
-            workload.fill(on.kafka, dagger.TOPIC, records, start=workload.START + run * _HOUR_S)
+            fill(on.kafka, dagger.TOPIC, records, start=workload.START + run * _HOUR_S)
             before = meter.read()
             os.killpg(session, signal.SIGCONT)
             said = done(run + 1)

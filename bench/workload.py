@@ -33,16 +33,16 @@ _POOL = 20_000
 
 
 @cache
-def message_class() -> Any:
-    """The class of the workload's message."""
+def message_class(proto: Path = PROTO, message: str = MESSAGE) -> Any:
+    """The class of a message, unless another is asked for that of the workload."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "set.pb"
         google = resources.files("grpc_tools") / "_proto"
-        options = ["protoc", f"-I{PROTO.parent}", f"-I{google}", "--include_imports"]
-        if protoc.main([*options, f"--descriptor_set_out={out}", PROTO.name]) != 0:
-            raise SystemExit(f"{PROTO} does not compile")
+        options = ["protoc", f"-I{proto.parent}", f"-I{google}", "--include_imports"]
+        if protoc.main([*options, f"--descriptor_set_out={out}", proto.name]) != 0:
+            raise SystemExit(f"{proto} does not compile")
         files = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
-    return message_factory.GetMessages(files.file)[MESSAGE]
+    return message_factory.GetMessages(files.file)[message]
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int = PARTITIONS) -> None:

@@ -140,7 +140,7 @@ def test_records_that_nothing_was_heard_of_are_not_taken_for_written(monkeypatch
         sinks.open_writer(away).write(batch(COUNTS), 0)
     monkeypatch.setattr("runtime.sinks.kafka.DELIVERY_TIMEOUT_MS", -4_900)  # nothing is heard of in 100 ms
 
-    with pytest.raises(TemporaryError, match=r"has not taken 3 records yet"):
+    with pytest.raises(TemporaryError, match=r"has not taken \d+ records yet"):
         sinks.open_writer(away).write(batch(COUNTS), 1)
 
 

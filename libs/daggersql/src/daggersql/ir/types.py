@@ -227,8 +227,8 @@ def count_fields(kind: Type, most: int) -> int:
     """How many columns without parts a value of a type has, all messages in it looked into; no more than
     `most` are counted.
     """
-    found, pending = 0, [kind]
-    while pending and found < most:
+    count, pending = 0, [kind]
+    while pending and count < most:
         match pending.pop():
             case Array(element=inner):
                 pending.append(inner)
@@ -237,8 +237,8 @@ def count_fields(kind: Type, most: int) -> int:
             case Message() | Struct() as whole:
                 pending += whole.fields().values()
             case _:
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 def cut_off(kind: Type) -> str | None:
