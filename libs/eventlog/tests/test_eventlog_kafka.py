@@ -66,9 +66,12 @@ async def test_the_topic_is_created_with_one_partition_and_kept_forever(
     topic = fresh_topic()
     async with KafkaLog(Connection(kafka), topic):
         (described,) = await admin.describe_topics([topic])
-        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        config: dict[str, str] = {}
+        async with asyncio.timeout(30):
+            while not config:  # the broker that answers may not know a new topic's settings yet
+                (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+                config = {entry[0]: entry[1] for entry in answer.resources[0][4]}
 
-    config = {entry[0]: entry[1] for entry in answer.resources[0][4]}
     kept = (config["cleanup.policy"], config["retention.ms"], config["retention.bytes"])
 
     assert (len(described["partitions"]), kept) == (1, ("delete", "-1", "-1"))

@@ -108,6 +108,7 @@ class Sending:
         self._rows = Bisection(self.parts, self.learnt, time.monotonic(), may_refuse=self.may_refuse)
         self._lanes = 0
         self._comparing = asyncio.Lock()
+        self._suspects = set[int]()  # of requests that were compared: of their halves what passes tells
         self._control: Request = None  # of these rows, whichever client sends the others
         self._trouble: JobError | None = None
         self._not_before = 0.0
@@ -196,6 +197,8 @@ class Sending:
             return verdict
         if self._taken_before(client) is None:
             return verdict if verdict.uncompared is None else Verdict(whole=verdict.uncompared)
+        if self._suspects.issuperset(rows):
+            return Verdict(whole=replace(doubt, otherwise=verdict.why))
         async with self._comparing:
             for pause in _COMPARED_S:
                 await asyncio.sleep(pause)
@@ -205,6 +208,8 @@ class Sending:
             if not await self._takes_control(client):
                 return verdict
         self.on_refused(rows, doubt)
+        if len(rows) > 1:
+            self._suspects.update(rows)
         return Verdict(whole=doubt)
 
     async def _takes_control(self, client: Client) -> bool:
