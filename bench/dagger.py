@@ -23,13 +23,21 @@ TOPIC, ROWS_TOPIC = "bookings", "rows"
 SEED = {"sql": SQL, "sinks": [{"kafka": {"topic": ROWS_TOPIC, "format": "json"}}]}
 
 
-def prepare(on: Stack, topic: str = TOPIC, partitions: int = workload.PARTITIONS) -> None:
+def prepare(
+    on: Stack,
+    topic: str = TOPIC,
+    partitions: int = workload.PARTITIONS,
+    *,
+    proto: Path = workload.PROTO,
+    message: str = workload.MESSAGE,
+    time_field: str = workload.TIME_FIELD,
+) -> None:
     """Topic, schema and stream."""
     workload.create_topic(on.kafka, topic, partitions)
-    on.daggers("schema", "register", workload.PROTO)
+    on.daggers("schema", "register", proto)
     on.daggers(
         "stream", "register", topic, "--cluster", "local", "--topic", topic,
-        "--message", workload.MESSAGE, "--time-field", "event_timestamp",
+        "--message", message, "--time-field", time_field,
     )  # fmt: skip
 
 

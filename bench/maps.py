@@ -9,7 +9,7 @@ oneof and at every entry of the map, and hand all of them to Spark.
 from __future__ import annotations
 
 import argparse
-import random
+from functools import partial
 
 import dagger
 import decoding
@@ -24,7 +24,7 @@ SELECT MapGet(tags, 'app') AS tag_app, count(card) AS cards, sum(cash) AS cash,
        count(voucher.code) AS vouchers, count(1) AS num_of_bookings,
        TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
 FROM `data_stream` GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), MapGet(tags, 'app')"""
-NAME = "maps"
+NAME, _TIME_FIELD = "maps", "at"
 
 
 def main() -> None:
@@ -36,14 +36,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="warm runs")
     options = parser.parse_args()
     print(header("pyspark", "confluent-kafka", "ptars", "pyarrow"), flush=True)
+    fill = partial(workload.fill, pool=decoding.bodies, time_field=_TIME_FIELD)
     with stack() as on:
         on.end("health-monitor")
-        workload.create_topic(on.kafka, dagger.TOPIC)
-        on.daggers("schema", "register", decoding.PROTO)
-        on.daggers(
-            "stream", "register", dagger.TOPIC, "--cluster", "local", "--topic", dagger.TOPIC,
-            "--message", decoding.MESSAGE, "--time-field", "at",
-        )  # fmt: skip
+        dagger.prepare(on, proto=decoding.PROTO, message=decoding.MESSAGE, time_field=_TIME_FIELD)
         fill(on.kafka, dagger.TOPIC, options.records)
         rows = RowCounter(on.kafka, dagger.ROWS_TOPIC)
 
@@ -54,20 +50,6 @@ def main() -> None:
         what = {**dagger.SEED, "sql": SQL}
         cold_and_warm(on, NAME, what, options.records, options.runs, done, fill)
         on.daggers("delete", NAME, "--wait")
-
-
-def fill(
-    bootstrap_servers: str, topic: str, count: int, *, start: int = workload.START, rate: int = workload.RATE
-) -> None:
-    """Write `count` records, in event time from `start` (seconds) on; the same ones every time."""
-    chance = random.Random(7)
-    pool = decoding.bodies(chance)
-    producer = workload.open_producer(bootstrap_servers)
-    for number in range(count):
-        record = pool[chance.randrange(len(pool))]
-        record.at.seconds = start + number // rate
-        workload.write(producer, topic, number, record)
-    producer.flush()
 
 
 if __name__ == "__main__":

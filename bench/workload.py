@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,7 +25,7 @@ from google.protobuf import descriptor_pb2, message_factory
 from grpc_tools import protoc
 
 PROTO = Path(__file__).with_name("booking.proto")
-MESSAGE = "bench.v1.BookingLogMessage"
+MESSAGE, TIME_FIELD = "bench.v1.BookingLogMessage", "event_timestamp"
 PARTITIONS = 4
 RATE = 41_667
 START = 1_700_000_000
@@ -72,16 +73,25 @@ def bodies(chance: random.Random) -> list[Any]:
     return pool
 
 
-def fill(bootstrap_servers: str, topic: str, count: int, *, start: int = START, rate: int = RATE) -> None:
+def fill(
+    bootstrap_servers: str,
+    topic: str,
+    count: int,
+    *,
+    start: int = START,
+    rate: int = RATE,
+    pool: Callable[[random.Random], list[Any]] = bodies,
+    time_field: str = TIME_FIELD,
+) -> None:
     """Write `count` records, in event time from `start` (seconds) on; the same ones every time."""
     chance = random.Random(7)
-    pool = bodies(chance)
+    records = pool(chance)
     producer = open_producer(bootstrap_servers)
     for number in range(count):
-        booking = pool[chance.randrange(_POOL)]
-        booking.event_timestamp.seconds = start + number // rate
-        booking.event_timestamp.nanos = (number % rate) * (1_000_000_000 // rate)
-        write(producer, topic, number, booking)
+        record = records[chance.randrange(len(records))]
+        time_ = getattr(record, time_field)
+        time_.seconds, time_.nanos = start + number // rate, (number % rate) * (1_000_000_000 // rate)
+        write(producer, topic, number, record)
     producer.flush()
 
 

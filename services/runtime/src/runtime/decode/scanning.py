@@ -229,17 +229,15 @@ def _simple(tag: int, fields: Mapping[int, tuple[int, ...]], *, in_entry: bool) 
     an entry of a map also keys that are equal where their bytes are, and messages.
     """
     number, wire = divmod(tag, 8)
-    if in_entry:
-        action, flags, *_ = fields.get(number, (_TIMESTAMP, 0))
-        if action == _MESSAGE:
-            return _A_MESSAGE if wire == _DELIMITED else 0
-        if action > _BYTES or flags & (_ENUM | _FLAG | _WORD) or _WIRES[action] != wire:
-            return 0
-    elif number in fields:
-        action, flags, _, _, once, oneof, _, _ = fields[number]
-        if action > _BYTES or flags & _ENUM or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
-            return 0
-    return _SIMPLE.get(wire, 0) if number else 0
+    if number not in fields:
+        return 0 if in_entry or not number else _SIMPLE.get(wire, 0)
+    action, flags, _, _, once, oneof, _, _ = fields[number]
+    if in_entry and action == _MESSAGE:
+        return _A_MESSAGE if wire == _DELIMITED else 0
+    looked_at = _ENUM | _FLAG | _WORD if in_entry else _ENUM
+    if action > _BYTES or flags & looked_at or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
+        return 0
+    return _SIMPLE[wire]
 
 
 def _oneof(field: FieldDescriptor, oneofs: dict[str, int]) -> int:

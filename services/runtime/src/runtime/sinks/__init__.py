@@ -213,6 +213,10 @@ def open_writer(target: Target) -> Writer:
     return writer
 
 
+TAKES_ROWS = "It takes rows, as far as a question can tell."
+"""What is said of a sink that answers, and says no more."""
+
+
 def check(target: Target) -> None:
     """Raise `JobError` for a sink that cannot work, in the driver and before anything is read."""
     load(target.kind).check(target)
@@ -235,7 +239,7 @@ def ask(target: Target) -> str:
     if hasattr(module, "ask"):
         return str(module.ask(target))
     probe(target)
-    return "It takes rows, as far as a question can tell." if is_probed(target) else ""
+    return TAKES_ROWS if is_probed(target) else ""
 
 
 def rehearse(target: Target, row: pa.RecordBatch | None) -> str:

@@ -36,7 +36,7 @@ from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
-from runtime.sinks import Outcome, Source, Target
+from runtime.sinks import TAKES_ROWS, Outcome, Source, Target
 
 _log = logging.getLogger(__name__)
 DELIVERY_TIMEOUT_MS = 10_000
@@ -72,16 +72,18 @@ def check(target: Target) -> None:
     """
     if not target.layout.has_records:
         _Values(target).encode(target.no_rows)
-    topicneeds.check(kafka.client_properties(target.resolved.kafka), target.resolved.sink.kafka.topic)
+    _check_topic(target)
 
 
 def ask(target: Target) -> str:
     """What the broker says of the topic. Raises: JobError."""
     probe(target)
-    answer = topicneeds.check(
-        kafka.client_properties(target.resolved.kafka), target.resolved.sink.kafka.topic
-    )
-    return answer or "It takes rows, as far as a question can tell."
+    return _check_topic(target) or TAKES_ROWS
+
+
+def _check_topic(target: Target) -> str:
+    sink = target.resolved
+    return topicneeds.check(kafka.client_properties(sink.kafka), sink.sink.kafka.topic)
 
 
 def probe(target: Target) -> None:
