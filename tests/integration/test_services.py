@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.faults import until
+from tests.broker import Broker
+from tests.integration.faults import lasting, until
 
 DEADLINE_S = 60
 SERVICES = {
@@ -63,18 +66,46 @@ def test_bad_settings_are_named_and_end_it_with_2(name: str) -> None:
 
 
 @every_service
-def test_without_kafka_it_says_so_and_ends_with_69(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", name], env=told(name, "127.0.0.1:1", tmp_path),
-        capture_output=True, text=True, check=False, timeout=DEADLINE_S,
-    )  # fmt: skip
+def test_without_kafka_it_waits_and_logs_why_once_and_sigterm_ends_it_with_0(
+    name: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with started(name, told(name, "127.0.0.1:1", tmp_path), log) as running:
+        until(lambda: _waits(log), deadline_s=DEADLINE_S)
+        lasting(3)  # it has tried again
+        running.terminate()
+        code = running.wait(DEADLINE_S)
 
     service = name.replace("_", "-")
-    assert (done.returncode, last(done.stderr)) == (
-        69,
-        {"event": "stopped", "exit_code": 69, "service": service},
-    )
-    assert "Kafka at 127.0.0.1:1 does not answer" in done.stderr.splitlines()[-1]
+    waiting, _ = log.read_text().splitlines()
+    assert json.loads(waiting)["detail"] == "Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError"
+    assert (code, last(log.read_text())) == (0, {"event": "stopped", "exit_code": 0, "service": service})
+
+
+@pytest.mark.integration
+def test_services_that_were_started_before_kafka_serve_once_it_is_there(
+    tmp_path: Path, influx: dict[str, str]
+) -> None:
+    (tmp_path / "kafka").mkdir()
+    broker = Broker(tmp_path / "kafka")
+    ready = {
+        "api_gateway": '"serving"',
+        "scheduler": '"scheduler.leading"',
+        "health_monitor": '"ready"',
+        "telemetry": '"projected"',
+    }
+    logs = {name: tmp_path / name / "log" for name in SERVICES}
+    with ExitStack() as stack:
+        services = {}
+        for name, log in logs.items():
+            log.parent.mkdir()
+            env = told(name, broker.address, log.parent, influx["url"], influx["token"])
+            services[name] = stack.enter_context(started(name, env, log))
+        until(lambda: all(map(_waits, logs.values())), deadline_s=DEADLINE_S)
+        stack.callback(broker.kill)
+        broker.start()
+        until(lambda: all(ready[name] in log.read_text() for name, log in logs.items()))
+        assert [name for name, service in services.items() if service.poll() is not None] == []
 
 
 @pytest.mark.integration
@@ -97,6 +128,22 @@ def test_sigterm_drains_it_and_it_ends_with_0(
         code = running.wait(DEADLINE_S)
 
     assert (code, last(log.read_text())["exit_code"]) == (0, 0)
+
+
+@contextmanager
+def started(name: str, env: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A service that is killed in the end."""
+    command = [sys.executable, "-m", name]
+    with log.open("wb") as out, subprocess.Popen(command, env=env, stderr=out) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def _waits(log: Path) -> bool:
+    """Whether a service has logged that it waits for Kafka."""
+    return "waiting for Kafka" in log.read_text()
 
 
 def _catches_sigterm(pid: int) -> bool:

@@ -84,22 +84,6 @@ async def test_a_token_file_that_cannot_be_read_ends_it_with_code_2(tmp_path: Pa
     assert (running.returncode, "line 1 of" in said.decode(), "hunter2" in said.decode()) == (2, True, False)
 
 
-async def test_without_kafka_it_ends_with_code_69_and_one_line(tmp_path: Path, unused_tcp_port: int) -> None:
-    running = await start(
-        kafka_bootstrap_servers=f"127.0.0.1:{unused_tcp_port}",
-        bind="127.0.0.1:0",
-        database_url=f"sqlite:///{tmp_path / 'x.db'}",
-    )
-    _, said = await running.communicate()
-
-    (last,) = [json.loads(line) for line in said.decode().splitlines() if '"stopped"' in line]
-    assert (running.returncode, last["detail"], "Traceback" in said.decode()) == (
-        69,
-        f"Kafka at 127.0.0.1:{unused_tcp_port} does not answer: KafkaConnectionError",
-        False,
-    )
-
-
 @pytest.mark.integration
 async def test_what_a_gateway_registered_is_there_after_a_kill_and_sigterm_drains_it(
     kafka: str, tmp_path: Path, samples: Any

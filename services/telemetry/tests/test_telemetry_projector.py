@@ -6,18 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from io import StringIO
 from uuid import uuid4
 
 import pytest
 from daggers.v1 import alerts_pb2
 from influxdb_client.client.influxdb_client import InfluxDBClient
 from influxdb_client.client.write.point import Point
+from tests.integration.faults import until
+from tests.proxy import Proxy, port_of
 
+from chassis import logging
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
 from kafkaclient import Connection
 from telemetry import points
-from telemetry.projector import Database, DatabaseUnavailable, project
+from telemetry.projector import Database, project
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 INCIDENTS = 20
@@ -45,13 +49,23 @@ async def test_reading_a_topic_twice_writes_each_point_once(kafka: str, influx: 
 
 
 @pytest.mark.integration
-async def test_a_database_that_does_not_answer_ends_it(kafka: str) -> None:
+async def test_a_database_that_does_not_answer_is_waited_for_and_loses_nothing(
+    kafka: str, influx: dict[str, str]
+) -> None:
     topic = f"telemetry-{uuid4().hex}"
-    await incidents(kafka, topic, "surge")
-    nowhere = Database(url="http://127.0.0.1:1", org="-", bucket="daggers", token="")
+    await incidents(kafka, topic, topic)
+    logged = StringIO()
+    logging.configure("telemetry", stream=logged)
+    with Proxy(port_of(influx["url"])) as way:
+        way.cut()
+        database = Database(**{**influx, "url": way.url})
+        projecting = asyncio.create_task(project_until(kafka, topic, database, INCIDENTS))
+        async with asyncio.timeout(60):
+            await asyncio.to_thread(until, lambda: "waiting for InfluxDB" in logged.getvalue())
+            way.open()
+            await projecting
 
-    with pytest.raises(DatabaseUnavailable, match=r"InfluxDB at http://127\.0\.0\.1:1 does not answer"):
-        await asyncio.wait_for(project(Connection(kafka), {topic: points.of_alert}, nowhere.writer()), 60)
+    assert logged.getvalue().count(f"InfluxDB at {way.url} does not answer") == 1
 
 
 @pytest.mark.integration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -9,12 +10,45 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
+from chassis.logging import logger
 from eventlog.log import LogError, LogUnavailable
 from eventlog.topics import TOPICS, Topic
 from kafkaclient import Connection
 from kafkaclient.errors import diagnosis
 
 _TOPIC_ALREADY_EXISTS: Final = 36
+_RETRY_S: Final = 2.0
+
+
+async def await_topics(
+    connection: Connection, stop: asyncio.Event, topics: tuple[Topic, ...] = TOPICS
+) -> bool:
+    """Create the topics that are missing as soon as Kafka answers; False when `stop` is set before.
+
+    What it waits for is logged when that changes. Raises: LogError when Kafka refuses a topic.
+    """
+    stopping = asyncio.create_task(stop.wait())
+    known = ""
+    try:
+        while not stop.is_set():
+            creating = asyncio.create_task(ensure_topics(connection, topics))
+            await asyncio.wait((creating, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not creating.done():
+                creating.cancel()
+                await asyncio.gather(creating, return_exceptions=True)
+                break
+            try:
+                creating.result()
+            except LogUnavailable as error:
+                if str(error) != known:
+                    known = str(error)
+                    logger().warning("waiting for Kafka", detail=known)
+            else:
+                return True
+            await asyncio.wait((stopping,), timeout=_RETRY_S)
+    finally:
+        stopping.cancel()
+    return False
 
 
 async def ensure_topics(connection: Connection, topics: tuple[Topic, ...] = TOPICS) -> None:

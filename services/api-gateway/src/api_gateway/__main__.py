@@ -30,7 +30,7 @@ from chassis.gc_tuning import ALIVE, tune_gc
 from chassis.metrics import Metrics
 from chassis.tokenfile import first_token
 from eventlog import Log, LogError, topics
-from eventlog.admin import ensure_topics
+from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
 from kafkaclient import Connection
@@ -77,7 +77,8 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
     source = f"/api-gateway/{socket.gethostname()}-{os.getpid()}"
     metrics = Metrics("api-gateway")
     kafka = settings.kafka()
-    await ensure_topics(kafka)
+    if not await await_topics(kafka, asked):
+        return
     async with (
         KafkaLog(kafka, topics.CONTROL) as log,
         KafkaLog(kafka, topics.ALERTS) as alerts,

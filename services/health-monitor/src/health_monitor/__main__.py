@@ -21,7 +21,7 @@ from chassis.metrics import Metrics
 from chassis.settings import own_directory
 from election import host_name, identity
 from eventlog import LogError
-from eventlog.admin import ensure_topics
+from eventlog.admin import await_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
 from fleet.watch import RECALL
@@ -66,8 +66,9 @@ async def serve(
     """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
     kafka = configured.kafka()
     log = logging.logger()
+    if not await await_topics(kafka, stop):
+        return
     async with AsyncExitStack() as stack:
-        await ensure_topics(kafka)
         control = await stack.enter_async_context(KafkaLog(kafka, control_topic))
         alerts = await stack.enter_async_context(KafkaLog(kafka, alerts_topic))
         beats = await stack.enter_async_context(KafkaLog(kafka, heartbeats_topic))

@@ -24,7 +24,7 @@ from daggerspec import rundir
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from election import host_name, identity
 from eventlog import LogError
-from eventlog.admin import ensure_topics
+from eventlog.admin import await_topics
 from eventlog.kafka import KafkaLog
 from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
@@ -125,7 +125,8 @@ async def serve(
         secrets = command.secrets(job, environment)
         return words, {**command.environment(own, master, installation, environment), **secrets}
 
-    await ensure_topics(kafka)
+    if not await await_topics(kafka, asked):
+        return
     async with KafkaLog(kafka, CONTROL) as control, Heartbeats(kafka, HEARTBEATS) as beats:
         scheduler = Scheduler(
             control,

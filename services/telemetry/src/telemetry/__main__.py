@@ -12,18 +12,17 @@ from pathlib import Path
 
 from chassis import service
 from eventlog import LogError
-from eventlog.admin import ensure_topics
+from eventlog.admin import await_topics
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, forever
 from kafkaclient import Connection
 from telemetry import points
-from telemetry.projector import Database, DatabaseUnavailable, project
+from telemetry.projector import Database, project
 from telemetry.settings import TelemetrySettings
 
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; answers the exit code."""
-    away = (LogError, DatabaseUnavailable)
-    return service.run("telemetry", TelemetrySettings, argv, read=_read, serve=_serve, away=away)
+    return service.run("telemetry", TelemetrySettings, argv, read=_read, serve=_serve, away=(LogError,))
 
 
 def _read(told: TelemetrySettings) -> tuple[Connection, Database]:
@@ -38,9 +37,10 @@ async def _serve(parts: tuple[Connection, Database], stop: asyncio.Event) -> Non
 
 
 async def serve(kafka: Connection, database: Database, stop: asyncio.Event) -> None:
-    """Serve until it is asked to stop. Raises: LogError, DatabaseUnavailable."""
+    """Serve until it is asked to stop. Raises: LogError."""
+    if not await await_topics(kafka, stop, (*TOPICS, forever(ALERTS))):
+        return
     asked = asyncio.create_task(stop.wait())
-    await ensure_topics(kafka, (*TOPICS, forever(ALERTS)))
     projections = {HEARTBEATS: points.of_beat, CONTROL: points.of_event, ALERTS: points.of_alert}
     projecting = asyncio.create_task(project(kafka, projections, database.writer()))
     await asyncio.wait([asked, projecting], return_when=asyncio.FIRST_COMPLETED)

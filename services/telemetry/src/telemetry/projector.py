@@ -1,7 +1,7 @@
 """The shell: topics in, points out.
 
 Nothing is kept between two runs. Every start reads the topics from their beginning and writes the same points
-over the ones that stand there; what cannot be written ends the process, and its restart is a replay.
+over the ones that stand there; what cannot be written is written again until it can.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from chassis.logging import unit_of_work
+from chassis.logging import logger, unit_of_work
 from eventlog import Record, read_record
 from eventlog.reader import client, unavailable
 from kafkaclient import Connection
@@ -32,6 +32,7 @@ Write: TypeAlias = Callable[[Sequence[Point]], None]
 _POLL_MS: Final = 1_000
 _RECORDS: Final = 5_000
 _TIMEOUT_MS: Final = 10_000
+_RETRY_S: Final = 5.0
 
 
 class DatabaseUnavailable(Exception):  # noqa: N818 - reads as what is the case
@@ -68,17 +69,27 @@ class Database:
 
 
 async def project(connection: Connection, topics: Mapping[str, Projection], write: Write) -> None:
-    """Write the points of these topics, from their beginning, for ever.
-
-    Raises: LogUnavailable, DatabaseUnavailable.
-    """
+    """Write the points of these topics, from their beginning, for ever. Raises: LogUnavailable."""
     batches = read(connection, list(topics))
     async with aclosing(batches):
         async for batch in batches:
             points = [point for topic, record in batch if (point := topics[topic](record)) is not None]
             with unit_of_work("projected", records=len(batch), points=len(points)):
                 if points:
-                    await asyncio.to_thread(write, points)
+                    await _write_patiently(write, points)
+
+
+async def _write_patiently(write: Write, points: Sequence[Point]) -> None:
+    """Write points, again and again while the database takes nothing; why is logged when that changes."""
+    known = ""
+    while True:
+        try:
+            return await asyncio.to_thread(write, points)
+        except DatabaseUnavailable as error:
+            if str(error) != known:
+                known = str(error)
+                logger().warning("waiting for InfluxDB", detail=known)
+        await asyncio.sleep(_RETRY_S)
 
 
 async def read(
