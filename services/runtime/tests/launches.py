@@ -60,19 +60,20 @@ class Dagger:
     """Spark's settings on the command line."""
     root: str = ""
     """Checkpoint root; a local directory when empty."""
+    partitions: int = 1
 
     def __post_init__(self) -> None:
         """Create its topic."""
         self.name = f"d-{uuid4().hex[:8]}"
-        self.topic = create(self.kafka, NewTopic(f"in-{self.name}", 1, 1))
+        self.topic = create(self.kafka, NewTopic(f"in-{self.name}", self.partitions, 1))
         self.generation = 100
         self.checkpoints = self.folder / "checkpoints"
         self._producer = Producer({"bootstrap.servers": self.kafka})
 
-    def write(self, *values: bytes) -> None:
+    def write(self, *values: bytes, partition: int = 0) -> None:
         """Append records and wait until the broker has them."""
         for value in values:
-            self._producer.produce(self.topic, value)
+            self._producer.produce(self.topic, value, partition=partition)
             self._producer.poll(0)
         assert self._producer.flush(30) == 0
 

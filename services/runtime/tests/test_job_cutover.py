@@ -29,6 +29,7 @@ from runtime.state.store.local import LocalStore
 pytestmark = pytest.mark.integration
 CITIES = (1, 2, 3)
 SIZE_S = 4
+LATE_S = 60
 OLD = f"""
 SELECT 1 AS tag_query, city_id AS tag_city, COUNT(1) AS n,
        TUMBLE_END(rowtime, INTERVAL '{SIZE_S}' SECOND) AS window_timestamp
@@ -49,6 +50,9 @@ class Edited(Dagger):
     """Generation of the driver beside which the next launch begins; 0: it is no shadow."""
     events: list[tuple[float, int]] = field(default_factory=list)
     """Seconds after the epoch, and cities."""
+    late: int = 0
+    """Records that came a minute too late, once `sends_late`."""
+    sends_late: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +99,9 @@ class Edited(Dagger):
             now = round(time.time() * 1000) / 1000  # as its record has it
             self.write(*(booking(now - NOON, city_id=city) for city in CITIES))
             self.events += [(now, city) for city in CITIES]
+            if self.sends_late.is_set():
+                self.write(booking(now - NOON - LATE_S))
+                self.late += 1
 
     def lease(self) -> int:
         """Who holds it."""
@@ -122,6 +129,7 @@ class Edited(Dagger):
         counts: dict[int, Counter[int]] = defaultdict(Counter)
         for second, city in self.events:
             counts[int(second) // SIZE_S * SIZE_S + SIZE_S][city] += 1
+        said += [f"window {end} has no record that is in time" for end in set(found) - set(counts)]
         newest = False
         for end in sorted(counts):
             if end > max(found):
@@ -203,6 +211,31 @@ def test_a_shadow_goes_on_where_the_driver_beside_it_ends_and_no_window_is_missi
 
     assert (codes, silent, held) == ([0, 0], True, (True, True, {1}))
     assert (dagger.wrong(), dagger.lease()) == ([], shadow.generation)
+
+
+@pytest.mark.long
+def test_records_that_come_late_during_a_cutover_are_in_no_window_and_each_is_reported(
+    tmp_path: Path, kafka: str
+) -> None:
+    dagger = Edited(tmp_path, kafka)
+    with dagger.fed(), dagger.running() as old:
+        dagger.sends_late.set()
+        with dagger.edit() as shadow:
+            told = until(shadow, "caught_up")
+            (old.run_dir / rundir.BOUNDARY).write_text(str(told.next_end))
+            codes = [old.wait()]
+            hand(shadow, ended(shadow).written)
+            shadow.running()
+            dagger.settled(shadow)
+            dagger.sends_late.clear()
+            before = dagger.late
+            shadow.until(lambda beat: old.beats[-1].late_rows + beat.late_rows >= before)
+            codes.append(shadow.stop())
+
+    assert (codes, dagger.wrong()) == ([0, 0], [])
+    of_old, of_shadow = old.beats[-1].late_rows, shadow.beats[-1].late_rows
+    assert 0 < of_old < dagger.late
+    assert dagger.late - of_old <= of_shadow < dagger.late
 
 
 @pytest.mark.long

@@ -146,6 +146,29 @@ def test_the_first_window_comes_before_the_rest_is_read_and_all_rows_are_the_sam
     assert len(at_once.first_windows()) > 1
 
 
+@pytest.mark.parametrize("first_part", [0, 700], ids=["at once", "in two parts"])
+def test_what_is_in_order_in_a_partition_that_is_behind_is_never_late(
+    tmp_path: Path, kafka: str, session: SparkSession, monkeypatch: pytest.MonkeyPatch, first_part: int
+) -> None:
+    """One partition ends 100 s before the other, and is not idle yet: windows behind its end are partial."""
+    dagger = Dagger(tmp_path, kafka, partitions=2, idle_timeout_s=300)
+    ahead = spread([s / 4 for s in range(4 * 230)], cities=3)
+    behind = spread([s / 4 for s in range(4 * 130)], cities=3)
+    for partition, events in enumerate((ahead, behind)):
+        values = (booking(second, city_id=city) for second, city in events)
+        dagger.write(*values, partition=partition)
+    if first_part:
+        monkeypatch.setattr(firstrows, "WORTH", first_part)
+
+    told = Previewed(session, dagger, everything())
+
+    expected = recount([*ahead, *behind])
+    whole = {key: n for key, n in expected.items() if key[0] <= "2026-01-01T12:02:00Z"}
+    assert (told.done.records, told.done.late) == (len(ahead) + len(behind), 0)
+    assert told.counts(partial=False) == whole
+    assert told.counts(partial=True) == expected - Counter(whole)
+
+
 def test_windows_that_the_range_begins_in_are_partial(
     tmp_path: Path, kafka: str, session: SparkSession
 ) -> None:
