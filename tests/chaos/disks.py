@@ -1,4 +1,5 @@
-"""Disks that can be full: a small tmpfs where one may be mounted, else a limit on the size of files.
+"""Disks that can be full, out of inodes or read-only: a small tmpfs where one may be mounted. Elsewhere they
+can only be full, by a limit on the size of files.
 
 Each place of the state directory that holds data gets a disk of its own, so that one is full at a time.
 """
@@ -16,6 +17,7 @@ import psutil
 from tests.chaos.schedule import DISKS
 
 SIZE_MIB = 768
+INODES = 65_536
 FILLER = ".filler"
 CHUNK = bytes(1024 * 1024)
 # A process cannot make any file longer than this while its disk is full.
@@ -42,6 +44,39 @@ class Disks:
         else:
             with limited(writers):
                 yield
+
+    @contextmanager
+    def out_of_inodes(self, disk: str) -> Iterator[None]:
+        """No further file can be made there."""
+        filler = self._folder / disk / FILLER
+        try:
+            use_up(filler)
+            yield
+        finally:
+            shutil.rmtree(filler, ignore_errors=True)
+
+    @contextmanager
+    def read_only(self, disk: str) -> Iterator[None]:
+        """No file can be opened for writing there; what is open stays so."""
+        folder = self._folder / disk
+        subprocess.run(["mount", "--bind", folder, folder], check=True, capture_output=True)
+        try:
+            words = ["mount", "-o", "remount,bind,ro", folder]
+            subprocess.run(words, check=True, capture_output=True)
+            yield
+        finally:
+            _unmount(folder)
+
+
+def use_up(filler: Path) -> None:
+    """Make files in a folder until its disk has no inode left."""
+    try:
+        filler.mkdir()
+        for number in range(INODES):
+            (filler / str(number)).touch()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 def fill(filler: Path) -> None:
@@ -93,7 +128,15 @@ def _mount(folder: Path) -> bool:
     if shutil.which("mount") is None or os.geteuid() != 0:
         return False
     folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m,mode=700", "daggers-chaos", folder]
+    words = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        f"size={SIZE_MIB}m,nr_inodes={INODES},mode=700",
+        "daggers-chaos",
+        folder,
+    ]
     return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 

@@ -60,13 +60,27 @@ def driver_stopped(world: World, fault: Fault) -> Iterator[str]:
 
 @contextmanager
 def disk_full(world: World, fault: Fault) -> Iterator[str]:
-    """No room on the disk of the broker, of the database, or of the checkpoints."""
-    if fault.target == "checkpoints":
+    """No room on the disk of the broker, of the checkpoints, or of the drivers' own files."""
+    if fault.target != "kafka":
         sessions = [drivers.session(driver) for launches in world.drivers().values() for driver in launches]
         writers = [member for session in sessions for member in session.members()]
     else:
         writers = _process(world, fault.target)
     with world.disks.full(fault.target, writers):
+        yield fault.target
+
+
+@contextmanager
+def disk_out_of_inodes(world: World, fault: Fault) -> Iterator[str]:
+    """No further file on such a disk."""
+    with world.disks.out_of_inodes(fault.target):
+        yield fault.target
+
+
+@contextmanager
+def disk_read_only(world: World, fault: Fault) -> Iterator[str]:
+    """No file on such a disk can be opened for writing."""
+    with world.disks.read_only(fault.target):
         yield fault.target
 
 
@@ -174,6 +188,8 @@ HITS: dict[str, Hit] = {
     "driver killed": driver_killed,
     "driver stopped": driver_stopped,
     "disk full": disk_full,
+    "disk out of inodes": disk_out_of_inodes,
+    "disk read-only": disk_read_only,
     "connections cut": connections_cut,
     "connections slowed": connections_slowed,
     "clock jumped": clock_jumped,

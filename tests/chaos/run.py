@@ -63,6 +63,9 @@ class Run:
                 self.impossible["clock jumped"] = clock.impossible
             with world(folder, clock, self.seed) as stack:
                 how = "a full tmpfs" if stack.disks.tmpfs else "RLIMIT_FSIZE: no tmpfs may be mounted here"
+                if not stack.disks.tmpfs:
+                    for kind in ("disk out of inodes", "disk read-only"):
+                        self.impossible[kind] = "no tmpfs may be mounted here"
                 self.say(f"the stack is up in {folder}; a full disk is {how}")
                 stack.begin()
                 if wrong := stack.unsettled(START_S):

@@ -11,7 +11,7 @@ SPARE = "_spare"
 HALVES = ("jvm", "python", "both")
 SERVERS = ("kafka", "influxdb")
 # Not InfluxDB's, see NOT_OURS in run.py.
-DISKS = ("kafka", "checkpoints")
+DISKS = ("kafka", "checkpoints", "runs")
 _DRIVERS = tuple(f"{dagger}/{half}" for dagger in (*DAGGERS, SPARE) for half in HALVES)
 # What can be hit by each kind of fault.
 KINDS = {
@@ -20,6 +20,8 @@ KINDS = {
     "driver killed": _DRIVERS,
     "driver stopped": _DRIVERS,
     "disk full": DISKS,
+    "disk out of inodes": DISKS,
+    "disk read-only": DISKS,
     "connections cut": SERVERS,
     "connections slowed": SERVERS,
     "clock jumped": ("services",),

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -136,6 +137,24 @@ def test_a_full_disk_takes_no_byte_until_it_is_over(tmp_path: Path) -> None:
         written = file.write_bytes(b"x" * 4096)
 
     assert (refused.value.errno, written) == (errno.ENOSPC, 4096)
+    assert not os.path.ismount(tmp_path / "kafka")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(Disks.out_of_inodes, errno.ENOSPC), (Disks.read_only, errno.EROFS)]
+)
+def test_a_disk_that_takes_no_file_takes_some_again_when_that_is_over(
+    tmp_path: Path, fault: Callable[[Disks, str], AbstractContextManager[None]], code: int
+) -> None:
+    with mounted(tmp_path) as disks:
+        if not disks.tmpfs:
+            pytest.skip("no tmpfs may be mounted here")
+        file = tmp_path / "kafka" / "file"
+        with fault(disks, "kafka"), pytest.raises(OSError, match=r"No space left|Read-only") as refused:
+            file.touch()
+        file.touch()
+
+    assert refused.value.errno == code
     assert not os.path.ismount(tmp_path / "kafka")
 
 
