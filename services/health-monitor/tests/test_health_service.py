@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from aiohttp import web
 from conftest import Stack
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.empty_pb2 import Empty
@@ -26,7 +27,7 @@ from chassis.settings import variable
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
 from health_monitor.__main__ import serve
-from health_monitor.receiver import AlertReceiver
+from health_monitor.receiver import AlertReceiver, Misbehave, Received, behave
 from health_monitor.settings import MonitorSettings, monitor_settings
 from kafkaclient import Connection
 
@@ -48,9 +49,9 @@ class Shown:
         self.lines.append(line)
         self._more.set()
 
-    async def until(self, count: int) -> list[str]:
+    async def until(self, count: int, *, deadline_s: float = DEADLINE_S) -> list[str]:
         """The lines from the first on, once there are so many."""
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(deadline_s):
             while len(self.lines) < count:
                 self._more.clear()
                 await self._more.wait()
@@ -239,8 +240,8 @@ async def stage(kafka: str) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def stage_on(kafka: str) -> AsyncIterator[Stage]:
-    """A stage on this broker."""
+async def stage_on(kafka: str, misbehave: Misbehave = behave) -> AsyncIterator[Stage]:
+    """A stage on this broker, whose receivers may misbehave."""
     run = uuid.uuid4().hex[:10]
     names = {f"{each}_topic": f"health-{each}-{run}" for each in ("control", "alerts", "heartbeats")}
     shown = Shown()
@@ -248,7 +249,7 @@ async def stage_on(kafka: str) -> AsyncIterator[Stage]:
         KafkaLog(Connection(kafka), names["control_topic"]) as control,
         KafkaLog(Connection(kafka), names["alerts_topic"]) as alerts,
         KafkaLog(Connection(kafka), names["heartbeats_topic"]) as heartbeats,
-        AlertReceiver(show=shown.add) as receiver,
+        AlertReceiver(show=shown.add, misbehave=misbehave) as receiver,
     ):
         made = Stage(kafka, control, alerts, heartbeats, receiver, shown, names)
         await made.launch()
@@ -325,6 +326,51 @@ async def test_kill_9_and_a_restart_repeat_nothing_and_the_end_is_told_once(stag
         await stage.until_event("NotificationSent", 4)
 
     assert kinds(stage.shown.lines) == sorted(FIRED + OVER)
+
+
+AWAY_S = 600.0
+# The longest pause before a notification is sent again.
+PATIENCE_S = 420.0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(AWAY_S + 2 * PATIENCE_S)
+async def test_receivers_that_fail_for_ten_minutes_get_everything_once_though_the_monitor_is_killed(
+    kafka: str,
+) -> None:
+    async def refuse(_: Received) -> web.Response:
+        return web.Response(status=500, text="out of order")
+
+    async def put_off(_: Received) -> web.Response:
+        return web.Response(status=429, headers={"retry-after": "30"})
+
+    async def hang(_: Received) -> web.Response:
+        await asyncio.sleep(AWAY_S)
+        return web.Response(text="nobody waits for this any more")
+
+    async def outage(answer: Callable[[Received], Awaitable[web.Response]]) -> list[str]:
+        away = True
+
+        async def misbehave(received: Received) -> web.StreamResponse | None:
+            return await answer(received) if away else None
+
+        async with stage_on(kafka, misbehave) as stage:
+            first = stage.process()
+            await stage.fail()
+            await asyncio.sleep(AWAY_S / 2)
+            first.kill()
+            first.wait(timeout=30)
+            async with stage.monitor():
+                await asyncio.sleep(AWAY_S / 2)
+                away = False
+                await stage.shown.until(2, deadline_s=PATIENCE_S)
+                await stage.mend()
+                await stage.shown.until(4, deadline_s=PATIENCE_S)
+            return kinds(stage.shown.lines)
+
+    found = await asyncio.gather(*map(outage, (refuse, put_off, hang)))
+
+    assert found == [sorted(FIRED + OVER)] * 3
 
 
 async def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_wakes(stage: Stage) -> None:
