@@ -71,6 +71,19 @@ def serving(module: str, env: dict[str, str], folder: Path) -> Iterator[None]:
         service.wait(30)
 
 
+@contextmanager
+def loaded(processes: int) -> Iterator[None]:
+    """So many processes compute without a pause; each ends by itself, too."""
+    compute = "import time\nend = time.monotonic() + 3000\nwhile time.monotonic() < end: pass"
+    started = [subprocess.Popen([sys.executable, "-c", compute]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
+
+
 def until(wanted: Callable[[], bool], *, deadline_s: float = DEADLINE_S) -> None:
     """Wait until `wanted()`; fails at the deadline."""
     end = time.monotonic() + deadline_s

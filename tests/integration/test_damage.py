@@ -1,6 +1,7 @@
 """The control topic is damaged, in every way a topic can be: nothing is written or launched, a running dagger
 goes on, everybody says what to do, and what the runbook says brings all of it back."""
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import DAGGERS, Stack, running_stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, Outcome
-from tests.integration.faults import driver, influxql, kill, process, records, until, up
+from tests.integration.faults import driver, influxql, kill, loaded, process, records, until, up
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 CONTROL = "daggers.control"
 FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 SERVICES = ("gateway", "scheduler", "health-monitor")
+LOAD = 20 * (os.cpu_count() or 1)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,21 @@ def corrupted(stack: Stack) -> None:
     ],
 )
 def test_a_damaged_control_topic_stops_nobody_who_runs_and_is_restored_as_it_was(
+    running: Running, tmp_path: Path, damage: Callable[[Stack], None], options: tuple[str, ...]
+) -> None:
+    stops_nobody_and_is_restored(running, tmp_path, damage, options)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("damage", [truncated, corrupted])
+def test_so_it_is_on_a_machine_that_has_twenty_times_as_much_to_do_as_it_can(
+    running: Running, tmp_path: Path, damage: Callable[[Stack], None]
+) -> None:
+    with loaded(LOAD):
+        stops_nobody_and_is_restored(running, tmp_path, damage, ("--recreate",))
+
+
+def stops_nobody_and_is_restored(
     running: Running, tmp_path: Path, damage: Callable[[Stack], None], options: tuple[str, ...]
 ) -> None:
     stack, cli, name = running.stack, running.cli, running.name

@@ -151,6 +151,8 @@ class Job(StreamingQueryListener):
         frames = [stream.open_stream(session, one, daggersql.Read(table, paths, equal), context, who)
                   for table, one in by_table.items()]  # fmt: skip
         self.closing, self.missing = bool(who.until), who.missing
+        for table, frame in zip(by_table, frames, strict=True):
+            frame.createOrReplaceTempView(table)
         self.frame = frames[0]
         for more in frames[1:]:
             self.frame = self.frame.unionByName(more)
@@ -172,7 +174,9 @@ class Job(StreamingQueryListener):
 
     def _batch(self, rows: DataFrame, batch: int) -> None:
         stream.begin_batch(self.session)
-        found = {row.start.replace(tzinfo=UTC): row.n for row in rows.collect()}
+        found: Counter[datetime] = Counter()
+        for row in rows.collect():
+            found[row.start.replace(tzinfo=UTC)] += row.n
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
         stream.end_batch(self.session, self.context)

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -180,6 +181,7 @@ def test_after_an_outage_nothing_is_late_that_comes_back_in_order(
 TIMEOUT_S = 4
 SECOND_MS = 1000
 HOPPING, SESSIONS = Windows(10 * SECOND_MS, 5 * SECOND_MS), Windows(10 * SECOND_MS, 0)
+PARTNERS = Windows(4 * SECOND_MS, 0)
 
 
 def hops(seconds: Iterable[float]) -> Counter[datetime]:
@@ -198,12 +200,37 @@ def sessions(seconds: Iterable[float]) -> Counter[datetime]:
     return found
 
 
-KINDS = {
-    "tumble": ("window(rowtime, '10 seconds')", WINDOWS, windows),
-    "hop": ("window(rowtime, '10 seconds', '5 seconds')", HOPPING, hops),
-    "session": ("session_window(rowtime, '10 seconds')", SESSIONS, sessions),
-}
+def pairs(seconds: Iterable[float]) -> Counter[datetime]:
+    """How many of these are one to three seconds behind each, and ALONE where none is."""
+    times = sorted(seconds)
+    found: Counter[datetime] = Counter()
+    for second in times:
+        partners = sum(1 <= other - second <= 3 for other in times)
+        found[BEGIN + timedelta(seconds=second)] += partners or ALONE
+    return found
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A query, over one stream or over the same stream twice, and the right answer."""
+
+    sql: str
+    windows: Windows
+    expected: Callable[[Iterable[float]], Counter[datetime]]
+    streams: int = 1
+
+
+ALONE = 1000
 GROUPED = "SELECT {0}.start AS start, count(1) AS n FROM data_stream GROUP BY {0}, city"
+JOINED = f"""
+SELECT s0.rowtime AS start, IF(s1.rowtime IS NULL, {ALONE}, 1) AS n FROM s0 LEFT JOIN s1 ON s1.city = s0.city
+AND s1.rowtime BETWEEN s0.rowtime + INTERVAL '1' SECOND AND s0.rowtime + INTERVAL '3' SECOND"""
+KINDS = {
+    "tumble": Kind(GROUPED.format("window(rowtime, '10 seconds')"), WINDOWS, windows),
+    "hop": Kind(GROUPED.format("window(rowtime, '10 seconds', '5 seconds')"), HOPPING, hops),
+    "session": Kind(GROUPED.format("session_window(rowtime, '10 seconds')"), SESSIONS, sessions),
+    "join": Kind(JOINED, PARTNERS, pairs, streams=2),
+}
 OUTAGE_S = 20
 
 
@@ -219,20 +246,21 @@ class Outage:
         self, run: Callable[..., Job], kind: str, away: Callable[[], AbstractContextManager[object]]
     ) -> tuple[Counter[datetime], Counter[datetime], int]:
         """What is written, what should be, how many rows are late. One partition is back after the other."""
-        window, kept, expected = KINDS[kind]
+        what = KINDS[kind]
+        kept, twice = what.windows, 2 * what.streams
         before, after = [*range(20), *range(40, 45)], [*range(45, 60), *range(80, 85)]
-        job = run(self._stream, windows=kept, late_for=(kept,)).start(GROUPED.format(window))
+        job = run(*[self._stream] * what.streams, windows=kept, late_for=(kept,)).start(what.sql)
         for number in range(2):
             self.feed.send(map(booking, before), number)
-        job.until(rows(2 * len(before)))
+        job.until(rows(twice * len(before)))
         with away():
             job.until(lambda job: not job.context.registry.published().is_reachable())
             time.sleep(OUTAGE_S)
         self.feed.send(map(booking, after), 0)
-        job.until(rows(2 * len(before) + len(after)))
+        job.until(rows(twice * len(before) + what.streams * len(after)))
         time.sleep(TIMEOUT_S + 1)
         self.feed.send(map(booking, after), 1)
-        everything = expected([*before, *after] * 2)
+        everything = what.expected([*before, *after] * 2)
         job.until(lambda job: job.rows.total() + job.total(lambda c: c.late) >= everything.total())
         return job.rows, everything, job.total(lambda c: c.late)
 
