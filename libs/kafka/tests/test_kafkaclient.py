@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsConfigDict
 
 from kafkaclient import Connection, SecretUnreadable
-from kafkaclient.errors import diagnosis, sentence
+from kafkaclient.errors import is_refusal, sentence, underlying
 from kafkaclient.settings import KafkaSettings
 
 ROOT = Path(__file__).parents[3]
@@ -137,7 +137,10 @@ def test_a_password_that_cannot_be_read_later_is_said_with_its_setting(tmp_path:
 async def test_a_kafka_that_is_not_there_does_not_answer(unused_tcp_port: int) -> None:
     connection = Connection(f"127.0.0.1:{unused_tcp_port}", "SSL")
 
-    assert "does not answer: ConnectionRefusedError" in await diagnosis(connection, OSError())
+    error = await underlying(connection, OSError())
+
+    assert "does not answer: ConnectionRefusedError" in sentence(connection, error)
+    assert not is_refusal(error)
 
 
 def test_nobody_else_writes_how_a_client_is_configured() -> None:

@@ -11,10 +11,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from chassis.logging import logger
-from eventlog.log import LogError, LogUnavailable
+from eventlog.log import LogError, LogRefused, LogUnavailable
 from eventlog.topics import TOPICS, Topic
 from kafkaclient import Connection
-from kafkaclient.errors import diagnosis
+from kafkaclient.errors import is_refusal, sentence, underlying
 
 _TOPIC_ALREADY_EXISTS: Final = 36
 _RETRY_S: Final = 2.0
@@ -25,7 +25,8 @@ async def await_topics(
 ) -> bool:
     """Create the topics that are missing as soon as Kafka answers; False when `stop` is set before.
 
-    What it waits for is logged when that changes. Raises: LogError when Kafka refuses a topic.
+    What it waits for is logged when that changes. Raises: LogRefused when a setting is wrong; LogError when
+    Kafka refuses a topic.
     """
     stopping = asyncio.create_task(stop.wait())
     known = ""
@@ -39,6 +40,8 @@ async def await_topics(
                 break
             try:
                 creating.result()
+            except LogRefused:
+                raise
             except LogUnavailable as error:
                 if str(error) != known:
                     known = str(error)
@@ -69,7 +72,9 @@ async def started(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient,
         await admin.start()
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(await diagnosis(connection, error)) from error
+        cause = await underlying(connection, error)
+        kind = LogRefused if is_refusal(cause) else LogUnavailable
+        raise kind(sentence(connection, cause)) from error
     finally:
         if admin is not None:
             await admin.close()

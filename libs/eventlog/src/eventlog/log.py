@@ -29,6 +29,10 @@ class LogUnavailable(LogError):  # noqa: N818 - reads as what happened
     """Kafka does not answer now. What was asked may or may not have happened: repeat it under the same id."""
 
 
+class LogRefused(LogUnavailable):
+    """Kafka refuses these settings, or they cannot be used: waiting mends nothing."""
+
+
 class LogDamaged(LogError):  # noqa: N818 - reads as what happened
     """The topic is not the one that was read before, or lost records. A restart does not help.
 

@@ -17,6 +17,7 @@ from kafkaclient.connection import Connection, SecretUnreadable
 
 _TIMEOUT_MS = 5_000
 _REFUSED = (AuthenticationFailedError, SaslAuthenticationFailed)
+_CUT_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 _MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
 
 
@@ -42,14 +43,20 @@ def sentence(connection: Connection, error: BaseException | None) -> str:
     return f"{where} does not answer: {type(error).__name__}"
 
 
-async def diagnosis(connection: Connection, error: BaseException) -> str:
-    """The same, after one look: aiokafka tells of a failed start only that it failed."""
+def is_refusal(error: BaseException) -> bool:
+    """Whether a setting is wrong, here or at the broker: waiting mends nothing."""
+    settings = (SecretUnreadable, ssl.SSLError, *_REFUSED, *_MECHANISM)
+    return isinstance(error, settings) and not isinstance(error, _CUT_OFF)
+
+
+async def underlying(connection: Connection, error: BaseException) -> BaseException:
+    """The error behind that of a client, after one look: aiokafka tells of a start only that it failed."""
     if connection.security_protocol == "PLAINTEXT" or isinstance(error, SecretUnreadable):
-        return sentence(connection, error)
+        return error
     how = connection.aiokafka()
     host, _, port = how.pop("bootstrap_servers").split(",")[0].strip().rpartition(":")
     try:
         (await create_conn(host, int(port), request_timeout_ms=_TIMEOUT_MS, **how)).close()
     except (KafkaError, OSError, TimeoutError, ValueError) as reason:
-        return sentence(connection, reason)
-    return sentence(connection, error)
+        return reason
+    return error
