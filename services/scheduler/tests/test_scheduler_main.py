@@ -67,25 +67,6 @@ def test_bad_places_for_checkpoints_properties_and_spark_are_named_all_at_once(t
     assert "Traceback" not in done.stderr
 
 
-def test_a_kafka_that_does_not_answer_is_said_in_one_sentence(tmp_path: Path) -> None:
-    told = {
-        "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
-        "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
-        "PATH": os.environ["PATH"],  # noqa: TID251 - where Java is
-        "JAVA_HOME": os.environ.get("JAVA_HOME", ""),  # noqa: TID251 - as above
-    }
-
-    done = subprocess.run(MAIN, env=told, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
-
-    last = json.loads(done.stderr.splitlines()[-1])
-    assert (done.returncode, last["event"], last["detail"]) == (
-        69,
-        "stopped",
-        "Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError",
-    )
-    assert "Traceback" not in done.stderr
-
-
 def test_a_missing_java_is_said_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="install Java 17 or newer, or set DAGGERS_SCHEDULER_JAVA_HOME"):
         find_java(tmp_path, {"PATH": ""})
