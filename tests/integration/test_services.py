@@ -114,14 +114,7 @@ def test_sigterm_drains_it_and_it_ends_with_0(
     name: str, tmp_path: Path, kafka: str, influx: dict[str, str]
 ) -> None:
     log = tmp_path / "log"
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(
-            [sys.executable, "-m", name],
-            env=told(name, kafka, tmp_path, influx["url"], influx["token"]),
-            stderr=out,
-        ) as running,
-    ):
+    with started(name, told(name, kafka, tmp_path, influx["url"], influx["token"]), log) as running:
         until(lambda: running.poll() is not None or _catches_sigterm(running.pid))
         assert running.returncode is None, log.read_text()
         running.terminate()
