@@ -6,6 +6,7 @@ removed, the witness still knows it.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from daggers.v1 import alerts_pb2, events_pb2
@@ -143,6 +144,8 @@ class AlertWitness:
         self.ledger = Ledger()
         self.sent: dict[tuple[str, int, int, int, str], str] = {}
         """What is recorded as sent, and by which record: dagger, condition, incident, notice, receiver."""
+        self.claims: dict[int, datetime] = {}
+        """When each epoch began."""
 
     def sees(self, record: Record) -> None:
         """Take in the next record. Raises: Violation."""
@@ -152,6 +155,8 @@ class AlertWitness:
         if isinstance(message, alerts_pb2.OutageReported):
             self._brought_in(record, message)
             return
+        if changed and isinstance(message, alerts_pb2.MonitorStarted):
+            self.claims[self.ledger.epoch] = record.time
         if changed and not isinstance(message, alerts_pb2.MonitorStarted) and message.meta.epoch != epoch:
             raise Violation(f"{record.type} at {record.sequence} of a stale epoch changed an alert")
         if not isinstance(message, alerts_pb2.NotificationSent) or message.meta.epoch != epoch:
@@ -162,8 +167,12 @@ class AlertWitness:
         """What was told without the log is of no epoch, but of Kafka alone. Raises: Violation."""
         if report.fired.meta.condition != alerts_pb2.ALERT_CONDITION_KAFKA_AWAY:
             raise Violation(f"{record.type} at {record.sequence} is not about Kafka")
+        epoch = report.fired.meta.epoch
+        replaced = min((began for claimed, began in self.claims.items() if claimed > epoch), default=None)
         for attempt in report.attempts:
-            if attempt.HasField("sent"):
+            # Who stood still in the middle of sending is replaced, and the next one sends it, too.
+            stale = replaced is not None and attempt.time.ToDatetime(tzinfo=UTC) > replaced
+            if attempt.HasField("sent") and not stale:
                 self._sent(f"attempt {attempt.sent.attempt} at {attempt.time}", attempt.sent)
 
     def _sent(self, by: str, message: alerts_pb2.NotificationSent) -> None:

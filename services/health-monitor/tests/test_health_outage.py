@@ -153,6 +153,25 @@ async def test_who_is_replaced_meanwhile_brings_it_in_and_the_other_resolves_it(
     assert (alert(world).incident, alert(world).firing) == (1, False)
 
 
+async def test_who_stood_still_until_kafka_was_back_and_another_led_tells_nobody(world: Any) -> None:
+    world.answer = lambda _: web.Response(status=500)
+    async with world.monitor("one") as one:
+        await outage_of(world, one, 60)
+        for follower in one.followers:
+            follower.cancel()
+        away(world, gone=False)
+        async with world.monitor("two", here=False) as two:
+            await two.steps(12)
+            assert two.monitor.leads
+            world.answer = lambda _: None
+            one.follow()
+            world.now += 600 * SECOND
+            for channel in one.monitor.channels:  # the first of its timers when it goes on
+                await one.monitor.deliveries.notify_outage(channel)
+
+    assert [line for line in world.shown if "platform" in line] == []
+
+
 async def test_a_receiver_in_trouble_is_tried_again_without_the_log_and_each_attempt_is_in_it_later(
     world: Any,
 ) -> None:

@@ -65,10 +65,12 @@ class Deliveries:
 
     async def notify_outage(self, channel: Channel) -> None:
         """Tell a receiver that Kafka is away, while it is: the outcome is kept in the journal."""
-        current, leadership = self._kept.current, self._leadership
-        if not leadership.begins or current is None or leadership.reach.missing is None:
+        if self._due_in_outage(channel) is None:
             return
-        due = current.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
+        # As above, where the log can be read.
+        with suppress(LogUnavailable):
+            await self._leadership.follower.catch_up()
+        due = self._due_in_outage(channel)
         if due is not None:
             await self._unbroken(self._deliver_outage(channel, due))
 
@@ -79,6 +81,12 @@ class Deliveries:
 
     def _due_to(self, receiver: str, pace: timedelta) -> Notify | None:
         return self._leadership.ledger.next_notification(receiver, pace=pace, now=self._clock())
+
+    def _due_in_outage(self, channel: Channel) -> Notify | None:
+        current, leadership = self._kept.current, self._leadership
+        if not leadership.begins or current is None or leadership.reach.missing is None:
+            return None
+        return current.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
 
     async def _unbroken(self, delivery: Coroutine[None, None, None]) -> None:
         """Not cancelled with its timer: what was sent shall be recorded."""
