@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -16,10 +16,11 @@ DEADLINE_S = 30.0
 
 
 @contextmanager
-def limited(processes: Iterable[psutil.Process], size: int) -> Iterator[None]:
+def limited(processes: Iterable[psutil.Process], size: int) -> Iterator[Callable[[], int]]:
     """These processes, and what they start, have `size` bytes together: the kernel kills who wants more.
 
-    Pages that they had before are not counted. Skips the test where no group can be made.
+    Yields a count of those it has killed. Pages that they had before are not counted. Skips the test where no
+    group can be made.
     """
     version_1 = (ROOT / "memory").is_dir()
     group = (ROOT / "memory" if version_1 else ROOT) / f"daggers-test-{uuid4().hex[:8]}"
@@ -32,7 +33,8 @@ def limited(processes: Iterable[psutil.Process], size: int) -> Iterator[None]:
         for process in processes:
             with suppress(psutil.Error, ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(process.pid))
-        yield
+        events = group / ("memory.oom_control" if version_1 else "memory.events")
+        yield lambda: int(dict(map(str.split, events.read_text().splitlines()))["oom_kill"])
     finally:
         _remove(group)
 
