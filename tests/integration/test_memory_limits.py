@@ -6,7 +6,6 @@ import itertools
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 from conftest import Stack
 from tests.cgroups import limited
