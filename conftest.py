@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +113,13 @@ class Stack:
 
 
 @contextmanager
-def running_stack(state_dir: Path) -> Iterator[Stack]:
-    """An embedded stack of its own in `state_dir`, stopped when the context ends."""
+def running_stack(state_dir: Path, *, within: Sequence[str | Path] = ()) -> Iterator[Stack]:
+    """An embedded stack of its own in `state_dir`, stopped when the context ends.
+
+    `within`: words of a command that runs the one behind them.
+    """
     up = subprocess.run(
-        [DAGGERS, "local", "up", "--detach", "--state-dir", state_dir],
+        [*within, DAGGERS, "local", "up", "--detach", "--state-dir", state_dir],
         capture_output=True, text=True, check=False, timeout=1500,
     )  # fmt: skip
     try:
