@@ -253,7 +253,9 @@ def source_session() -> Iterator[SparkSession]:
     """A session as a driver starts it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        SparkContext(master="local[2]", appName="source", conf=SparkConf().set("spark.ui.enabled", "false"))
+        # What a context has read before the session's settings come it keeps.
+        conf = {"spark.ui.enabled": "false", "spark.python.daemon.module": "runtime.daemon"}
+        SparkContext(master="local[2]", appName="source", conf=SparkConf().setAll(conf.items()))
         started = spark.start()
         spark.checkpoint_locally(started)
         started.sparkContext.setLogLevel("ERROR")

@@ -69,6 +69,18 @@ def test_a_topic_of_a_stream_waits_for_another_and_a_silent_partition_for_nobody
     assert (dict(job.rows), job.total(lambda c: c.late)) == (dict(expected), 0)
 
 
+def test_a_worker_reads_a_topic_of_a_hundred_partitions(feed: Feed, run: Callable[..., Job]) -> None:
+    feed.create(partitions=100)
+    for partition in range(100):
+        feed.send([booking(partition / 10)], partition)
+    job = run(feed.resolved()).start().until(rows(100))
+    for partition in range(100):
+        feed.send([booking(20 + partition / 10)], partition)
+    job.until(lambda job: len(job.rows) == 1)
+
+    assert (dict(job.rows), job.total(lambda c: c.late)) == ({BEGIN: 100}, 0)
+
+
 @pytest.mark.parametrize("ends", ["committed", pytest.param("aborted", marks=pytest.mark.long)])
 def test_an_open_transaction_is_not_the_end_of_its_partition(
     feed: Feed, run: Callable[..., Job], ends: str

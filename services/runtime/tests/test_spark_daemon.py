@@ -72,3 +72,24 @@ def test_a_worker_that_wants_more_than_its_bound_is_refused_and_its_host_is_not_
     done = subprocess.run([sys.executable, "-c", _GREEDY], capture_output=True, text=True, timeout=60)
 
     assert (done.stdout, done.stderr, done.returncode) == ("True\nTrue\n", "", 0)
+
+
+# A hundred threads of a library, which has no word for the size of their stacks.
+_THREADS = """
+import ctypes, psutil
+from runtime.spark.daemon import shrink_stacks
+
+shrink_stacks()
+libc = ctypes.CDLL(None)
+before = psutil.Process().memory_info().data
+for _ in range(100):
+    thread = ctypes.c_void_p()
+    assert libc.pthread_create(ctypes.byref(thread), None, libc.sleep, ctypes.c_void_p(60)) == 0
+print((psutil.Process().memory_info().data - before) // 2**20 < 100)
+"""
+
+
+def test_a_thread_of_a_library_takes_little_of_a_workers_bound() -> None:
+    done = subprocess.run([sys.executable, "-c", _THREADS], capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)
