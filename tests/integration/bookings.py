@@ -2,13 +2,14 @@
 
 import itertools
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import yaml
@@ -117,6 +118,38 @@ class Bookings:
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(spec | changes, sort_keys=False))
         return name, path
+
+
+class Feed:
+    """Writes the bookings of a second of event time five times a second, for as long as it is entered.
+
+    `cities`: who has one in a second.
+    """
+
+    def __init__(self, stream: Bookings, cities: Callable[[int], Iterable[int]]) -> None:
+        self.events: list[tuple[float, int]] = []
+        """What was written: seconds since the epoch, and the city."""
+        self.order = ""
+        """The order number of what is written next."""
+        self._stream, self._cities = stream, cities
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def _write(self) -> None:
+        for second in itertools.count():
+            cities, order = list(self._cities(second)), self.order
+            self._stream.write(booking(second, city_id=city, order=order) for city in cities)
+            self.events.extend((NOON + second, city) for city in cities)
+            if self._enough.wait(0.2):
+                return
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._enough.set()
+        self._thread.join()
 
 
 def recount(events: Iterable[tuple[float, int]], window_s: int = WINDOW_S) -> Counter[tuple[str, str]]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import struct
 import subprocess
-import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from conftest import running_stack
-from tests.integration.bookings import NOON, Bookings, booking
+from tests.integration.bookings import Bookings, Feed
 from tests.integration.cli import Cli, runs
 from tests.integration.faults import header, lasting, records, until
 from tests.integration.test_heavy_sources import counting, counts, recount, rows
@@ -67,20 +65,7 @@ def test_a_clock_that_jumps_by_hours_loses_nothing_launches_nothing_and_pages_no
         cli = Cli(stack.state_dir)
         stream = Bookings(stack.kafka, cli)
         name, path = counting(stream, tmp_path)
-        events: list[tuple[float, int]] = []
-        enough = threading.Event()
-
-        def feed() -> None:
-            for second in itertools.count():
-                some = [(NOON + second, second % 7), (NOON + second, second % 11)]
-                stream.write(booking(second, city_id=city) for _, city in some)
-                events.extend(some)
-                if enough.wait(0.2):
-                    return
-
-        feeder = threading.Thread(target=feed)
-        feeder.start()
-        try:
+        with Feed(stream, lambda second: (second % 7, second % 11)) as feed:
             cli("apply", "-f", path, "--wait")
             for ahead in JUMPS_S:
                 before = counts(rows(stack.kafka, name)).total()
@@ -89,10 +74,7 @@ def test_a_clock_that_jumps_by_hours_loses_nothing_launches_nothing_and_pages_no
                 lasting(EACH_S)
                 written = rows(stack.kafka, name)[-1][0].timestamp()[1] / 1000
                 assert written == pytest.approx(time.time() + ahead, abs=40), "its clock did not jump"
-        finally:
-            enough.set()
-            feeder.join()
-        until(lambda: counts(rows(stack.kafka, name)).total() >= len(events))
+        until(lambda: counts(rows(stack.kafka, name)).total() >= len(feed.events))
         found = counts(rows(stack.kafka, name))
         cli.until(name, runs)
         launches = Counter(
@@ -106,6 +88,6 @@ def test_a_clock_that_jumps_by_hours_loses_nothing_launches_nothing_and_pages_no
             if header(record, "ce_type").endswith(".AlertFired")
         ]
 
-    assert found == recount(events)
+    assert found == recount(feed.events)
     assert launches == {name: 1}
     assert alerts == []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from pathlib import Path
 
 import pytest
 from conftest import Stack
 from tests.cgroups import limited
-from tests.integration.bookings import NOON, Bookings, booking
+from tests.integration.bookings import Bookings, Feed
 from tests.integration.cli import Cli, runs
 from tests.integration.faults import halves, process, until, up
 from tests.integration.test_heavy_sources import counting, counts, recount, rows
@@ -20,51 +18,22 @@ MIB = 2**20
 CITIES = 1_000
 
 
-class Feed:
-    """A thousand cities have a booking each second of event time, five times a second."""
-
-    def __init__(self, stream: Bookings) -> None:
-        self.stream = stream
-        self.events: list[tuple[float, int]] = []
-        """What was written: when, and the city."""
-        self.number = "short"
-        """The bookings' order number."""
-        self._enough = threading.Event()
-        self._feeder = threading.Thread(target=self._feed)
-
-    def _feed(self) -> None:
-        for second in itertools.count():
-            number = self.number
-            self.stream.write(booking(second, city_id=city, order=number) for city in range(CITIES))
-            self.events.extend((NOON + second, city) for city in range(CITIES))
-            if self._enough.wait(0.2):
-                return
-
-    def __enter__(self) -> Feed:
-        self._feeder.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._enough.set()
-        self._feeder.join()
-
-
 @pytest.mark.parametrize("victim", ["jvm", "workers"])
 def test_a_driver_that_the_kernel_kills_for_its_memory_goes_on_and_is_exact(
     stack: Stack, cli: Cli, tmp_path: Path, victim: str
 ) -> None:
     stream = Bookings(stack.kafka, cli)
     name, path = counting(stream, tmp_path)
-    with Feed(stream) as feed:
+    with Feed(stream, lambda _: range(CITIES)) as feed:
         cli("apply", "-f", path, "--wait")
         first = cli("get", name)["generation"]
         until(lambda: counts(rows(stack.kafka, name)).total() > 0)
         jvm, python = halves(stack, name)
         hit = [jvm] if victim == "jvm" else [each for each in jvm.children(recursive=True) if each != python]
         with limited(hit, 4 * MIB) as killed:
-            feed.number = "x" * 4_000  # what they had may be enough for more of the same
+            feed.order = "x" * 4_000  # what they had may be enough for more of the same
             until(lambda: killed() > 0)
-            feed.number = "short"
+            feed.order = ""
         after = cli.until(name, lambda dagger: dagger["generation"] > first)
         cli.until(name, runs)
     until(lambda: counts(rows(stack.kafka, name)).total() >= len(feed.events))
