@@ -49,7 +49,7 @@ class Clock:
 def clock(tmp_path: Path) -> Clock:
     """Skips where no compiler is, or nobody may make a mount namespace."""
     if shutil.which("cc") is None:
-        pytest.skip("a clock that jumps needs a C compiler")
+        pytest.skip("no C compiler for a clock that jumps")
     made = Clock(tmp_path)
     tried = subprocess.run([*made.command, "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
