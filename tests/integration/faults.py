@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import psutil
 import urllib3
 from confluent_kafka import Consumer, Message, TopicPartition
 from conftest import Stack
+from google.protobuf.message import Message as Event
 from tests.integration.cli import DAGGERS
 
 from chassis.processes import start_ticks
@@ -159,6 +160,11 @@ def records(kafka: str, topic: str, partition: int = 0) -> list[Message]:
 def header(message: Message, name: str) -> str:
     """A CloudEvents attribute of a record."""
     return dict(message.headers() or ()).get(name, b"").decode()
+
+
+def of_type(found: Iterable[Message], kind: type[Event]) -> list[Message]:
+    """Those of the records that are of this type, by their CloudEvents attribute."""
+    return [record for record in found if header(record, "ce_type") == kind.DESCRIPTOR.full_name]
 
 
 def belonging(state_dir: Path) -> Iterator[psutil.Process]:

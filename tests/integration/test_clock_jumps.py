@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from conftest import running_stack
+from daggers.v1 import alerts_pb2, events_pb2
 from tests.integration.bookings import Bookings, Feed
 from tests.integration.cli import Cli, runs
-from tests.integration.faults import header, lasting, records, until
+from tests.integration.faults import header, lasting, of_type, records, until
 from tests.integration.test_heavy_sources import counting, counts, recount, rows
 
 from eventlog.topics import ALERTS, CONTROL
@@ -79,13 +80,11 @@ def test_a_clock_that_jumps_by_hours_loses_nothing_launches_nothing_and_pages_no
         cli.until(name, runs)
         launches = Counter(
             header(record, "ce_subject")
-            for record in records(stack.kafka, CONTROL)
-            if header(record, "ce_type").endswith(".LaunchIntended")
+            for record in of_type(records(stack.kafka, CONTROL), events_pb2.LaunchIntended)
         )
         alerts = [
             header(record, "ce_subject")
-            for record in records(stack.kafka, ALERTS)
-            if header(record, "ce_type").endswith(".AlertFired")
+            for record in of_type(records(stack.kafka, ALERTS), alerts_pb2.AlertFired)
         ]
 
     assert found == recount(feed.events)

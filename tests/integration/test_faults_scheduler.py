@@ -12,11 +12,9 @@ from conftest import Stack
 from daggers.v1 import events_pb2
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
 from tests.integration.cli import Cli, at_least
-from tests.integration.faults import driver, header, kill, process, records, send, until, up
+from tests.integration.faults import driver, header, kill, of_type, process, records, send, until, up
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-
-CLAIM = events_pb2.SchedulerStarted.DESCRIPTOR.full_name
 
 
 def test_a_scheduler_killed_in_mid_launch_and_in_mid_run_leaves_one_driver_which_is_adopted(
@@ -42,8 +40,8 @@ def test_a_scheduler_killed_in_mid_launch_and_in_mid_run_leaves_one_driver_which
     sessions = list(driver(stack, name))
     launches = [
         record
-        for record in records(stack.kafka, "daggers.control")
-        if header(record, "ce_type").endswith(".LaunchIntended") and header(record, "ce_subject") == name
+        for record in of_type(records(stack.kafka, "daggers.control"), events_pb2.LaunchIntended)
+        if header(record, "ce_subject") == name
     ]
     cli("delete", name, "--wait")  # the adopter has it in hand
 
@@ -121,9 +119,7 @@ def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_goes_on(
 
 def leader(stack: Stack) -> str:
     """ce_source of the newest claim."""
-    claims = [
-        record for record in records(stack.kafka, "daggers.control") if header(record, "ce_type") == CLAIM
-    ]
+    claims = of_type(records(stack.kafka, "daggers.control"), events_pb2.SchedulerStarted)
     return header(claims[-1], "ce_source")
 
 

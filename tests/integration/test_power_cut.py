@@ -7,9 +7,10 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import running_stack
+from daggers.v1 import events_pb2
 from tests.integration.bookings import NOON, Bookings, booking
 from tests.integration.cli import Cli, runs
-from tests.integration.faults import belonging, header, loaded, records, until, up
+from tests.integration.faults import belonging, header, loaded, of_type, records, until, up
 from tests.integration.test_heavy_sources import counting, counts, recount, rows
 
 from eventlog.topics import CONTROL
@@ -59,8 +60,7 @@ def test_after_a_power_cut_at_load_40_six_daggers_are_up_again_by_one_launch_eac
         found = {name: counts(rows(stack.kafka, name)) for name in names}
         launches = Counter(
             header(record, "ce_subject")
-            for record in records(stack.kafka, CONTROL)[before:]
-            if header(record, "ce_type").endswith(".LaunchIntended")
+            for record in of_type(records(stack.kafka, CONTROL)[before:], events_pb2.LaunchIntended)
         )
 
     assert found == dict.fromkeys(names, expected)

@@ -17,7 +17,7 @@ from conftest import Stack
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
-from tests.integration.faults import header, records, until
+from tests.integration.faults import header, of_type, records, until
 
 TRIGGER_S = 1.0
 OLD_S = 3 * TRIGGER_S + 10
@@ -161,9 +161,8 @@ def lies(watch: Watching) -> list[Sample]:
 
 def heartbeats(stack: Stack, name: str) -> list[telemetry_pb2.Heartbeat]:
     """Every heartbeat of a dagger that stands in the topic."""
-    kind = telemetry_pb2.Heartbeat.DESCRIPTOR.full_name
     return [
         telemetry_pb2.Heartbeat.FromString(record.value() or b"")
-        for record in records(stack.kafka, "daggers.heartbeats")
-        if header(record, "ce_type") == kind and header(record, "ce_subject") == name
+        for record in of_type(records(stack.kafka, "daggers.heartbeats"), telemetry_pb2.Heartbeat)
+        if header(record, "ce_subject") == name
     ]
