@@ -76,15 +76,13 @@ int timespec_get(struct timespec *time, int base) { return clock_gettime(CLOCK_R
 
 /* Wait in slices of the host's time until the moved clock is there. `WAIT` waits until `slice`, by the host's clock;
  * `TIMED_OUT` is whether that was in vain. */
-#define WAIT_BY_THE_MOVED_CLOCK(DEADLINE, WAIT, TIMED_OUT, GIVE_UP)                                                    \
+#define WAIT_BY_THE_MOVED_CLOCK(DEADLINE, WAIT, TIMED_OUT)                                                             \
     for (;;) {                                                                                                         \
         int64_t now = host_time(), left = nanoseconds(DEADLINE) - now - ahead();                                       \
         struct timespec slice = timespec_of(now + (left < SLICE ? left : SLICE));                                      \
         int result = WAIT;                                                                                             \
-        if (!(TIMED_OUT))                                                                                              \
+        if (!(TIMED_OUT) || host_time() + ahead() >= nanoseconds(DEADLINE))                                            \
             return result;                                                                                             \
-        if (host_time() + ahead() >= nanoseconds(DEADLINE))                                                            \
-            GIVE_UP;                                                                                                   \
     }
 
 int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
@@ -94,7 +92,7 @@ int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restr
         wait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!offset || deadline->tv_sec < WALL_CLOCK_S)
         return wait(cond, mutex, deadline);
-    WAIT_BY_THE_MOVED_CLOCK(deadline, wait(cond, mutex, &slice), result == ETIMEDOUT, return ETIMEDOUT)
+    WAIT_BY_THE_MOVED_CLOCK(deadline, wait(cond, mutex, &slice), result == ETIMEDOUT)
 }
 
 /* glibc's own does not come by the one above. */
@@ -109,5 +107,5 @@ int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict deadline)
         wait = dlsym(RTLD_NEXT, "sem_timedwait");
     if (!offset)
         return wait(sem, deadline);
-    WAIT_BY_THE_MOVED_CLOCK(deadline, wait(sem, &slice), result != 0 && errno == ETIMEDOUT, return -1)
+    WAIT_BY_THE_MOVED_CLOCK(deadline, wait(sem, &slice), result != 0 && errno == ETIMEDOUT)
 }

@@ -155,9 +155,10 @@ class AlertWitness:
         if isinstance(message, alerts_pb2.OutageReported):
             self._brought_in(record, message)
             return
-        if changed and isinstance(message, alerts_pb2.MonitorStarted):
-            self.claims[self.ledger.epoch] = record.time
-        if changed and not isinstance(message, alerts_pb2.MonitorStarted) and message.meta.epoch != epoch:
+        if isinstance(message, alerts_pb2.MonitorStarted):
+            self.claims.setdefault(self.ledger.epoch, record.time)
+            return
+        if changed and message.meta.epoch != epoch:
             raise Violation(f"{record.type} at {record.sequence} of a stale epoch changed an alert")
         if not isinstance(message, alerts_pb2.NotificationSent) or message.meta.epoch != epoch:
             return

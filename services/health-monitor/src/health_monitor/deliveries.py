@@ -67,7 +67,7 @@ class Deliveries:
         """Tell a receiver that Kafka is away, while it is: the outcome is kept in the journal."""
         if self._due_in_outage(channel) is None:
             return
-        # As above, where the log can be read.
+        # Nothing is sent on old knowledge here either, as far as the log can be read.
         with suppress(LogUnavailable):
             await self._leadership.follower.catch_up()
         due = self._due_in_outage(channel)

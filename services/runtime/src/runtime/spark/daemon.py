@@ -67,9 +67,7 @@ def serve(load: Callable[[], None]) -> None:
 
 
 def shrink_stacks() -> None:
-    """Let threads that are started from now on, also behind a fork, have stacks of 512 KiB; the main one's
-    stays.
-    """
+    """Give threads that start from now on, also behind a fork, stacks of 512 KiB. The main thread's stays."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "pthread_setattr_default_np"):  # not glibc: musl's are smaller still
         return
