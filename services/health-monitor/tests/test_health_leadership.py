@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from aiohttp import web
+from daggers.v1 import alerts_pb2
 
-from eventlog import read_record
+from eventlog import Draft, LogUnavailable, read_record
 from health_monitor.observer import UnreadableHeartbeat
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -65,6 +67,39 @@ async def test_a_leader_that_wakes_reads_before_it_sends(world: Any) -> None:
 
     assert one.monitor.leads is False
     assert len(world.receiver.received) == 2
+
+
+async def test_who_leads_again_does_not_record_again_what_the_log_took_unseen(world: Any) -> None:
+    """Its write was taken, but it was replaced before it learnt so, and leads again before it tries again."""
+    async with world.monitor("one") as one:
+        await one.step()
+        await world.fail_dagger()
+
+        lost = asyncio.Event()
+
+        async def lose_the_answer(draft: Draft) -> None:
+            if isinstance(draft.message, alerts_pb2.NotificationSent) and not lost.is_set():
+                lost.set()
+                raise LogUnavailable("Kafka does not answer")
+
+        world.alerts.after = lose_the_answer
+        telling = asyncio.create_task(one.steps(4))
+        await lost.wait()
+        rival = alerts_pb2.MonitorStarted(monitor_id="two", host="h")
+        await world.alerts.append(Draft("claim", "/test", "health-monitor", world.now, rival))
+        await one.monitor.leadership.follower.catch_up()
+        world.now += 11 * SECOND
+        await one.monitor.leadership.lead()
+        await telling
+
+    assert await world.events() == [
+        "MonitorStarted",
+        "AlertFired",
+        "NotificationSent slack",
+        "MonitorStarted",
+        "MonitorStarted",
+        "NotificationSent pagerduty",
+    ]
 
 
 # ---- Heartbeats --------------------------------------------------------------------------------------------

@@ -254,7 +254,7 @@ def source_session() -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         # What a context has read before the session's settings come it keeps.
-        conf = {"spark.ui.enabled": "false", "spark.python.daemon.module": "runtime.daemon"}
+        conf = {**spark.SETTINGS, "spark.ui.enabled": "false"}
         SparkContext(master="local[2]", appName="source", conf=SparkConf().setAll(conf.items()))
         started = spark.start()
         spark.checkpoint_locally(started)

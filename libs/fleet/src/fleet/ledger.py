@@ -14,7 +14,7 @@ from itertools import takewhile
 from daggers.v1 import alerts_pb2
 
 from eventlog import LogPosition, Record, chained
-from fleet.alert import Alert, Condition, Notify, evolve, next_notification, reported
+from fleet.alert import Alert, Condition, Event, Notify, evolve, next_notification, reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,11 @@ class Ledger:
             case _:
                 return False
 
+    def awaits(self, event: Event, time: datetime) -> bool:
+        """Whether the event is what comes next of its alert: it would change it."""
+        before = self.alert(event.meta.dagger, event.meta.condition)
+        return evolve(before, event, time) is not before
+
     def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
         """What the receiver is to be told next, longest waiting first; None while it must be left alone."""
         attempted = self._attempted.get(receiver)
@@ -109,14 +114,7 @@ class Ledger:
         self.epoch, self.leader = record.sequence, claim.monitor_id
         return True
 
-    def _evolve(
-        self,
-        event: alerts_pb2.AlertFired
-        | alerts_pb2.AlertResolved
-        | alerts_pb2.NotificationSent
-        | alerts_pb2.NotificationFailed,
-        record: Record,
-    ) -> bool:
+    def _evolve(self, event: Event, record: Record) -> bool:
         time = record.time
         if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
             self._attempted[event.receiver] = max(time, self._attempted.get(event.receiver, time))

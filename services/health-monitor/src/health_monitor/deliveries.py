@@ -101,9 +101,12 @@ class Deliveries:
             await self._webhooks.send(there, due, now=self._clock()) if isinstance(there, Channel) else there
         )
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
-        while self._leadership.leads:  # sent again only if this process dies before the log takes it
+        leadership = self._leadership
+        # Sent again only if this process dies before the log takes it. Of a write that failed nobody knows
+        # whether the log took it, until the log has been read: it may say so by the time that we lead again.
+        while leadership.leads and leadership.ledger.awaits(event, self._clock()):
             with suppress(LogUnavailable):
-                await self._leadership.write(event)
+                await leadership.write(event)
                 return
             await asyncio.sleep(_APPEND_AGAIN_S)
 

@@ -23,7 +23,7 @@ from runtime.spark import (
     queries,
 )
 
-_SETTINGS = {
+SETTINGS = {
     # Meaning of the SQL. Bad data gives NULL and never ends a job, so the ANSI errors are off. Fields
     # `a` and `A` of one message are two, as they are to Protobuf.
     "spark.sql.session.timeZone": "UTC",
@@ -54,6 +54,9 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "runtime.daemon",
+    # How long the JVM waits for this Python to fetch what `collect()` found. On a host that is overloaded the
+    # 15 s of the default pass, and an end of the batch would be of no use to anybody.
+    "spark.python.authenticate.socketTimeout": "600s",
     # What stands in driver.log and in the UI is for people to read, not to act on.
     "spark.ui.port": "0",
     "spark.ui.killEnabled": "false",
@@ -88,7 +91,7 @@ def start() -> SparkSession:
     names.remember()
     callsites.leave()
     builder = SparkSession.builder
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     callbacks.ask_for_token(session)
@@ -103,7 +106,7 @@ def start() -> SparkSession:
 def another(session: SparkSession) -> SparkSession:
     """A session of its own in the same Spark application: settings, views, functions and queries."""
     other = session.newSession()
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         if other.conf.isModifiable(name):
             other.conf.set(name, value)
     _prepare(other)
