@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from services.runtime.tests import httpserver
+from services.runtime.tests.certificates import context_of_server, self_signed
 from services.runtime.tests.httpserver import Reply
 from tests.forwardproxy import serving
 
@@ -61,3 +62,17 @@ def test_a_provider_is_asked_by_the_proxy_and_one_on_loopback_never(monkeypatch:
         monkeypatch.setenv("DAGGERS_OIDC_PROXY", "socks5://p:1")
         with pytest.raises(RefusedError, match="DAGGERS_OIDC_PROXY must be http"):
             provider._answer(OUTSIDE, "GET", f"http://{OUTSIDE}/x")
+
+
+def test_a_provider_that_speaks_tls_is_asked_through_a_tunnel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = self_signed(tmp_path, "provider", about=f"DNS:{OUTSIDE}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    with httpserver.serving(tls=context_of_server(certificate)) as server:
+        server.answer = lambda _: Reply(body=b'{"a": 1}')
+        with serving({OUTSIDE: int(server.url.rpartition(":")[2])}) as proxy:
+            monkeypatch.setenv("https_proxy", proxy.url)
+
+            assert provider._answer(OUTSIDE, "GET", f"https://{OUTSIDE}/x") == {"a": 1}
+            assert proxy.asked == [f"CONNECT {OUTSIDE}:443"]

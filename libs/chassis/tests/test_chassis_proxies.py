@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 
 import httpx
 import pytest
 from services.runtime.tests import httpserver
+from services.runtime.tests.certificates import context_of_server, self_signed
 from tests.forwardproxy import serving
 
 from chassis.egress import proxies
@@ -126,6 +130,25 @@ async def test_what_leaves_goes_by_the_proxy_which_is_told_the_name() -> None:
             answer = await client.post("http://hooks.example/x?y=1", content=b"hello")
         assert (answer.status_code, [got.body for got in server.received]) == (200, [b"hello"])
         assert proxy.asked == ["POST http://hooks.example/x?y=1"]
+
+
+@pytest.mark.parametrize("name", ["hooks.example", "other.example"])
+async def test_tls_goes_through_a_tunnel_and_the_certificate_has_to_be_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    certificate = self_signed(tmp_path, "server", about="DNS:hooks.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    answered: list[int] = []
+    with (
+        httpserver.serving(tls=context_of_server(certificate)) as server,
+        serving({name: port(server)}, "me:pass") as proxy,
+    ):
+        async with leaving(proxy.url, {name: "1.1.1.1"}) as client:
+            with suppress(httpx.ConnectError):
+                answered.append((await client.post(f"https://{name}/x", content=b"hello")).status_code)
+        await asyncio.sleep(0.01)  # a connection whose certificate was refused ends in the loop's next rounds
+        assert proxy.asked == [f"CONNECT {name}:443"]
+        assert (answered, len(server.received)) == (([200], 1) if name == "hooks.example" else ([], 0))
 
 
 async def test_a_name_that_the_proxy_alone_knows_is_asked_for_there() -> None:

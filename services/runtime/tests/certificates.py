@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -36,3 +37,10 @@ def self_signed(folder: Path, name: str, *, about: str = "IP:127.0.0.1", days: i
         check=True, capture_output=True,
     )  # fmt: skip
     return made
+
+
+def context_of_server(certificate: Certificate) -> ssl.SSLContext:
+    """What a server shows that asks for no certificate itself."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.file, certificate.key)
+    return context

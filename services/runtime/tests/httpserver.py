@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -90,8 +91,8 @@ class Server:
 
 
 @contextmanager
-def serving(port: int = 0) -> Iterator[Server]:
-    """A server on loopback, while the block runs."""
+def serving(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """A server on loopback, while the block runs; by TLS, where its certificate is given."""
     loop, made = asyncio.new_event_loop(), Server()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -100,11 +101,11 @@ def serving(port: int = 0) -> Iterator[Server]:
         server = web.Server(made.handle)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
+        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
         return runner, server
 
     runner, server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    made.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield made
     finally:
@@ -116,6 +117,9 @@ def serving(port: int = 0) -> Iterator[Server]:
 
 async def _end(runner: web.ServerRunner, server: web.Server) -> None:
     """With all that is under way, connections that came in the last moment too, and their transports."""
+    for connection in server.connections:
+        if connection.transport is not None:
+            connection.transport.abort()  # one of TLS would wait for the client's goodbye
     await runner.cleanup()
     for _ in range(2):
         for _ in range(5):  # what is accepted or closed ends in the next rounds of the loop

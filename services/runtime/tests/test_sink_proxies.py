@@ -12,6 +12,7 @@ import pytest
 from botocore.exceptions import HTTPClientError
 from daggers.v1 import spec_pb2
 from services.runtime.tests import httpserver
+from services.runtime.tests.certificates import context_of_server, self_signed
 from services.runtime.tests.collectors import CleverTap, Mixpanel
 from services.runtime.tests.httpserver import Reply, Server
 from services.runtime.tests.sink_cases import clevertap, elasticsearch, http, mixpanel
@@ -99,6 +100,25 @@ def test_rows_for_a_server_outside_go_by_the_proxy(
     assert server.received
     assert proxy.asked
     assert [each for each in proxy.asked if f"http://{OUTSIDE}/" not in each] == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_for_a_server_outside_that_speaks_tls_go_through_a_tunnel_of_the_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    certificate = self_signed(tmp_path, "server", about=f"DNS:{OUTSIDE}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
+    sink, prepare = KINDS[name]
+    with httpserver.serving(tls=context_of_server(certificate)) as server:
+        prepare(server)
+        port = int(server.url.rpartition(":")[2])
+        with serving({OUTSIDE: port}, "me:password") as proxy:
+            monkeypatch.setenv("https_proxy", proxy.url)
+            written = sinks.open_writer(target("d", sink(f"https://{OUTSIDE}:{port}", tmp_path)))
+
+            assert written.write(batch(many(2)), 0).refused == []
+            assert server.received
+            assert set(proxy.asked) == {f"CONNECT {OUTSIDE}:{port}"}
 
 
 @pytest.mark.parametrize("name", KINDS)
