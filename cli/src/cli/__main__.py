@@ -24,6 +24,7 @@ from cli.errors import CliError, MisusedError, UnwrittenError
 from cli.extension import Extension, installed
 from cli.group import group
 from cli.listed import Loaded, Root
+from cli.machine import is_refused, refusal
 from cli.output import Format, print_error
 from cli.session import Common, GatewayAddress, Output, StateDir
 from cli.settings import Settings
@@ -108,6 +109,9 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
         return INTERRUPTED
     except OutputError:
         raise
+    except OSError as error:
+        print_error(refusal(error) if is_refused(error) else _bug(settings), as_json=as_json)
+        return CliError.exit_code
     except Exception:  # noqa: BLE001 - the last resort: a stack trace is for us, not for a user
         print_error(_bug(settings), as_json=as_json)
         return CliError.exit_code

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chassis.files import replace_text
 from cli.errors import RefusedError
+from cli.machine import refusal
 from devstack import processes
 from devstack.processes import Started
 
@@ -129,7 +130,7 @@ def load(state_dir: Path) -> Stack | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise RefusedError(f"{file} cannot be read: {error.strerror}") from error
+        raise refusal(error, file) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"{file} is damaged; remove it, or name another directory by --state-dir"

@@ -25,6 +25,8 @@ class Oven(Settings):
 
     degrees: int = 180
     """How hot."""
+    recipe: Path | None = None
+    """What is baked."""
 
 
 class Away(Exception):  # noqa: N818 - reads as what is wrong
@@ -113,6 +115,22 @@ def test_a_crash_is_one_line_with_its_trace_and_70(
 
     assert (code, [(line["event"], line["exit_code"]) for line in lines]) == (70, [("stopped", 70)])
     assert "crumbs" in json.dumps(lines[0])
+
+
+def test_a_file_that_cannot_be_read_is_told_with_the_variable_that_names_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def read(oven: Oven) -> None:
+        assert oven.recipe is not None
+        oven.recipe.read_text(encoding="utf-8")
+
+    async def serve(_: None, __: asyncio.Event) -> None:
+        raise AssertionError("it must not serve")
+
+    monkeypatch.setenv("RECIPE", str(tmp_path))
+    code = service.run("an-oven", Oven, [], read=read, serve=serve)
+
+    assert (code, capsys.readouterr().err.splitlines()[1]) == (2, f"  RECIPE: {tmp_path}: Is a directory")
 
 
 @pytest.mark.parametrize("error", [OSError("no such file"), ValueError("no such file")])

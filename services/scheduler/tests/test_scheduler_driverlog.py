@@ -1,6 +1,8 @@
 """The logs of drivers, as files."""
 
+import os
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,9 +30,14 @@ after
 def told(log: Path, cursor: Cursor = Cursor()) -> list[str]:  # noqa: B008 - a constant
     """Every line behind a cursor, as it stands now."""
     tail = Tail(log, cursor)
-    batches = list(iter(tail.read, []))
+    found = lines_of(tail)
     tail.close()
-    return [line for lines in batches for line in lines]
+    return found
+
+
+def lines_of(tail: Tail) -> list[str]:
+    """What is there to be read."""
+    return [line for lines in iter(tail.read, []) for line in lines]
 
 
 def moved(log: Path) -> None:
@@ -142,7 +149,7 @@ def test_no_line_is_lost_or_doubled_over_moves_and_restarts_of_who_follows(tmp_p
         offset += size
         match chosen.randrange(4):
             case 0:
-                followed += [line for lines in iter(tail.read, []) for line in lines]
+                followed += lines_of(tail)
                 read = "\n" in log.read_text()
             case 1 if read:
                 moved(log)
@@ -150,7 +157,7 @@ def test_no_line_is_lost_or_doubled_over_moves_and_restarts_of_who_follows(tmp_p
             case 2:
                 tail.close()
                 tail = Tail(log, tail.cursor)
-    followed += [line for lines in iter(tail.read, []) for line in lines]
+    followed += lines_of(tail)
     tail.close()
 
     assert not tail.gap
@@ -171,6 +178,47 @@ def test_what_was_moved_away_twice_is_a_gap(tmp_path: Path) -> None:
     later.close()
 
     assert (later.gap, lines) == (True, ["second", "third"])
+
+
+ROTATIONS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
+    "nothing": (lambda _: None, ["second", "third"]),
+    "deleted": (lambda log: log.unlink(), ["second"]),
+    "moved": (lambda log: log.rename(log.with_name("moved")), ["second"]),
+    "moved, and a file in its place": (
+        lambda log: (log.rename(log.with_name("moved")), log.touch()), ["second", "third"],
+    ),
+    "copied and emptied": (
+        lambda log: (log.with_name("driver.log-1").write_bytes(log.read_bytes()), os.truncate(log, 0)),
+        ["third"],
+    ),
+    "emptied, and written on": (lambda log: log.write_text("later\n"), ["later", "third"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("has_older", [False, True])
+@pytest.mark.parametrize("way", ROTATIONS)
+def test_a_log_that_something_else_rotates_is_read_on_and_what_it_took_is_a_gap(
+    tmp_path: Path, way: str, has_older: bool
+) -> None:
+    rotate, expected = ROTATIONS[way]
+    log = tmp_path / "driver.log"
+    log.write_text("first\n")
+    if has_older:
+        (tmp_path / "driver.log.1").write_text("before\n")
+    tail = Tail(log)
+    assert lines_of(tail) == [*(["before"] if has_older else []), "first"]
+    with log.open("a") as driver:  # which opened it once
+        driver.write("second\n")
+        driver.flush()
+        rotate(log)
+        now = lines_of(tail)
+        if log.exists():
+            with log.open("a") as more:
+                more.write("third\n")
+        found = now + lines_of(tail)
+    tail.close()
+
+    assert (found, tail.gap) == (expected, "third" in expected and way != "nothing")
 
 
 def test_a_position_is_read_as_it_was_told_and_nothing_else_is_one() -> None:

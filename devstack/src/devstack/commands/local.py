@@ -15,6 +15,7 @@ from cli.checked_settings import read
 from cli.deleting import Yes, agreed, asks
 from cli.errors import RefusedError
 from cli.group import group
+from cli.machine import refusal
 from cli.session import Session, command
 from cli.standard import OutputError
 from cli.usage_errors import UsageErrors
@@ -142,7 +143,7 @@ def start(
                 tools = _tools(session, with_influxd="influxdb" in wanted(stack, only))
                 stack = start_stack(stack, tools, out.steps, monitor_env, only)
     except OSError as error:
-        raise RefusedError(f"{error.filename or folder}: {error.strerror or error}") from error
+        raise refusal(error, folder) from error
     return stack, was_up
 
 
@@ -151,7 +152,7 @@ def _remember(session: Session, folder: Path) -> None:
     try:
         remembered.remember(session.settings.state_home, folder, INSTALLATION)
     except OSError as error:
-        raise RefusedError(f"{error.filename}: {error.strerror or error}") from error
+        raise refusal(error) from error
 
 
 @command(local, "status", example="daggers local status -o json")

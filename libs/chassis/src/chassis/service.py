@@ -56,7 +56,8 @@ def run(
     try:
         parts = read(loaded)
     except (OSError, ValueError) as error:
-        sys.stderr.write(f"{prog}: bad settings:\n  {error}\n`{prog} --help` explains each setting.\n")
+        why = settings.problem_of(loaded, error)
+        sys.stderr.write(f"{prog}: bad settings:\n  {why}\n`{prog} --help` explains each setting.\n")
         return BAD_SETTINGS
 
     async def serving() -> None:

@@ -189,6 +189,15 @@ def own_directory(settings: Settings, field: str) -> None:
         raise ValueError(f"{name}: {directory} cannot be written to: {error.strerror}") from error
 
 
+def problem_of(settings: Settings, error: OSError | ValueError) -> str:
+    """What is wrong with settings, as an error says it; of a file, by the variable that names it."""
+    if not isinstance(error, OSError) or not error.filename:
+        return str(error)
+    kind, place = type(settings), str(error.filename)
+    named = [variable(kind, field) for field in kind.model_fields if str(getattr(settings, field)) == place]
+    return ": ".join([*named, place, error.strerror or str(error)])
+
+
 def explain(kind: type[Settings]) -> str:
     """One paragraph for each setting: its variable, its default, what it is."""
     paragraphs = ["environment variables:"]

@@ -1,7 +1,8 @@
 """The log of a driver as it is written, in whichever of its two files that stands.
 
 A driver keeps its log short: what is in `driver.log` moves to `driver.log.1`, whose own content goes. So a
-cursor in a log is known by the bytes before it, and is found again in either file.
+cursor in a log is known by the bytes before it, and is found again in either file. Where something else
+rotates logs, too, what it took away is a gap.
 """
 
 from __future__ import annotations
@@ -99,26 +100,36 @@ class Tail:
 
     def _switch(self) -> bool:
         """At the end of a file: whether the log goes on in another, which is read then. Raises: OSError."""
-        if not self._log.exists():
-            return False  # it was tidied away
-        here = os.fstat(self._file.fileno())
-        is_log = os.path.samestat(here, self._log.stat())
-        if is_log and not self._cut():
-            return False
-        following = older(self._log).open("rb")
-        self._older = os.fstat(following.fileno()).st_ino
-        if is_log:  # what followed stands in the older one
-            end = self._file.tell()
+        with suppress(FileNotFoundError):  # tidied away, or moved in this moment
+            here, log = os.fstat(self._file.fileno()), self._log.stat()
+            is_log, was_moved = os.path.samestat(here, log), identity(older(self._log)) != self._older
+            if is_log and not self._cut():
+                return False
+            if was_moved:
+                self._go_on_in_older(where_it_was=is_log)
+                return True
+            if here.st_ino != self._older:  # nor did the driver move it: somebody else rotates logs here
+                if not is_log and not log.st_size:
+                    return False  # the driver writes on into the file that it opened
+                self.gap, self._rest = True, b""
+            self._go_on(self._log.open("rb"))
+            return True
+        return False
+
+    def _go_on_in_older(self, *, where_it_was: bool) -> None:
+        """Read what was moved there: with `where_it_was`, from where the log was read to."""
+        following, end = older(self._log).open("rb"), self._file.tell()
+        if where_it_was:
             if _before(following, end) == self._before_end():
                 following.seek(end)
-            else:
+            else:  # moved twice
                 self.gap, self._rest = True, b""
-        elif here.st_ino == self._older:
-            following.close()
-            following = self._log.open("rb")
+        self._older = os.fstat(following.fileno()).st_ino
+        self._go_on(following)
+
+    def _go_on(self, following: BinaryIO) -> None:
         self._file.close()
         self._file = following
-        return True
 
 
 def _holds(file: BinaryIO, cursor: Cursor) -> bool:

@@ -139,16 +139,18 @@ class HostLog:
         step: gateway_pb2.ReadLogResponse,
     ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
         """The lines of a log, in steps that a client takes, the first of which is begun; until it is over."""
-        over = False
+        over, has_gap = False, tail.gap
         while True:
             written = await self._reading(tail.read)
+            step.gap = step.gap or (tail.gap and not has_gap)
+            has_gap = tail.gap
             at_end = not written
             if at_end and not asked.follow and (unfinished := tail.unfinished()):
                 written = [unfinished]
             step.lines.extend(line[:LONGEST] for line in written if asked.traces or kept.keeps(line))
             if asked.follow:
                 step.position = str(Position(generation, tail.cursor, kept.inside))
-            if step.lines or step.path:
+            if step.lines or step.path or step.gap:
                 yield step
             step = gateway_pb2.ReadLogResponse()
             if not at_end:
