@@ -36,12 +36,12 @@ def is_refused(error: OSError) -> bool:
 
 def _another_users(path: Path) -> str:
     """Whose a file is, or the first folder above it that can be looked at; empty for one's own."""
-    for each in (path, *path.absolute().parents):
+    for place in (path, *path.absolute().parents):
         try:
-            owner = each.stat().st_uid
+            owner = place.stat().st_uid
         except OSError:
             continue
-        what = "it" if each == path else each
+        what = "it" if place == path else place
         return "" if owner == os.geteuid() else f"{what} is {_name(owner)}'s"
     return ""
 
