@@ -52,6 +52,10 @@ def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
     yield from (f"  {_column(column)}" for column in plan.columns)
     for sink in plan.sinks:
         yield from (f"  {sink.field} {sink.kind}: {printable(sentence)}" for sentence in sink.seen)
+        if sink.reason:
+            yield f"  {sink.field} {sink.kind} would take no row: {printable(sink.detail)} ({sink.reason})"
+    if plan.sinks_untried:
+        yield f"  sinks were not tried: {printable(plan.sinks_untried)}"
     yield from (f"  lost: {loss}" for loss in plan.losses)
     yield from (f"  warning: {printable(warning)}" for warning in plan.warnings)
 
@@ -140,7 +144,17 @@ def document(name: str, plan: Plan) -> dict[str, Any]:
             }
             for column in plan.columns
         ],
-        "sinks": [{"field": sink.field, "kind": sink.kind, "seen": list(sink.seen)} for sink in plan.sinks],
+        "sinks": [
+            {
+                "field": sink.field,
+                "kind": sink.kind,
+                "seen": list(sink.seen),
+                "reason": sink.reason,
+                "detail": sink.detail,
+            }
+            for sink in plan.sinks
+        ],
+        "sinks_untried": plan.sinks_untried,
         "losses": list(plan.losses),
         "warnings": list(plan.warnings),
     }

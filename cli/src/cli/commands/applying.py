@@ -81,7 +81,8 @@ def plan(
     """What `daggers apply` would do, and what that does to windows and rows; writes nothing.
 
     Where open windows are recomputed the host of the driver looks into Kafka: which records are read again,
-    and which windows can no longer be made whole. Where it cannot, the plan says why.
+    and which windows can no longer be made whole. Where sinks or columns are others, a host of drivers tries
+    the sinks: which of them would take no row, and what would help. Where it cannot, the plan says why.
     """
     try:
         path = one_file(file, flag)
@@ -89,7 +90,9 @@ def plan(
         files = _read(session, text, str(path))
         with session.connect() as gateway:
             try:
-                plans = _each(files, str(path), lambda one: (one.name, gateway.plan(one.name, one.spec)))
+                plans = _each(
+                    files, str(path), lambda one: (one.name, gateway.plan(one.name, one.spec, try_sinks=True))
+                )
             except RefusedError as refusal:
                 _explained(session, refusal, text, str(path))
                 raise

@@ -240,9 +240,15 @@ class Client:
         )
         return self.call(self.daggers.ApplyDagger, request)
 
-    def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> gateway_pb2.PlanDaggerResponse:
-        """What `apply` would do, and what that does to windows and rows."""
-        return self.call(self.daggers.PlanDagger, gateway_pb2.PlanDaggerRequest(name=name, spec=spec))
+    def plan(
+        self, name: str, spec: spec_pb2.DaggerSpec, *, try_sinks: bool = False
+    ) -> gateway_pb2.PlanDaggerResponse:
+        """What `apply` would do, and what that does to windows and rows.
+
+        try_sinks: a host tries the sinks, where they or their columns are others, which takes seconds.
+        """
+        request = gateway_pb2.PlanDaggerRequest(name=name, spec=spec, try_sinks=try_sinks)
+        return self.call(self.daggers.PlanDagger, request)
 
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
         """What a dagger was asked to be, newest first; read as it is looked at."""

@@ -72,9 +72,10 @@ be written at all (a year above 9999 in `${t:%Y-%m-%d}`, a text that is no UTF-8
 (OUT_OF_RANGE, UNWRITABLE). One that is too large for the quarantine is kept there by its key, its place and
 its SHA-256.
 
-What no row can pass is said before the first one, by the launch and by `daggers sink test -f FILE`, with the
-statement that helps: types of columns, rights, row-level security, a mapping that lacks a field. `sink test`
-does what a batch does, and takes it back.
+What no row can pass is said before the first one, by the launch, by `daggers sink test -f FILE` and by
+`daggers plan`, with the statement that helps: types of columns, rights, row-level security, a mapping that
+lacks a field. `sink test` does what a batch does, and takes it back; a plan has that done where sinks or
+columns are others.
 """
 
 

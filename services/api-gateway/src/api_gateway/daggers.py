@@ -31,6 +31,7 @@ from api_gateway.registered import check_sequence
 from api_gateway.requests import Requests, meta_of, refuse
 from api_gateway.routes import living
 from api_gateway.sampling import Samples
+from api_gateway.sinktests import SinkTests
 from api_gateway.vitals import Vitals
 from api_gateway.writer import Writer
 from chassis.interceptors import Context, actor
@@ -61,6 +62,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         readings: Readings,
         vitals: Vitals,
         gate: Gate,
+        sink_tests: SinkTests,
     ) -> None:
         self._log = log
         self._follower = follower
@@ -73,7 +75,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self._samples = samples
         self._heard = heard
         self._requests, self._previewing, self._readings = requests, previewing, readings
-        self._vitals, self._gate = vitals, gate
+        self._vitals, self._gate, self._sink_tests = vitals, gate, sink_tests
 
     async def CreateDagger(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.CreateDaggerRequest, context: Context
@@ -150,6 +152,8 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
                 answer.reads_unchecked = why
                 if reads is not None:
                     rereading.tell(answer, after.plan, reads)
+            if request.try_sinks and planning.concerns_sinks(answer):
+                await self._sink_tests.add_refusals(answer, name, after.spec, context)
             answer.warnings.extend(revise.warnings)
         return answer
 

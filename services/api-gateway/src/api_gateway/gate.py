@@ -91,6 +91,10 @@ class Gate:
             return None
         return frozenset(team for team in fleet.catalogue.teams if may(who, Action.READ, team, fleet).allowed)
 
+    def allows(self, action: Action, team: str) -> bool:
+        """Whether who calls may do this to what a team has; a gate that observes allows it."""
+        return not self._enforce or may(principal(), action, team, self._fold.fleet).allowed
+
     def _refuses(self, call: Call) -> bool:
         """Whether what is not allowed is refused."""
         return self._enforce or METHODS[call.method].always

@@ -53,6 +53,10 @@ PATIENCE_S: Final = 30.0
 LINGER_S: Final = 2.0
 """How long a host is listened to once the dagger has left it: its driver's last words."""
 _AGAIN_S: Final = 0.5
+PLAN_S: Final = 20.0
+"""How long a plan waits for a host."""
+_ANSWER_S: Final = 1.0
+"""What is left of a call's time for its answer."""
 Step = TypeVar("Step", bound=Message)
 # Generic in the stubs only.
 Method: TypeAlias = "Callable[[host_pb2_grpc.HostServiceAsyncStub], Callable[..., AsyncIterable[Step]]]"
@@ -282,3 +286,24 @@ class Hosts:
             return grpc.aio.insecure_channel(endpoint.address, options=_OPTIONS)
         credentials = grpc.ssl_channel_credentials(self._access().authority)
         return grpc.aio.secure_channel(endpoint.address, credentials, options=_OPTIONS)
+
+
+async def in_time(
+    steps: AsyncGenerator[Step, None], context: Context, most_s: float
+) -> tuple[list[Step], str]:
+    """What a host says within `most_s` beside an answer that is as good without it; and why that is not all.
+
+    Its caller is answered in time, whatever the host does.
+    """
+    said: list[Step] = []
+    remaining = context.time_remaining()
+    patience_s = min(most_s, (remaining or most_s + _ANSWER_S) - _ANSWER_S)
+    try:
+        async with asyncio.timeout(patience_s), aclosing(steps):
+            async for step in steps:
+                said.append(step)  # noqa: PERF401 - what came in time counts
+    except TimeoutError:
+        return said, f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
+    except ApiError as error:
+        return said, error.message
+    return said, ""

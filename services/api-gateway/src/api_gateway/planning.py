@@ -124,6 +124,12 @@ def effect_of(dagger: Dagger | None, before: Revision | None, after: Revision) -
     return CONTINUES_BEHIND if behind else RECOMPUTED
 
 
+def concerns_sinks(answer: gateway_pb2.PlanDaggerResponse) -> bool:
+    """Whether something may be written by it that was not before: the sinks, or columns, are others."""
+    of_sinks = any(change.field.startswith("sinks") for change in answer.changes)
+    return of_sinks or bool(answer.columns) or answer.action == applying.CREATED
+
+
 def _why_no_cutover(dagger: Dagger, after: Revision, *, cuts_over: bool) -> str:
     """Why its driver stops before the next one starts; empty where that one begins beside it."""
     query = cutover.query_state(after.spec, after.plan) if after.plan else None

@@ -4,26 +4,20 @@ and what that means for windows.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from api_gateway.hosts import Asking, Hosts
+from api_gateway.hosts import PLAN_S, Asking, Hosts, in_time
 from api_gateway.routes import Route
-from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggersql import Plan, sized
 from fleet import Dagger
 
-PATIENCE_S: Final = 20.0
-"""How long a plan waits for a host."""
 TELLING: Final = 100_000
 """Records that a driver has read when what one costs says something."""
-_ANSWER_S: Final = 1.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER: Final = "because Kafka no longer has all records that they need"
 
@@ -43,17 +37,8 @@ async def looked(
         )
 
     asking: Asking[gateway_pb2.PlannedReads] = Asking(lambda host: host.PlanHostReads, request)
-    remaining = context.time_remaining()
-    patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
-    try:
-        async with asyncio.timeout(patience_s), aclosing(hosts.asked(dagger, asking, context)) as steps:
-            async for step in steps:
-                return step, ""
-    except TimeoutError:
-        return None, f"the host of its driver has not answered in {max(patience_s, 0):.0f} s"
-    except ApiError as error:
-        return None, error.message
-    return None, "it was never launched"
+    reads, why = await in_time(hosts.asked(dagger, asking, context), context, PLAN_S)
+    return (reads[0], "") if reads else (None, why or "it was never launched")
 
 
 def tell(answer: gateway_pb2.PlanDaggerResponse, plan: Plan, reads: gateway_pb2.PlannedReads) -> None:

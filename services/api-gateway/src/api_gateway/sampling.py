@@ -13,8 +13,7 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 
-from api_gateway.hosts import Hosts
-from chassis.errors import ApiError
+from api_gateway.hosts import Hosts, in_time
 from chassis.interceptors import Context
 from daggerspec.limits import SAMPLED_RECORDS
 from daggerspec.nearest import hint
@@ -24,8 +23,6 @@ PATIENCE_S: Final = 4.0
 """How long a call waits to hear whether topics are there."""
 DESCRIBE_S: Final = 15.0
 """How long one waits that was asked what topics are."""
-_ANSWER_S: Final = 1.0
-"""What is left of a call's time for its answer."""
 _UNKNOWN: Final = 0.2
 """From which part of the bytes on that are no fields of the message this is said."""
 FRESH_S: Final = 10.0
@@ -166,20 +163,12 @@ class Samples:
             answer.records_per_second = known.records_per_second
 
     async def _asked(self, stream: spec_pb2.Stream, context: Context, most_s: float) -> Topics:
-        remaining = context.time_remaining()
-        patience_s = min(most_s, (remaining or most_s + _ANSWER_S) - _ANSWER_S)
-        told = gateway_pb2.SampleStreamResponse()
         count = SAMPLED_RECORDS if stream.topics else 0
-        why, looked = "", False
-        try:
-            async with asyncio.timeout(patience_s), aclosing(self.records(stream, count, context)) as steps:
-                async for step in steps:
-                    looked = True  # the first step says which topics there are; records may take longer
-                    told.MergeFrom(step)
-        except TimeoutError:
-            why = f"no host of drivers has answered in {max(patience_s, 0):.0f} s"
-        except ApiError as error:
-            why = error.message
+        # The first step says which topics there are; records may take longer.
+        steps, why = await in_time(self.records(stream, count, context), context, most_s)
+        told, looked = gateway_pb2.SampleStreamResponse(), bool(steps)
+        for step in steps:
+            told.MergeFrom(step)
         return Topics(
             missing={topic.topic: topic.suggestion for topic in told.missing_topics},
             unchecked="" if looked else why,

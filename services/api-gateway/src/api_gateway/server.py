@@ -301,6 +301,7 @@ async def _served(
     seconds = PreviewSeconds()
     previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
     readings = Readings(fold, hosts, heard, requests, masking)
+    tests = SinkTests(hosts, fold.fleet, requests, gate)
     daggers = DaggerService(
         log,
         follower,
@@ -316,6 +317,7 @@ async def _served(
         readings,
         vitals,
         gate,
+        tests,
     )
     gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, services)
     catalog = CatalogService(
@@ -324,7 +326,6 @@ async def _served(
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, services)
     access = AccessService(fold.fleet, writer, reader, heard, seconds)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, services)
-    tests = SinkTests(hosts, fold.fleet, requests)
     sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, services)

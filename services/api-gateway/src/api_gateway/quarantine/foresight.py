@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Final
 
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, telemetry_pb2
 
-from api_gateway.hosts import Asking, Hosts
+from api_gateway.hosts import Asking, Hosts, in_time
 from api_gateway.reader import say_degraded
 from api_gateway.routes import Route
-from chassis.errors import ApiError
 from chassis.interceptors import Context
 from fleet import Dagger
 
@@ -20,7 +17,6 @@ PATIENCE_S: Final = 25.0
 """How long a dry run waits for a host."""
 MOST: Final = 200_000
 """Of more records nobody waits for what is said of each."""
-_ANSWER_S: Final = 1.0
 
 
 async def foreseen(
@@ -46,16 +42,9 @@ async def foreseen(
         )
 
     asking: Asking[host_pb2.ForeseenReplay] = Asking(lambda host: host.ForeseeHostReplay, request)
-    remaining = context.time_remaining()
-    patience_s = min(PATIENCE_S, (remaining or PATIENCE_S + _ANSWER_S) - _ANSWER_S)
-    why = "it was never launched"
-    try:
-        async with asyncio.timeout(patience_s), aclosing(hosts.asked(dagger, asking, context)) as steps:
-            async for step in steps:
-                return step.forecast
-    except TimeoutError:
-        why = f"the host of its driver has not answered in {max(patience_s, 0):.0f} s"
-    except ApiError as error:
-        why = error.message
+    said, why = await in_time(hosts.asked(dagger, asking, context), context, PATIENCE_S)
+    if said:
+        return said[0].forecast
+    why = why or "it was never launched"
     say_degraded(context, f"what records hold was not looked at: {why}")
     return None
