@@ -72,6 +72,19 @@ async def test_each_role_does_what_it_may_and_the_actor_is_the_account(
     assert last.meta.actor == f"account:{role}-bot"
 
 
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_plan_has_sinks_tried_for_who_may_change_the_dagger(enforcing: World, role: str) -> None:
+    bot = enforcing.bot(role)
+    spec = (await bot.GetDagger(pb.GetDaggerRequest(name="counts"))).dagger.spec
+    spec.sinks[0].influx.measurement = "another"
+    answer = await bot.PlanDagger(pb.PlanDaggerRequest(name="counts", spec=spec, try_sinks=True))
+
+    if role == "viewer":
+        assert answer.sinks_untried == "only who may change the dagger has them tried"
+    else:
+        assert "no scheduler has said where it serves" in answer.sinks_untried
+
+
 async def test_another_team_sees_that_a_dagger_is_there_and_nothing_of_it(enforcing: World) -> None:
     ours = (await enforcing.bot("viewer").GetDagger(pb.GetDaggerRequest(name="counts"))).dagger
     theirs = (await enforcing.bot("stranger").GetDagger(pb.GetDaggerRequest(name="counts"))).dagger

@@ -147,7 +147,7 @@ async def test_where_no_host_answers_a_stream_is_registered_and_that_is_said(
     assert (late.version, list(late.findings)) == (2, [])
     assert late.topics_unchecked == "no host of drivers has answered in 0 s"
     assert alone.topics_unchecked == (
-        "no scheduler has said where it serves: streams are read at the hosts of drivers"
+        "no scheduler has said where it serves: streams and sinks are reached from the hosts of drivers"
     )
 
 

@@ -98,7 +98,7 @@ def everywhere(fleet: Fleet) -> list[HostRoute]:
         raise ApiError(
             grpc.StatusCode.UNAVAILABLE,
             "NO_HOST",
-            "no scheduler has said where it serves: streams are read at the hosts of drivers",
+            "no scheduler has said where it serves: streams and sinks are reached from the hosts of drivers",
             {"hosts": "0"},
         )
     return [HostRoute(name, fleet.hosts[name]) for name in names]
