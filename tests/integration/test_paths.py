@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 from conftest import running_stack
+from tests.documents.pages import ROOT
 from tests.forwardproxy import serving
 from tests.integration.bookings import PROTO, Bookings, booking
 from tests.integration.cli import Cli
@@ -67,3 +70,23 @@ def test_a_folder_in_which_something_cannot_work_is_refused_before_anything_is_w
     assert refused.json["error"]["reason"] == "PATH_UNUSABLE"
     assert "cannot be used" in refused.err
     assert below(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a:b"])
+def test_a_checkout_that_cannot_be_built_is_refused_before_anything_is_written(
+    tmp_path: Path, name: str
+) -> None:
+    checkout = tmp_path / name
+    checkout.mkdir()
+    for file in ("Makefile", "requirements-uv.lock"):
+        shutil.copy(ROOT / file, checkout)
+    refused = subprocess.run(
+        ["make", "setup"], cwd=checkout, capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert refused.returncode == 2
+    assert (
+        f"without #, ? and : in its path, which no quoting carries to all that builds it: move {checkout}"
+        in (refused.stdout)
+    )
+    assert below(checkout) == {"Makefile", "requirements-uv.lock"}

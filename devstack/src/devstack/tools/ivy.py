@@ -28,18 +28,18 @@ def retrieve(
     own_authorities: give it the certificate authorities of this Python in place of its own.
     what: the sentence of the RefusedError that is raised where it cannot be done.
     """
-    description, files = part / "ivy.xml", part / "jars"
-    description.write_text(_FILE.format(name=name, dependencies=dependencies))
+    (part / "ivy.xml").write_text(_FILE.format(name=name, dependencies=dependencies))
     options = ["-XX:TieredStopAtLevel=1"]
     if own_authorities and (certificates := truststore.trusted()):
         truststore.write(part / "authorities.jks", certificates)
-        options.append(f"-Djavax.net.ssl.trustStore={part / 'authorities.jks'}")
+        options.append("-Djavax.net.ssl.trustStore=authorities.jks")
+    # Told from the folder itself: Ivy takes brackets and parentheses of a path for a pattern's.
     run(
-        [java, *options, "-jar", _program(), "-cache", part / "cache", "-ivy", description,
-         "-confs", "default", "-retrieve", files / "[artifact]-[revision].[ext]"],
-        log=part / "ivy.log", report=report, what=what,
+        [java, *options, "-jar", _program(), "-cache", "cache", "-ivy", "ivy.xml",
+         "-confs", "default", "-retrieve", "jars/[artifact]-[revision].[ext]"],
+        log=part / "ivy.log", report=report, what=what, cwd=part,
     )  # fmt: skip
-    return files
+    return part / "jars"
 
 
 def _program() -> Path:

@@ -12,7 +12,13 @@ LONGEST_TAIL = 200
 
 
 def run(
-    words: Sequence[str | Path], *, log: Path, report: Report, what: str, env: Mapping[str, str] | None = None
+    words: Sequence[str | Path],
+    *,
+    log: Path,
+    report: Report,
+    what: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> None:
     """Run a command to its end. Raises RefusedError: the sentence `what`, and its last lines."""
     lines: list[str] = []
@@ -23,7 +29,7 @@ def run(
                 [str(word) for word in words],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, encoding="utf-8", errors="replace",
-                env=environment() if env is None else dict(env),
+                env=environment() if env is None else dict(env), cwd=cwd,
             ) as process,
         ):  # fmt: skip
             assert process.stdout is not None
