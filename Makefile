@@ -21,7 +21,7 @@ help: ## List the verbs
 # What no package brings: all that is missing is named before anything is downloaded.
 define NEEDS
 missing=(); \
-[[ "$$PWD" != *[\#?:]* ]] || missing+=("a checkout without #, ? and : in its path, which no quoting carries to all that builds it: move $$PWD"); \
+[[ "$$PWD" != *[\#?:\\]* ]] || missing+=("a checkout without #, ?, : and backslashes in its path, which no quoting carries to all that builds it: move $$PWD"); \
 command -v git >/dev/null || missing+=("git (Debian: apt-get install git)"); \
 if ! command -v $(PYTHON) >/dev/null; then missing+=("Python 3.11 or newer (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"); \
 elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then missing+=("Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version): install it, or set PYTHON=/path/to/python3"); \
