@@ -41,7 +41,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def over_http(own: Certificate, folder: Path) -> Iterator[Trusting]:
+def over_http(own: Certificate, folder: Path, port: int = 0) -> Iterator[Trusting]:
     del folder
 
     class Handler(BaseHTTPRequestHandler):
@@ -55,7 +55,7 @@ def over_http(own: Certificate, folder: Path) -> Iterator[Trusting]:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own.file, own.key)
-    with HTTPServer((HERE, 0), Handler) as listening:
+    with HTTPServer((HERE, port), Handler) as listening:
         listening.socket = context.wrap_socket(listening.socket, server_side=True)
         url = f"https://{{}}:{listening.server_port}"
         with serving(listening):
@@ -63,9 +63,9 @@ def over_http(own: Certificate, folder: Path) -> Iterator[Trusting]:
 
 
 @contextmanager
-def over_grpc(own: Certificate, folder: Path) -> Iterator[Trusting]:
+def over_grpc(own: Certificate, folder: Path, port: int = 0) -> Iterator[Trusting]:
     del folder
-    with grpcserver.serving(certificate=own.with_key()) as server:
+    with grpcserver.serving(port, certificate=own.with_key()) as server:
         yield lambda host, ca: grpc.sink(
             server.target.replace(HERE, host), plaintext=False, tls=spec_pb2.Tls(ca_file=str(ca))
         )
@@ -154,3 +154,23 @@ def test_without_a_file_only_the_issuers_that_the_system_knows_are_trusted(
 ) -> None:
     with serve(self_signed(tmp_path, "own"), tmp_path) as trusting:
         assert told(trusting(HERE, "")) == "SINK_TLS"
+
+
+@pytest.mark.parametrize("serve", [over_http, over_grpc])
+def test_a_server_whose_certificate_and_issuer_are_renewed_is_written_to_without_a_launch(
+    serve: Callable[[Certificate, Path, int], AbstractContextManager[Trusting]], tmp_path: Path
+) -> None:
+    old, new = self_signed(tmp_path, "old"), self_signed(tmp_path, "new")
+    trusted = tmp_path / "ca.pem"
+    shutil.copy(old.file, trusted)
+    with serve(old, tmp_path, 0) as trusting:
+        sink = trusting(HERE, trusted)
+        write(sink)
+    place = sink.sink.http.url or sink.sink.grpc.target
+    with serve(new, tmp_path, int(place.rpartition(":")[2])):
+        with pytest.raises(JobError) as refused:
+            write(sink)
+        shutil.copy(new.file, trusted)
+        write(sink)
+
+    assert (refused.value.error.reason, refused.value.error.retryable) == ("SINK_TLS", True)

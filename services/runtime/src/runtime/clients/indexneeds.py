@@ -161,13 +161,15 @@ def _asked(server: Server, path: str, method: str = "GET", body: object = None) 
     """An answer that is about what was asked. Raises: JobError where it is about the server."""
     data = b"" if body is None else json.dumps(body).encode()
     headers = {} if body is None else _JSON
-    answer = client.ask(server, Request(method, f"{base(server)}/{path}", headers, data))
-    if answer.status == 404 or answer.status in _UNTOLD:
-        return answer
-    is_own = 200 <= answer.status < 300 and not posting.is_page(answer)
-    if (why := posting.meaning(server, (), answer, is_taken=is_own).why) is not None:
-        raise why
-    return answer
+
+    def judge(answer: Answer) -> None:
+        if answer.status == 404 or answer.status in _UNTOLD:
+            return
+        is_own = 200 <= answer.status < 300 and not posting.is_page(answer)
+        if (why := posting.meaning(server, (), answer, is_taken=is_own).why) is not None:
+            raise why
+
+    return client.ask(server, Request(method, f"{base(server)}/{path}", headers, data), judge)
 
 
 def _told(answer: Answer) -> Mapping[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from runtime.clients import eventloop
+from runtime.errors import JobError
 
 
 class Closable(Protocol):
@@ -19,6 +20,11 @@ class Closable(Protocol):
 
 
 _Server = TypeVar("_Server")
+_Answer = TypeVar("_Answer")
+DENIED: Final = "SINK_DENIED"
+"""Of a server that does not take what it is shown of who calls."""
+TLS: Final = "SINK_TLS"
+"""Of one that is not whom its certificates speak of, or does not take ours."""
 _Client = TypeVar("_Client", bound=Closable)
 
 
@@ -37,6 +43,20 @@ class Kept(Generic[_Server, _Client]):
         if server not in self._open:
             self._open[server] = self._make(server)
         return self._open[server]
+
+    def run(self, server: _Server, call: Callable[[_Client], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        """What a call of the server's client answers; once more with another client, of secrets and
+        certificates as they are now, where those that it has are no good.
+
+        Raises: what the call raises.
+        """
+        try:
+            return eventloop.run(call(self.client(server)))
+        except JobError as error:
+            if error.error.reason not in (DENIED, TLS):
+                raise
+        self.drop(server)
+        return eventloop.run(call(self.client(server)))
 
     def drop(self, server: _Server) -> None:
         """Close that of a server: the next one reads its secret, and looks its server up, anew."""

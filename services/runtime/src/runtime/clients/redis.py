@@ -19,8 +19,8 @@ from redis.retry import Retry
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress
 from runtime.clients.bisection import Refused
+from runtime.clients.kept import DENIED
 from runtime.clients.secrets import resolve
-from runtime.clients.sending import DENIED
 from runtime.errors import JobError, TemporaryError, external
 
 Command: TypeAlias = tuple[bytes | str | int, ...]

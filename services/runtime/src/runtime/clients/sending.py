@@ -14,7 +14,6 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-from runtime.clients import eventloop
 from runtime.clients.bisection import Bisection, Learnt, Refused, Rows, learnt_of
 from runtime.clients.inflight import InFlightLimit
 from runtime.clients.kept import Kept
@@ -30,8 +29,6 @@ TRIES: Final = 5
 """So often a row may not be taken by what may be the server's fault or the row's."""
 FEW_TRIES: Final = 3
 """So often, before it is compared with a row that was taken."""
-DENIED: Final = "SINK_DENIED"
-TLS: Final = "SINK_TLS"
 _COMPARED_S: Final = (0.1, 0.3, 0.9)
 """Pauses before a row is compared with one that was taken."""
 Request: TypeAlias = Any
@@ -297,14 +294,7 @@ class Batches:
             made = self.encode(batch)
             self._sending = self._sent_as(made)
             self._rows, self._unsendable = batch, made.refusals
-        try:
-            refused = eventloop.run(self._sending.run(self.kept.client(self.server)))
-        except JobError as error:
-            if error.error.reason not in (DENIED, TLS):
-                raise
-            self.kept.drop(self.server)  # once more, with secrets and certificates as they are now
-            refused = eventloop.run(self._sending.run(self.kept.client(self.server)))
-        return [*self._unsendable, *refused]
+        return [*self._unsendable, *self.kept.run(self.server, self._sending.run)]
 
     def _sent_as(self, made: Requests) -> Sending:
         """How these requests are on their way."""

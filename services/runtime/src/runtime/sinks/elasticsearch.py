@@ -28,7 +28,8 @@ from runtime.clients.http import posting
 from runtime.clients.http.connection import Answer, Request, Server, in_tls
 from runtime.clients.http.posting import Posting
 from runtime.clients.indexneeds import Index
-from runtime.clients.sending import DENIED, Verdict
+from runtime.clients.kept import DENIED
+from runtime.clients.sending import Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
 from runtime.errors import JobError, TemporaryError, external

@@ -25,7 +25,8 @@ from daggerspec import success
 from runtime.clients import calls
 from runtime.clients.bisection import Refused, Rows, learnt_of
 from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.sending import DENIED, FEW_TRIES, Verdict, parts
+from runtime.clients.kept import DENIED
+from runtime.clients.sending import FEW_TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
 from runtime.errors import TemporaryError, external

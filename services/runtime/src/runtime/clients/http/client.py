@@ -6,11 +6,12 @@ JobError, to be waited out  SINK_TLS, SINK_ADDRESS_REFUSED, SINK_DENIED, SECRET_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from daggers.v1 import spec_pb2
 
-from runtime.clients import eventloop, pace
+from runtime.clients import pace
 from runtime.clients.http.caller import Caller
 from runtime.clients.http.connection import Answer, Connection, Request, Server
 from runtime.clients.inflight import InFlightLimit
@@ -43,6 +44,12 @@ kept: Final = Kept(Client)
 """The clients of this process, each with its connections."""
 
 
-def ask(server: Server, request: Request) -> Answer:
-    """One request by itself. Raises: JobError."""
-    return eventloop.run(kept.client(server).send(request))
+def ask(server: Server, request: Request, judge: Callable[[Answer], object] = lambda _: None) -> Answer:
+    """One request by itself. Raises: JobError, as above, and what `judge` raises of its answer."""
+
+    async def answered(client: Client) -> Answer:
+        answer = await client.send(request)
+        judge(answer)
+        return answer
+
+    return kept.run(server, answered)

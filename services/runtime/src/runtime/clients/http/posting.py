@@ -13,7 +13,8 @@ import pyarrow as pa
 from runtime.clients.bisection import Refused, Rows
 from runtime.clients.http import client
 from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.sending import DENIED, Batches, Requests, Verdict
+from runtime.clients.kept import DENIED
+from runtime.clients.sending import Batches, Requests, Verdict
 from runtime.errors import TemporaryError, external
 
 THROTTLES: Final = 429
@@ -131,11 +132,14 @@ def asked(server: Server) -> str:
 
     Raises: JobError where it takes no rows now, does not know who asks, or leads elsewhere.
     """
-    answer = client.ask(server, Request("HEAD", server.url))
-    if answer.status in AWAY:
-        raise later(server, answer)
-    if answer.status in _DENIED or 300 <= answer.status < 400:
-        meaning(server, (), answer, is_taken=False)
+
+    def judge(answer: Answer) -> None:
+        if answer.status in AWAY:
+            raise later(server, answer)
+        if answer.status in _DENIED or 300 <= answer.status < 400:
+            meaning(server, (), answer, is_taken=False)
+
+    answer = client.ask(server, Request("HEAD", server.url), judge)
     return f"HEAD {server.url} answers {answer.status}."
 
 
