@@ -23,6 +23,7 @@ from tests.integration.bookings import booking
 from tests.proxy import Proxy
 
 from runtime.source import warmup_source
+from runtime.spark import helpers
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 _FORWARD = "SELECT order_number AS tag_order, fare, rowtime AS window_timestamp FROM data_stream"
@@ -69,9 +70,11 @@ STOPS = 500
 
 @pytest.mark.timeout(3600)  # each is a start, too: 100 take ten minutes at load 40
 def test_of_500_stops_under_load_not_one_fails_and_each_row_is_written_once(
-    tmp_path: Path, kafka: str
+    tmp_path: Path, kafka: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Launches of four daggers in one process, stopped wherever they are: starting, planning, writing."""
+    # A driver has one dagger: behind its first batch it ends processes that another's start would need here.
+    monkeypatch.setattr(helpers, "end", lambda _: None)
     chance = random.Random(38)
     with driver_session("local[2]") as session, ExitStack() as stack:
         warmup_source.read(session)
