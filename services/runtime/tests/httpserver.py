@@ -118,8 +118,9 @@ def serving(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Server
 async def _end(runner: web.ServerRunner, server: web.Server) -> None:
     """With all that is under way, connections that came in the last moment too, and their transports."""
     for connection in server.connections:
-        if connection.transport is not None:
-            connection.transport.abort()  # one of TLS would wait for the client's goodbye
+        transport = connection.transport
+        if transport is not None and transport.get_extra_info("sslcontext") is not None:
+            transport.abort()  # it would wait for the client's goodbye
     await runner.cleanup()
     for _ in range(2):
         for _ in range(5):  # what is accepted or closed ends in the next rounds of the loop
