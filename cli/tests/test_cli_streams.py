@@ -54,8 +54,8 @@ def test_a_stream_that_changes_names_the_running_daggers_that_take_it_up_at_thei
         0,
         "stream orders is registered (version 2)\n"
         "running daggers read it as it was until their next start: `daggers restart orders_by_city`\n",
-        "whether its topics are there is not known: no scheduler has said where it serves: streams are read"
-        " at the hosts of drivers\n",
+        "whether its topics are there is not known: no scheduler has said where it serves: streams and"
+        " sinks are reached from the hosts of drivers\n",
     )
     assert json.loads(shown[1])["outdated_daggers"] == ["orders_by_city"]
     assert shell(*other)[1] == "stream others is registered (version 1)\n"
