@@ -92,6 +92,16 @@ def test_an_inherited_intent_of_a_dagger_that_is_to_stop_is_abandoned_where_abse
     assert action(CLAIM, ASKED, INTENDED, STOP, observation=REMOTE) == events_pb2.Unreachable()
 
 
+def test_a_driver_that_lives_here_is_adopted_though_nobody_knew_of_it_and_it_says_nothing() -> None:
+    """Another host's leader could not know whether the intent had become one; its own host does."""
+    unknown = (CLAIM, ASKED, INTENDED, DELETE, UNREACHABLE)
+    adopted = events_pb2.Launched(driver=DRIVER, adopted=True)
+
+    assert action(*unknown, observation=replace(SILENT, driver=DRIVER)) == adopted
+    assert action(*unknown, observation=REMOTE) is None
+    assert isinstance(action(*unknown, observation=GONE), events_pb2.Exited)
+
+
 def test_a_new_leader_adopts_a_living_driver_once() -> None:
     again = events_pb2.SchedulerStarted(scheduler_id="t", host="here")
     adopted = events_pb2.Launched(

@@ -171,6 +171,28 @@ async def test_an_inherited_intent_whose_driver_lives_is_adopted(world: World) -
     assert len(crashed.facts(events_pb2.LaunchIntended)) == 1
 
 
+async def test_a_driver_that_another_host_gave_up_before_it_was_known_is_stopped_by_its_own(
+    world: World,
+) -> None:
+    async with world.serving():
+        await world.ask()
+        dagger = await world.running()
+    # Its writer died before it said so; another host's leader was asked to delete it, and could not know.
+    (world.state_dir / "control.json").unlink(missing_ok=True)  # the first sweep may not have been
+    crashed = World(world.state_dir)
+    crashed.control._records = world.control._records[: dagger.generation + 1]
+    await crashed.append(events_pb2.SchedulerStarted(scheduler_id="another", host="there"), "scheduler")
+    epoch = await crashed.control.end()
+    await crashed.append(events_pb2.DeleteRequested(meta=META, name="d"))
+    meta = events_pb2.FactMeta(epoch=epoch, name="d", generation=dagger.generation)
+    await crashed.append(events_pb2.Unreachable(meta=meta))
+    async with crashed.serving():
+        await crashed.until(lambda dagger: dagger.phase == gateway_pb2.DELETED)
+
+    assert crashed.facts(events_pb2.Launched)[0].adopted
+    assert world.drivers().presence(dagger.driver) is Presence.GONE
+
+
 async def test_a_standby_ends_an_orphan_of_its_host_that_a_leader_elsewhere_cannot_reach(
     world: World,
 ) -> None:

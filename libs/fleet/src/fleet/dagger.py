@@ -147,6 +147,11 @@ class Dagger:
         return self.phase == STARTING and self.driver is None
 
     @property
+    def has_unknown_driver(self) -> bool:
+        """Whether a launch was intended whose driver may live, and nobody knows of one."""
+        return self.unanswered or (self.phase == UNREACHABLE and self.driver is None)
+
+    @property
     def running(self) -> tuple[int, ...]:
         """The launches of which a driver runs or may run: the newest, and a shadow."""
         own = (self.generation,) if self._has_own else ()

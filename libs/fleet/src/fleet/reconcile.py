@@ -83,8 +83,8 @@ def _of_drivers(
         return _answer_intent(dagger, observation)
     if dagger.driver is None and dagger.phase != UNREACHABLE:
         return _without_driver(dagger, now, observation, policy)
-    if dagger.driver is None and (heard := _heard_remotely(observation)) is not None:
-        return heard
+    if dagger.driver is None and (known := _found(observation)) is not None:
+        return known
     if dagger.confirmed_dead:
         return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
     if observation.presence is Presence.GONE:
@@ -121,10 +121,8 @@ def _new_ui(dagger: Dagger, observation: Observation) -> Action | None:
 
 def _answer_intent(dagger: Dagger, observation: Observation) -> Action:
     """Somebody meant to launch and did not say what came of it. An inherited intent is never submitted."""
-    if observation.driver is not None:
-        return events_pb2.Launched(driver=observation.driver, adopted=True)
-    if (heard := _heard_remotely(observation)) is not None:
-        return heard
+    if (known := _found(observation)) is not None:
+        return known
     if dagger.desired == gateway_pb2.DESIRED_RUNNING:
         return Launch()  # a new intent fences whatever the old one may still become
     if observation.presence is Presence.REMOTE:
@@ -134,8 +132,12 @@ def _answer_intent(dagger: Dagger, observation: Observation) -> Action:
     )
 
 
-def _heard_remotely(observation: Observation) -> events_pb2.Launched | None:
-    """A heartbeat proves that an intent of another host became a driver, and names its host."""
+def _found(observation: Observation) -> events_pb2.Launched | None:
+    """What an intent became, though nobody said so: a process of this host; or, of another one, a driver that
+    its heartbeat proves, and names the host of.
+    """
+    if observation.driver is not None:
+        return events_pb2.Launched(driver=observation.driver, adopted=True)
     if observation.presence is not Presence.REMOTE or observation.heartbeat is None:
         return None
     return events_pb2.Launched(driver=events_pb2.DriverHandle(host=observation.heartbeat.host), adopted=True)

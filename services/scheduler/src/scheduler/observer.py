@@ -67,7 +67,7 @@ class Observer:
                 overload = self._overload() if Reason.START_TIMEOUT in dagger.reasons else ""
             elif presence is Presence.ALIVE:
                 self._processes.watch(dagger.name, driver.pid)
-        elif dagger.unanswered:
+        elif dagger.has_unknown_driver:
             alive = self._drivers.find(dagger.name, dagger.generation)
             claim = self._fleet.claims.get(dagger.epoch)
             if claim is not None and claim.host == self._drivers.host:
