@@ -14,7 +14,7 @@ from services.scheduler.tests.scheduler_world import (
 from tests.contracts.logs import TroubledLog, nothing
 
 from eventlog import Draft
-from fleet import Fleet
+from fleet import Dagger, Fleet
 from fleet.observation import Presence
 
 
@@ -154,14 +154,19 @@ async def test_an_inherited_intent_is_never_submitted_but_fenced_by_a_new_one(wo
     assert not (world.state_dir / "runs" / "d" / str(inherited.generation)).exists()
 
 
-async def test_an_inherited_intent_whose_driver_lives_is_adopted(world: World) -> None:
+async def launched_and_not_logged(world: World) -> tuple[World, Dagger]:
+    """The same log as if its writer had died between starting a driver and saying so; and what it runs."""
     async with world.serving():
         await world.ask()
         dagger = await world.running()
-    # the same log as if its writer had died between starting the driver and saying so
     (world.state_dir / "control.json").unlink(missing_ok=True)  # the first sweep may not have been
     crashed = World(world.state_dir)
     crashed.control._records = world.control._records[: dagger.generation + 1]
+    return crashed, dagger
+
+
+async def test_an_inherited_intent_whose_driver_lives_is_adopted(world: World) -> None:
+    crashed, dagger = await launched_and_not_logged(world)
     async with crashed.serving():
         adopted = await crashed.until(lambda dagger: dagger.driver is not None)
 
@@ -174,13 +179,8 @@ async def test_an_inherited_intent_whose_driver_lives_is_adopted(world: World) -
 async def test_a_driver_that_another_host_gave_up_before_it_was_known_is_stopped_by_its_own(
     world: World,
 ) -> None:
-    async with world.serving():
-        await world.ask()
-        dagger = await world.running()
-    # Its writer died before it said so; another host's leader was asked to delete it, and could not know.
-    (world.state_dir / "control.json").unlink(missing_ok=True)  # the first sweep may not have been
-    crashed = World(world.state_dir)
-    crashed.control._records = world.control._records[: dagger.generation + 1]
+    crashed, dagger = await launched_and_not_logged(world)
+    # Another host's leader was asked to delete it, and could not know.
     await crashed.append(events_pb2.SchedulerStarted(scheduler_id="another", host="there"), "scheduler")
     epoch = await crashed.control.end()
     await crashed.append(events_pb2.DeleteRequested(meta=META, name="d"))

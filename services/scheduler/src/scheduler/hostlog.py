@@ -119,7 +119,7 @@ class HostLog:
             if log is not None:
                 kept = TraceFilter(inside=inside)
                 with closing(Tail(log, cursor)) as tail:
-                    head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log), gap=tail.gap)
+                    head = gateway_pb2.ReadLogResponse(host=self._host, path=str(log))
                     async with aclosing(self._lines(asked, generation, tail, kept, head)) as steps:
                         async for step in steps:
                             yield step
@@ -139,11 +139,10 @@ class HostLog:
         step: gateway_pb2.ReadLogResponse,
     ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
         """The lines of a log, in steps that a client takes, the first of which is begun; until it is over."""
-        over, has_gap = False, tail.gap
+        over = False
         while True:
             written = await self._reading(tail.read)
-            step.gap = step.gap or (tail.gap and not has_gap)
-            has_gap = tail.gap
+            step.gap, tail.gap = tail.gap, False  # each is told once
             at_end = not written
             if at_end and not asked.follow and (unfinished := tail.unfinished()):
                 written = [unfinished]

@@ -19,13 +19,13 @@ class Closable(Protocol):
         """Close them, in the loop."""
 
 
-_Server = TypeVar("_Server")
-_Answer = TypeVar("_Answer")
 DENIED: Final = "SINK_DENIED"
 """Of a server that does not take what it is shown of who calls."""
 TLS: Final = "SINK_TLS"
 """Of one that is not whom its certificates speak of, or does not take ours."""
+_Server = TypeVar("_Server")
 _Client = TypeVar("_Client", bound=Closable)
+_Answer = TypeVar("_Answer")
 
 
 class Kept(Generic[_Server, _Client]):
