@@ -19,7 +19,7 @@ from services.runtime.tests import grpcserver
 from services.runtime.tests.certificates import Certificate, self_signed
 from services.runtime.tests.serving import serving
 from services.runtime.tests.sink_cases import grpc, http, postgres, redis
-from services.runtime.tests.test_sink_contract import batch, many, target
+from services.runtime.tests.test_sink_contract import batch, influx_sink, many, target
 from tests import postgres as postgres_server
 from tests import redis as redis_server
 
@@ -41,8 +41,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def over_http(own: Certificate, folder: Path, port: int = 0) -> Iterator[Trusting]:
-    del folder
+def https(own: Certificate, port: int = 0) -> Iterator[str]:
+    """The address of a server, with a place for its host."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -57,9 +57,38 @@ def over_http(own: Certificate, folder: Path, port: int = 0) -> Iterator[Trustin
     context.load_cert_chain(own.file, own.key)
     with HTTPServer((HERE, port), Handler) as listening:
         listening.socket = context.wrap_socket(listening.socket, server_side=True)
-        url = f"https://{{}}:{listening.server_port}"
         with serving(listening):
-            yield lambda host, ca: http.sink(url.format(host), tls=spec_pb2.Tls(ca_file=str(ca)))
+            yield f"https://{{}}:{listening.server_port}"
+
+
+@contextmanager
+def over_http(own: Certificate, folder: Path, port: int = 0) -> Iterator[Trusting]:
+    del folder
+    with https(own, port) as url:
+        yield lambda host, ca: http.sink(url.format(host), tls=spec_pb2.Tls(ca_file=str(ca)))
+
+
+@contextmanager
+def to_influx(own: Certificate, folder: Path) -> Iterator[Trusting]:
+    (folder / "token").write_text("t")
+    with https(own) as url:
+        said = {"org": "o", "bucket": "b", "token_file": str(folder / "token")}
+        yield lambda host, _: influx_sink({"url": url.format(host), **said}, "m")
+
+
+@contextmanager
+def to_s3(own: Certificate, folder: Path) -> Iterator[Trusting]:
+    (folder / "key").write_text("name:secret")
+
+    def trusting(host: str, _: Path | str) -> Sink:
+        made = spec_pb2.ResolvedSink(egress=spec_pb2.Egress(enforce=True, networks="127.0.0.0/8"))
+        made.sink.parquet.location, made.sink.parquet.table = "s3://b/lake", "counts"
+        made.sink.parquet.endpoint, made.sink.parquet.region = url.format(host), "us-east-1"
+        made.sink.parquet.credentials.file = str(folder / "key")
+        return made
+
+    with https(own) as url:
+        yield trusting
 
 
 @contextmanager
@@ -148,7 +177,7 @@ def test_a_server_is_known_by_a_certificate_of_its_name_that_is_trusted_and_not_
     assert wrong == dict.fromkeys(wrong, "SINK_TLS")
 
 
-@pytest.mark.parametrize("serve", [over_http, over_grpc, to_redis])
+@pytest.mark.parametrize("serve", [over_http, over_grpc, to_redis, to_influx, to_s3])
 def test_without_a_file_only_the_issuers_that_the_system_knows_are_trusted(
     serve: Serving, tmp_path: Path
 ) -> None:

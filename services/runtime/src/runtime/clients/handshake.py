@@ -30,6 +30,17 @@ def refused(name: str) -> JobError:
     return external("SINK_TLS", detail, retryable=True)
 
 
+def untrusted(name: str, remedy: str = "name their issuer by `ca_file`") -> JobError:
+    """A server whose certificate is of another name, or of an issuer that nobody here trusts."""
+    detail = f"{name} is not the server that its certificates speak of: {remedy}."
+    return external("SINK_TLS", detail, retryable=True)
+
+
+def untrusted_here(name: str) -> JobError:
+    """The same of a server that is known by the issuers of this host alone."""
+    return untrusted(name, "their issuer must be one that the driver's host trusts")
+
+
 def client_key(told: spec_pb2.ClientTls, to: str) -> bytes:
     """The private key; empty where none is said. Raises: JobError."""
     return resolve(told.client_key, to).encode() if told.HasField("client_key") else b""

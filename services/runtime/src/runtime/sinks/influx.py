@@ -24,14 +24,14 @@ from influxdb_client.client.flux_table import FluxTable
 from influxdb_client.client.influxdb_client import InfluxDBClient
 from influxdb_client.rest import ApiException
 from influxdb_client.service.write_service import WriteService
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, SSLError
 
 from chassis.egress.addresses import AddressRefused
 from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES
-from runtime.clients import bisection, influxneeds, pace
+from runtime.clients import bisection, handshake, influxneeds, pace
 from runtime.clients.bisection import Refused, Rows, sized_parts
 from runtime.clients.egress import checked, credentials_for, proxy_of
 from runtime.clients.secrets import resolve
@@ -187,6 +187,10 @@ def _answered(address: spec_pb2.InfluxAddress) -> Iterator[None]:
         yield
     except AddressRefused as why:
         raise _forbidden(address, why) from None
+    except ApiException as answer:
+        if isinstance(answer.__context__, SSLError):  # the library's answer of status 0
+            raise handshake.untrusted_here(f"InfluxDB at {address.url}") from None
+        raise
     except (HTTPError, OSError) as silence:
         detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None

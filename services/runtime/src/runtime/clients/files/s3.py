@@ -14,11 +14,11 @@ from typing import Any, Final
 import boto3
 import pyarrow as pa
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, SSLError
 from daggers.v1 import spec_pb2
 
 from chassis.egress.addresses import AddressRefused
-from runtime.clients import egress, secrets
+from runtime.clients import egress, handshake, secrets
 from runtime.clients.files import Seen
 from runtime.errors import INTERNAL, JobError, TemporaryError, external, user
 from runtime.hiding import hide
@@ -183,6 +183,8 @@ class S3Files:
         if isinstance(refused, AddressRefused):
             text = f"{self._where} may not be reached: {refused}."
             return external("SINK_ADDRESS_REFUSED", text, retryable=True)
+        if isinstance(error, SSLError):
+            return handshake.untrusted_here(self._where)
         return TemporaryError("SINK_UNAVAILABLE", f"{self._where} does not answer ({type(error).__name__}).")
 
 

@@ -31,7 +31,7 @@ from runtime.clients import handshake
 from runtime.clients.credentials import forbidden
 from runtime.clients.egress import destination, judge, proxy_of
 from runtime.clients.inflight import InFlightLimit
-from runtime.errors import TemporaryError, external
+from runtime.errors import TemporaryError
 
 ANSWER_BYTES: Final = 4 * 1024 * 1024
 """What is read of an answer; of a longer one the connection is closed."""
@@ -155,10 +155,7 @@ class Connection:
         except AddressRefused as why:
             raise forbidden(name, str(why)) from None
         except _UNTRUSTED:  # some are ValueErrors, too
-            detail = (
-                f"{name} is not the server that its certificates speak of: name their issuer by `ca_file`."
-            )
-            raise external("SINK_TLS", detail, retryable=True) from None
+            raise handshake.untrusted(name) from None
         except (aiohttp.InvalidURL, ValueError):
             raise forbidden(name, "that is no address as addresses are written") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as silence:
