@@ -97,6 +97,8 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.ServiceAccountRotated: _asked(lambda _: "service account given a new token"),
     events_pb2.ServiceAccountRevoked: _asked(lambda _: "service account revoked"),
     events_pb2.GrantChanged: _asked(_granted),
+    events_pb2.DestinationGiven: _asked(lambda it: f"destination given to team {it.destination.team or '?'}"),
+    events_pb2.DestinationReleased: _asked(lambda _: "destination released"),
     events_pb2.DaggerRequested: _requested,
     events_pb2.StartRequested: _asked(lambda _: "asked to start"),
     events_pb2.StopRequested: _asked(

@@ -64,6 +64,7 @@ OBJECTS = {
     "team": "{}-team",
     "account": "{}-bot",
     "grant": "{}-stream",
+    "destination": "influx://db/b/{}",
 }
 # (kind, dagger, what to get wrong): three in four are right about epoch, generation and version.
 Step = tuple[type[Message], str, int]
@@ -102,6 +103,9 @@ def _message(fleet: Fleet, kind: Any, name: str, wrong: int) -> Message:
             message.meta.expected_version = dagger.version + 1 if dagger else 1
         if kind is events_pb2.DaggerRequested:
             _specify(message.spec, name, wrong)
+            message.destinations.extend(
+                [f"influx://db/b/{name}", "influx://db/b/*", "no destination"][: wrong % 4]
+            )
         if kind is events_pb2.DeathConfirmed and dagger:
             message.generation = dagger.generation
         return message
@@ -203,6 +207,8 @@ def _of_tenancy(fleet: Fleet, message: Any, name: str, wrong: int) -> Message:
         case events_pb2.GrantChanged():
             message.grant.stream, message.grant.restricted = f"{name}-stream", bool(wrong % 2)
             message.grant.teams.extend([team] if wrong % 3 else [])
+        case events_pb2.DestinationGiven():
+            message.destination.name, message.destination.team = f"influx://db/b/{name}", team
     if wrong == 0:
         message.meta.expected_version = fleet.catalogue.version("team", team) + 1
     return message

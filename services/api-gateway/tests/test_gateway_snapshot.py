@@ -36,10 +36,11 @@ REMOVED = {
     pb.ReferenceRemoved: "cities",
     pb.TeamRemoved: "t{}",
     pb.ServiceAccountRevoked: "bot",
+    pb.DestinationReleased: "influx://db/b/{}",
 }
 TENANCY = (
     pb.TeamRegistered, pb.RoleGranted, pb.RoleRevoked, pb.GrantChanged,
-    pb.ServiceAccountCreated, pb.ServiceAccountRotated,
+    pb.ServiceAccountCreated, pb.ServiceAccountRotated, pb.DestinationGiven,
 )  # fmt: skip
 KINDS = (
     pb.ClusterRegistered, pb.SchemaRegistered, pb.StreamRegistered, pb.ReferenceRegistered,
@@ -87,7 +88,9 @@ def message(fleet: Fleet, kind: Any, name: str, choice: int) -> Message:
             return kind(scheduler_id=number, host="h")
         case pb.DaggerRequested:
             sinks = [spec_pb2.Sink(influx=spec_pb2.InfluxSink(measurement=number))]
-            return kind(meta=META, name=name, spec=spec_pb2.DaggerSpec(cluster="local", sinks=sinks))
+            spec = spec_pb2.DaggerSpec(cluster="local", sinks=sinks)
+            owned = [f"influx://db/b/{number}"] if choice else []
+            return kind(meta=META, name=name, spec=spec, destinations=owned)
     if "meta" in kind.DESCRIPTOR.fields_by_name and "name" in kind.DESCRIPTOR.fields_by_name:
         return kind(meta=META, name=name)
     fact, dagger = kind(), fleet.daggers.get(name)
@@ -111,6 +114,8 @@ def said_of_teams(kind: Any, name: str, number: str) -> Message:
             return kind(meta=META, team=f"t{number}", principal="user:ada")
         case pb.GrantChanged:
             return kind(meta=META, grant=access_pb2.StreamGrant(stream=f"s{number}", restricted=True))
+        case pb.DestinationGiven:
+            return kind(meta=META, destination={"name": f"influx://db/b/{number}", "team": f"t{number}"})
         case pb.ServiceAccountCreated:
             account = access_pb2.ServiceAccount(name="bot", team=f"t{number}")
             return kind(meta=META, account=account, role=access_pb2.ROLE_VIEWER)

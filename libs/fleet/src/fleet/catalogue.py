@@ -32,6 +32,7 @@ Removal: TypeAlias = (
     | events_pb2.ServiceAccountRevoked
     | events_pb2.SecretRemoved
     | events_pb2.SinkRemoved
+    | events_pb2.DestinationReleased
 )
 REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.ClusterRemoved: "cluster",
@@ -42,6 +43,7 @@ REMOVALS: Final[Mapping[type[Message], str]] = {
     events_pb2.ServiceAccountRevoked: "account",
     events_pb2.SecretRemoved: "secret",
     events_pb2.SinkRemoved: "sink",
+    events_pb2.DestinationReleased: "destination",
 }
 """Which kind each of them removes."""
 T = TypeVar(
@@ -55,6 +57,7 @@ T = TypeVar(
     access_pb2.Team,
     access_pb2.ServiceAccount,
     access_pb2.StreamGrant,
+    access_pb2.Destination,
 )
 
 
@@ -86,6 +89,8 @@ class Catalogue:
         self.accounts: dict[str, Entry[access_pb2.ServiceAccount]] = {}
         self.grants: dict[str, Entry[access_pb2.StreamGrant]] = {}
         """They outlive their stream: one that is registered anew is as restricted as the one before."""
+        self.destinations: dict[str, Entry[access_pb2.Destination]] = {}
+        """What has an owner (`fleet.ownership`)."""
         self.joined: dict[str, dict[str, datetime]] = {}
         """When each topic came into a stream, by stream."""
         self.removed: dict[str, dict[str, int]] = {kind: {} for kind in REMOVALS.values()}
@@ -103,6 +108,7 @@ class Catalogue:
             "team": self.teams,
             "account": self.accounts,
             "grant": self.grants,
+            "destination": self.destinations,
         }
         return by_kind[kind]
 

@@ -126,6 +126,8 @@ class Dagger:
     """The newest outage of each sink whose rows are to be replayed by themselves, by sink."""
     ran_on: str = ""
     """Where the last driver ran that was RUNNING: it kept a checkpoint; empty before the first."""
+    destinations: tuple[str, ...] = ()
+    """What its newest revision's sinks write to, as judged; none where nobody has."""
     from_start: int = 0
     """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
 
@@ -252,6 +254,7 @@ def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) 
         update_time=time,
         revisions=(Revision(1, sequence),),
         query=_query(request),
+        destinations=tuple(request.destinations),
     )
 
 
@@ -265,7 +268,7 @@ def _run(dagger: Dagger) -> dict[str, Any]:
 
 def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, Any]:
     changes = _run(dagger) | {"spec": request.spec, "warnings": tuple(request.warnings)}
-    changes["query"] = _query(request)
+    changes |= {"query": _query(request), "destinations": tuple(request.destinations)}
     if request.spec != dagger.spec:
         changes |= {"observed_version": dagger.observed_version, "attempt": 0}
     return changes

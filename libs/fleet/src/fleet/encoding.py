@@ -133,7 +133,7 @@ _TIMES: Final = frozenset(
 _REPLAY: Final = tuple(field_.name for field_ in fields(Replay))
 _OUTAGE: Final = tuple(field_.name for field_ in fields(Outage))
 _SHADOW: Final = tuple(field_.name for field_ in fields(Shadow))
-_REPEATED: Final = frozenset({"warnings", "reasons"})
+_REPEATED: Final = frozenset({"warnings", "reasons", "destinations"})
 _OPTIONAL: Final = frozenset(
     {
         *("driver", "last_error", "last_exit", "not_before", "starved", "refusals_until"),
@@ -285,6 +285,7 @@ READERS: Final[Mapping[str, Callable[[Fleet, bytes], None]]] = {
     "teams": _read_entry,
     "accounts": _read_entry,
     "grants": _read_entry,
+    "destinations": _read_entry,
     "schemas": _read_schema,
     "removed": _read_removed,
     "claims": _read_claims,

@@ -17,7 +17,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog import LogPosition, Record, chained
-from fleet import quotas, removal, tenancy
+from fleet import ownership, quotas, removal, tenancy
 from fleet.answers import Answer, Refusal, digest, reused
 from fleet.catalogue import (
     REGISTRATIONS,
@@ -255,6 +255,7 @@ class Fleet:
         if isinstance(after, Dagger) and isinstance(request, events_pb2.DaggerRequested):
             return (
                 removal.unregistered(self.catalogue, request)
+                or ownership.refused(self.catalogue, request)
                 or quotas.one_too_many(self.catalogue, self.daggers, request)
                 or after
             )
@@ -266,6 +267,8 @@ class Fleet:
             if isinstance(after, Refusal):
                 return after
             self._put(after)
+            if isinstance(request, events_pb2.DaggerRequested):
+                ownership.take(self.catalogue, request, record.sequence)
             return after.version
 
         return self._answered(record, request, request.name, apply)

@@ -25,7 +25,7 @@ from fleet.phases import DELETED
 _SHOWN = 10
 _NAMED = ("cluster", "stream", "message", "sink", "secret")
 """What a request that says so names of what is registered; told of in this order."""
-_USERS: Final = ("stream", "dagger", "account", "cluster", "sink", "secret")
+_USERS: Final = ("stream", "dagger", "account", "cluster", "sink", "secret", "destination")
 """What may use what is to go; told of in this order."""
 _FIELDS: Final = {
     "daggers.v1.SecretRef.name": "secret",
@@ -142,4 +142,6 @@ def _uses(dagger: Dagger, kind: str, name: str) -> bool:
     if kind == "reference":
         # As a launch takes tables: whatever text of the query may be one.
         return f"'{name}'" in query.of(dagger.spec).sql
+    if kind == "destination":
+        return name in dagger.destinations
     return name in names_of(dagger.spec, kind)

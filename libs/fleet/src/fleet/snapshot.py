@@ -27,7 +27,12 @@ Range: TypeAlias = tuple[str, str]
 T = TypeVar("T")
 
 
-_CATALOGUE: Final = {"clusters": "cluster", "streams": "stream", "references": "reference"}
+_CATALOGUE: Final = {
+    "clusters": "cluster",
+    "streams": "stream",
+    "references": "reference",
+    "destinations": "destination",
+}
 _TENANCY: Final = {"teams": "team", "accounts": "account", "grants": "grant"}
 _SINKS: Final = {"secrets": "secret", "sinks": "sink"}
 """What changes seldom, and is written whole when it does."""
@@ -47,6 +52,7 @@ class ChangeSet:
     clusters: set[str] = field(default_factory=set)
     streams: set[str] = field(default_factory=set)
     references: set[str] = field(default_factory=set)
+    destinations: set[str] = field(default_factory=set)
     schemas: bool = False
     tenancy: bool = False
     sinks: bool = False
@@ -62,6 +68,8 @@ class ChangeSet:
         kind = type(record.message)
         # A registration may take up a name that was removed.
         self.removed |= kind in _OF_CATALOGUE
+        if isinstance(record.message, events_pb2.DaggerRequested):
+            self.destinations.update(record.message.destinations)
         part = _PARTS.get(kind, "daggers")
         if part in _BY_NAME:
             getattr(self, part).add(applied.subject)
@@ -74,6 +82,8 @@ _BY_NAME: Final = frozenset({"daggers", *_CATALOGUE})
 _OF_CATALOGUE: Final = frozenset({*REGISTRATIONS, *REMOVALS, *tenancy.CHANGES})
 _PARTS: Final[Mapping[type[Any], str]] = {
     **dict.fromkeys(tenancy.CHANGES, "tenancy"),
+    events_pb2.DestinationGiven: "destinations",
+    events_pb2.DestinationReleased: "destinations",
     events_pb2.TeamRemoved: "tenancy",
     events_pb2.ServiceAccountRevoked: "tenancy",
     events_pb2.ClusterRegistered: "clusters",
@@ -114,7 +124,7 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
     for name in sorted(fleet.daggers if every else changes.daggers & fleet.daggers.keys()):
         entries[f"daggers/{name}"] = encoding.to_bytes(encoding.dagger_state(fleet.daggers[name]))
     for kind, value in _CATALOGUE.items():
-        held: Mapping[str, Entry[Any]] = getattr(fleet, kind)
+        held: Mapping[str, Entry[Any]] = fleet.catalogue.entries(value)
         for name in sorted(held if every else getattr(changes, kind)):
             key = f"{kind}/{name}"
             if name not in held:

@@ -33,6 +33,7 @@ Change: TypeAlias = (
     | events_pb2.ServiceAccountCreated
     | events_pb2.ServiceAccountRotated
     | events_pb2.GrantChanged
+    | events_pb2.DestinationGiven
 )
 CHANGES: Final[tuple[type[Message], ...]] = get_args(Change)
 Changed: TypeAlias = tuple[str, str, Any]
@@ -40,7 +41,7 @@ Changed: TypeAlias = tuple[str, str, Any]
 
 
 def subject(event: Change) -> str:
-    """What an event is about: a team, an account, a stream."""
+    """What an event is about: a team, an account, a stream, a destination."""
     match event:
         case events_pb2.TeamRegistered():
             return event.team.name
@@ -52,6 +53,8 @@ def subject(event: Change) -> str:
             return event.name
         case events_pb2.GrantChanged():
             return event.grant.stream
+        case events_pb2.DestinationGiven():
+            return event.destination.name
 
 
 def apply(catalogue: Catalogue, event: Change, sequence: int, time: datetime) -> int | Refusal:
@@ -84,6 +87,8 @@ def decide(catalogue: Catalogue, event: Change, time: datetime) -> list[Changed]
             return _rotated(catalogue, event, time)
         case events_pb2.GrantChanged():
             return _changed(catalogue, event.grant)
+        case events_pb2.DestinationGiven():
+            return _given(catalogue, event.destination)
 
 
 def _registered(catalogue: Catalogue, team: access_pb2.Team) -> list[Changed] | Refusal:
@@ -187,6 +192,12 @@ def _changed(catalogue: Catalogue, grant: access_pb2.StreamGrant) -> list[Change
     return [("grant", grant.stream, sorted_)]
 
 
+def _given(catalogue: Catalogue, given: access_pb2.Destination) -> list[Changed] | Refusal:
+    if given.team == PLATFORM or given.team not in catalogue.teams:
+        return missing("team", given.team)
+    return [("destination", given.name, given)]
+
+
 def administrators(catalogue: Catalogue) -> str:
     """Whom a sentence sends people to."""
     entry = catalogue.teams.get(PLATFORM)
@@ -231,4 +242,5 @@ _KINDS: Final[dict[type[Message], str]] = {
     events_pb2.ServiceAccountCreated: "account",
     events_pb2.ServiceAccountRotated: "account",
     events_pb2.GrantChanged: "grant",
+    events_pb2.DestinationGiven: "destination",
 }

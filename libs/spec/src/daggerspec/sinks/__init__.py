@@ -20,6 +20,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, outages, query, registered
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output
+from daggerspec.destination import Destination
 from daggerspec.keys import Key, flat
 from daggerspec.kind import Asked, Kind, Resolved
 from daggerspec.secrets import wrong_use
@@ -241,6 +242,12 @@ def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[
             asked.catalogue.message(message)
         except Unresolved as error:
             yield Violation(f"{path}.{kind_of(sink)}.{field}", error.detail, error.reason)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
+    """What a resolved sink writes to; None where its rows stay with their dagger, or it is of no kind."""
+    name = kind_of(resolved.sink)
+    return load(name).destination(resolved) if name else None
 
 
 def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:

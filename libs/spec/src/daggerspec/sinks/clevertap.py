@@ -19,6 +19,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.violation import Violation
@@ -54,6 +55,12 @@ def fill(sink: spec_pb2.CleverTapSink, dagger: str, spec: spec_pb2.DaggerSpec) -
     """Say its defaults."""
     del dagger, spec
     sink.url = sink.url or (f"https://{sink.region}.api.clevertap.com" if sink.region else "")
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its event, or the profiles of its account."""
+    sink = resolved.sink.clevertap
+    return named("clevertap", server_at(sink.url), sink.account, "" if sink.profile else sink.event)
 
 
 def violations(path: str, sink: spec_pb2.CleverTapSink, asked: Asked) -> Iterator[Violation]:

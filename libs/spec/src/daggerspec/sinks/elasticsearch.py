@@ -26,6 +26,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, httpserver, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
+from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.violation import Violation
@@ -94,6 +95,12 @@ def fill(sink: spec_pb2.ElasticsearchSink, dagger: str, spec: spec_pb2.DaggerSpe
     sink.operation = sink.operation or _Sink.OPERATION_INDEX
     if not sink.HasField("timeout"):
         sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its index."""
+    sink = resolved.sink.elasticsearch
+    return named("elasticsearch", server_at(sink.url), "", sink.index)
 
 
 def has_own_key(sink: spec_pb2.ElasticsearchSink, rows: Output) -> bool:

@@ -41,6 +41,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields, httpserver, query, success, template
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.catalogue import Unresolved
+from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ORDERED, Asked, message_mismatches, order_violations, own_address
 from daggerspec.nearest import hint, nearest
@@ -90,6 +91,13 @@ def fill(sink: spec_pb2.GrpcSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
     del dagger, spec
     if not sink.HasField("deadline"):
         sink.deadline.FromTimedelta(DEFAULT_DEADLINE)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its method, of a service."""
+    sink = resolved.sink.grpc
+    service, _, method = sink.method.partition("/")
+    return Destination("grpc", server_at(sink.target), service, method)
 
 
 def messages(sink: spec_pb2.GrpcSink) -> Mapping[str, str]:

@@ -29,11 +29,13 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
+from urllib.parse import urlsplit
 
 from daggers.v1 import spec_pb2
 
 from daggerspec import fields, httpserver, query, template
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import ORDERED, Asked, no_messages, order_violations, own_address, records_only
 from daggerspec.violation import Violation
@@ -112,6 +114,13 @@ def fill(sink: spec_pb2.HttpSink, dagger: str, spec: spec_pb2.DaggerSpec) -> Non
     sink.body = sink.body or (_RAW if query.has_records(spec) else of_rows)
     if not sink.HasField("timeout"):
         sink.timeout.FromTimedelta(DEFAULT_TIMEOUT)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """The path that its requests go to."""
+    sink = resolved.sink.http
+    base = urlsplit(sink.url).path.rstrip("/")
+    return named("http", server_at(sink.url), "", f"{base}{sink.path}")
 
 
 def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Violation]:

@@ -10,6 +10,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import catalogue, fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output, Role, time_column
+from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages
 from daggerspec.violation import Violation
@@ -44,6 +45,8 @@ KEYS: Final = (
 )
 messages = no_messages
 DEFAULT_ORG: Final = "-"
+_STANDARD_POLICY: Final = "/autogen"
+"""The retention policy of 1.8 that a database has, and that a bucket without one means."""
 
 
 def fill(sink: spec_pb2.InfluxSink, dagger: str, spec: spec_pb2.DaggerSpec) -> None:
@@ -71,6 +74,13 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
             yield Violation(
                 f"{path}.address.{part}", f"is required: cluster {cluster.name} has none", "REQUIRED"
             )
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
+    sink = resolved.sink.influx
+    bucket = sink.address.bucket.removesuffix(_STANDARD_POLICY)
+    return Destination("influx", server_at(sink.address.url), bucket, sink.measurement)
 
 
 def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:

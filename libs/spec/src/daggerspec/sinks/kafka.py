@@ -15,6 +15,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, query, topics
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination, servers_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, message_mismatches, records_only
 from daggerspec.violation import Violation, unregistered
@@ -68,6 +69,12 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
         yield Violation(f"{path}.cluster", f"cluster {name} has no Kafka", "NO_KAFKA")
     else:
         resolved.kafka.CopyFrom(cluster.kafka)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its topic."""
+    servers = servers_at(resolved.kafka.bootstrap_servers)
+    return Destination("kafka", servers, "", resolved.sink.kafka.topic)
 
 
 def overwrites(sink: spec_pb2.KafkaSink) -> bool:

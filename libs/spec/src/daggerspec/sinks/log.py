@@ -8,6 +8,7 @@ from typing import Final
 from daggers.v1 import spec_pb2
 
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages
 from daggerspec.violation import Violation
@@ -34,6 +35,12 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
     """It has no address."""
     del path, resolved, asked
     yield from ()
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
+    """None: its rows are in the log of its dagger's driver."""
+    del resolved
+    return None
 
 
 def violations(path: str, sink: spec_pb2.LogSink, asked: Asked) -> Iterator[Violation]:

@@ -17,6 +17,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import events, fields
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination, named, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.violation import Violation
@@ -58,6 +59,12 @@ def fill(sink: spec_pb2.MixpanelSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
     del dagger, spec
     sink.region = sink.region or DEFAULT_REGION
     sink.url = sink.url or REGIONS.get(sink.region, "")
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its event, in a project."""
+    sink = resolved.sink.mixpanel
+    return named("mixpanel", server_at(sink.url), sink.project, sink.event)
 
 
 def violations(path: str, sink: spec_pb2.MixpanelSink, asked: Asked) -> Iterator[Violation]:

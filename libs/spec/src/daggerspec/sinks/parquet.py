@@ -34,6 +34,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec import fields, folders, zones
 from daggerspec.capabilities import Capabilities, Guarantee
+from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.nearest import hint, nearest
@@ -50,6 +51,7 @@ CAPABILITIES: Final = Capabilities(
 TIME_SERIES: Final = False
 DEFAULT_REGION: Final = "us-east-1"
 S3: Final = "s3://"
+_AMAZON: Final = re.compile(r"https://s3\.[a-z0-9-]+\.amazonaws\.com")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 _BUCKET: Final = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_=.-]+)*")
 _MEANT: Final = {
@@ -101,6 +103,19 @@ def fill(sink: spec_pb2.ParquetSink, dagger: str, spec: spec_pb2.DaggerSpec) -> 
 def is_s3(sink: spec_pb2.ParquetSink) -> bool:
     """Whether its files are objects of S3."""
     return sink.location.startswith(S3)
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """All below the folder of its table, in a bucket or on the drivers' hosts."""
+    sink = resolved.sink.parquet
+    if not is_s3(sink):
+        return Destination("parquet", "", "", f"{sink.location}/{sink.table}/", is_prefix=True)
+    bucket, _, below = sink.location.removeprefix(S3).partition("/")
+    # A bucket of Amazon is one in all its regions.
+    amazon = _AMAZON.fullmatch(sink.endpoint)
+    server = "amazonaws.com:443" if amazon else server_at(sink.endpoint)
+    folder = f"{below}/{sink.table}/".removeprefix("/")
+    return Destination("parquet", server, bucket, folder, is_prefix=True)
 
 
 def violations(path: str, sink: spec_pb2.ParquetSink, asked: Asked) -> Iterator[Violation]:

@@ -21,6 +21,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields
 from daggerspec.capabilities import Capabilities, Guarantee
 from daggerspec.columns import Output
+from daggerspec.destination import Destination, server_at
 from daggerspec.keys import Key
 from daggerspec.kind import Asked, no_messages, own_address
 from daggerspec.nearest import hint, nearest
@@ -109,6 +110,13 @@ def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
     sink.address.port = sink.address.port or DEFAULT_PORT
     sink.schema = sink.schema or DEFAULT_SCHEMA
     sink.mode = sink.mode or spec_pb2.PostgresSink.MODE_UPSERT
+
+
+def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
+    """Its table, in a schema of a database."""
+    sink, at = resolved.sink.postgres, resolved.sink.postgres.address
+    schema = f"{at.database}.{sink.schema}"
+    return Destination("postgres", server_at(f"{at.host}:{at.port}"), schema, sink.table)
 
 
 def overwrites(sink: spec_pb2.PostgresSink) -> bool:

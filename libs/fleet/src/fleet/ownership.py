@@ -1,0 +1,81 @@
+"""Which team owns what sinks write to. Pure.
+
+A destination is a team's from the first request on that was judged and written, until it is released or given
+away: no dagger's end ends that. The catalogue has each by its text (`daggerspec.destination`), and parts of a
+text are as in a URL: one begins with the other where the destinations overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from daggers.v1 import access_pb2, events_pb2
+
+from daggerspec.destination import Destination, parse
+from fleet.answers import Code, Refusal
+from fleet.catalogue import Catalogue, Entry
+
+FOREIGN: Final = "FOREIGN_DESTINATION"
+Owned = Entry[access_pb2.Destination]
+
+
+def overlapping(catalogue: Catalogue, destination: Destination) -> Iterator[Owned]:
+    """Those with an owner that a row of this destination may be in: it, what it is a part of, its parts."""
+    held = catalogue.destinations
+    for length in range(len(destination.name) + 1):
+        above = Destination(
+            destination.kind, destination.server, destination.container, destination.name[:length], True
+        )
+        if (entry := held.get(str(above))) is not None:
+            yield entry
+    own = str(destination)
+    if not destination.is_prefix:
+        if (entry := held.get(own)) is not None:
+            yield entry
+        return
+    # Its parts: what begins so. Few sinks have names that depend on the row, so this is asked seldom.
+    begins = own.removesuffix("*")
+    yield from (entry for text, entry in held.items() if text != own and text.startswith(begins))
+
+
+def owned_by_other(catalogue: Catalogue, destination: Destination, team: str) -> Owned | None:
+    """The oldest overlapping one of another team; None where it is nobody's or this team's."""
+    others = [entry for entry in overlapping(catalogue, destination) if entry.value.team != team]
+    return min(others, key=lambda entry: entry.since, default=None)
+
+
+def refused(catalogue: Catalogue, request: events_pb2.DaggerRequested) -> Refusal | None:
+    """Why a dagger may not write where its request says: a moment before it became another team's."""
+    for text in request.destinations:
+        destination = read(text)
+        owned = destination and owned_by_other(catalogue, destination, request.spec.team)
+        if owned:
+            return foreign(text, owned.value)
+    return None
+
+
+def foreign(text: str, owned: access_pb2.Destination) -> Refusal:
+    """The refusal of what is another team's."""
+    metadata = {"destination": text, "owned": owned.name, "team": owned.team}
+    detail = (
+        f"{text} is team {owned.team}'s ({owned.name}): write elsewhere, or have an owner of that team"
+        " release it, or an administrator give it to yours"
+    )
+    return Refusal(Code.FAILED_PRECONDITION, FOREIGN, detail, metadata)
+
+
+def take(catalogue: Catalogue, request: events_pb2.DaggerRequested, sequence: int) -> None:
+    """Make what a request writes to, that was accepted, its team's."""
+    for text in request.destinations:
+        if text not in catalogue.destinations:
+            owned = access_pb2.Destination(name=text, team=request.spec.team)
+            catalogue.put("destination", text, owned, sequence)
+
+
+def read(text: str) -> Destination | None:
+    """The destination of a text; None for one that no gateway writes."""
+    try:
+        return parse(text)
+    except ValueError:
+        return None

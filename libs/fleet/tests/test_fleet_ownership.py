@@ -1,0 +1,157 @@
+"""Destinations and the teams that own them: who is first, who is refused, what ends that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daggerspec.destination import Destination, parse
+from eventlog.testing import record
+from fleet import Fleet, ownership, snapshot
+from fleet.fleet import Applied
+from fleet.snapshot import ChangeSet
+
+META = events_pb2.RequestMeta(actor="root")
+FARES, TRIPS = "influx://db:8086/b/fares", "redis://cache:6379/0/trips:*"
+TEAMS = [events_pb2.TeamRegistered(meta=META, team={"name": name}) for name in ("alpha", "beta")]
+
+
+class Log:
+    """A fold, and what it answers."""
+
+    def __init__(self) -> None:
+        self.fleet = Fleet()
+        for event in TEAMS:
+            self.write(event)
+
+    def write(self, event: Any) -> str:
+        """Why an event is refused; empty where it is not."""
+        sequence = self.fleet.sequence + 1
+        applied: Applied = self.fleet.apply(record(event, sequence=sequence, id=f"r-{sequence}"))
+        return applied.answer.refusal.reason if applied.answer and applied.answer.refusal else ""
+
+    def ask(self, team: str, *destinations: str, name: str = "") -> str:
+        """Why a dagger of a team that writes there is refused."""
+        spec = {"team": team, "sql": "SELECT 1"}
+        return self.write(
+            events_pb2.DaggerRequested(
+                meta=META, name=name or f"of_{team}", spec=spec, destinations=destinations
+            )
+        )
+
+    def owners(self) -> dict[str, str]:
+        return {name: entry.value.team for name, entry in self.fleet.catalogue.destinations.items()}
+
+
+def given_to(team: str, name: str = FARES) -> events_pb2.DestinationGiven:
+    return events_pb2.DestinationGiven(meta=META, destination={"name": name, "team": team})
+
+
+def released(name: str = FARES) -> events_pb2.DestinationReleased:
+    return events_pb2.DestinationReleased(meta=META, name=name)
+
+
+def delete(log: Log, name: str) -> None:
+    log.write(events_pb2.SchedulerStarted(scheduler_id="s"))
+    log.write(events_pb2.DeleteRequested(meta=META, name=name))
+    assert log.fleet.leader is not None
+    log.write(events_pb2.Deleted(meta={"name": name, "epoch": log.fleet.leader.epoch}))
+    assert log.fleet.living(name) is None
+
+
+def test_what_a_team_writes_to_first_is_its_own_and_no_others() -> None:
+    log = Log()
+
+    assert log.ask("alpha", FARES, TRIPS) == ""
+    assert log.ask("beta", FARES) == "FOREIGN_DESTINATION"
+    assert log.ask("beta", "redis://cache:6379/0/trips:berlin") == "FOREIGN_DESTINATION"
+    assert log.ask("beta", "redis://cache:6379/0/*") == "FOREIGN_DESTINATION"
+    assert log.ask("beta", "redis://cache:6379/1/trips:*") == ""
+    assert log.ask("alpha", FARES, name="another") == ""
+    assert log.owners() == {FARES: "alpha", TRIPS: "alpha", "redis://cache:6379/1/trips:*": "beta"}
+
+
+def test_a_refusal_names_the_destination_its_owner_and_what_helps() -> None:
+    log = Log()
+    log.ask("alpha", TRIPS)
+    request = events_pb2.DaggerRequested(spec={"team": "beta"}, destinations=["redis://cache:6379/0/trips:x"])
+
+    refusal = ownership.refused(log.fleet.catalogue, request)
+
+    assert refusal is not None
+    assert refusal.metadata == {"destination": request.destinations[0], "owned": TRIPS, "team": "alpha"}
+    assert "release" in refusal.detail
+
+
+def test_the_end_of_a_dagger_ends_no_ownership_and_a_release_does() -> None:
+    log = Log()
+    log.ask("alpha", FARES)
+    assert log.write(released()) == "IN_USE"
+    delete(log, "of_alpha")
+
+    assert log.ask("beta", FARES) == "FOREIGN_DESTINATION"
+    assert log.write(released()) == ""
+    assert log.ask("beta", FARES) == ""
+    assert log.owners() == {FARES: "beta"}
+
+
+def test_a_destination_that_is_given_away_is_refused_at_the_next_edit_of_who_wrote_there() -> None:
+    log = Log()
+    log.ask("alpha", FARES)
+
+    assert log.write(given_to("beta")) == ""
+    assert log.ask("alpha", FARES) == "FOREIGN_DESTINATION"
+    assert log.ask("beta", FARES) == ""
+
+
+@pytest.mark.parametrize("team", ["", "nobody"])
+def test_a_destination_is_given_to_a_team_that_is_there(team: str) -> None:
+    assert Log().write(given_to(team)) == "NOT_FOUND"
+
+
+def test_a_team_that_owns_a_destination_is_not_removed() -> None:
+    log = Log()
+    log.write(given_to("alpha"))
+
+    assert log.write(events_pb2.TeamRemoved(meta=META, name="alpha")) == "IN_USE"
+    log.write(released())
+    assert log.write(events_pb2.TeamRemoved(meta=META, name="alpha")) == ""
+
+
+def test_what_nobody_judged_is_nobodys_and_refused_to_nobody() -> None:
+    log = Log()
+    log.ask("alpha", FARES)
+
+    assert log.ask("beta") == ""
+    assert log.ask("beta", "no destination", name="other") == ""
+    assert log.owners()[FARES] == "alpha"
+
+
+def test_owners_stand_in_a_snapshot() -> None:
+    log = Log()
+    log.ask("alpha", FARES, TRIPS)
+    log.write(given_to("beta", TRIPS))
+
+    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+
+    assert again.catalogue.destinations == log.fleet.catalogue.destinations
+    assert again.daggers == log.fleet.daggers
+
+
+NAMES = st.text("ab/%*é", max_size=3)
+PLACES = st.builds(Destination, st.just("k"), st.sampled_from("st"), st.just("c"), NAMES, st.booleans())
+
+
+@given(st.lists(PLACES, max_size=8), PLACES)
+def test_texts_overlap_as_their_destinations_do(owned: list[Destination], asked: Destination) -> None:
+    log = Log()
+    for place in owned:
+        log.write(given_to("alpha", str(place)))
+
+    found = {parse(entry.value.name) for entry in ownership.overlapping(log.fleet.catalogue, asked)}
+
+    assert found == {place for place in owned if place.overlaps(asked)}

@@ -1,0 +1,75 @@
+"""What a sink writes to, so that it can have an owner: a place in a container of a server. Pure.
+
+Two sinks of one kind write to one place where their destinations overlap. A name that depends on the row
+(`trips-${city}`) has its constant beginning: everything that begins so is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+from daggerspec import address, template
+
+_ANY: Final = "*"
+_SAFE: Final = ":,.-_[]"
+"""What stands in the text of a destination as it is; all else that is no letter or digit is %XX."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Destination:
+    """One place that rows go to."""
+
+    kind: str
+    """The sink's."""
+    server: str
+    """host:port, in lower case; of several, sorted, with commas. Empty: the drivers' hosts."""
+    container: str
+    """What names are unique in: a bucket, a database and schema, an account; empty where a server has one."""
+    name: str
+    """A measurement, table, index, key, topic, folder, path or method."""
+    is_prefix: bool = False
+    """Whether all that begins with the name is meant."""
+
+    def overlaps(self, other: Destination) -> bool:
+        """Whether a row can be in both."""
+        if (self.kind, self.server, self.container) != (other.kind, other.server, other.container):
+            return False
+        if self.is_prefix and other.name.startswith(self.name):
+            return True
+        return self.name == other.name or (other.is_prefix and self.name.startswith(other.name))
+
+    def __str__(self) -> str:
+        """As people write it: KIND://SERVER/CONTAINER/NAME, behind a name that is a prefix `*`."""
+        parts = (quote(part, safe=_SAFE) for part in (self.server, self.container, self.name))
+        return f"{self.kind}://{'/'.join(parts)}{_ANY if self.is_prefix else ''}"
+
+
+def parse(text: str) -> Destination:
+    """The destination of a text that `str` gave. Raises: ValueError."""
+    kind, separator, rest = text.partition("://")
+    parts = rest.split("/")
+    if not kind or not separator or len(parts) != 3:
+        raise ValueError("must be KIND://SERVER/CONTAINER/NAME, as `daggers team destinations` writes it")
+    is_prefix = parts[2].endswith(_ANY)
+    server, container, name = (unquote(part.removesuffix(_ANY)) for part in parts)
+    return Destination(kind, server, container, name, is_prefix)
+
+
+def server_at(where: str) -> str:
+    """The server of a URL, or of host:port: its name in lower case and its port; what is neither stays."""
+    known = address.parse(where)
+    return f"{known.host}:{known.port}" if known else where.lower()
+
+
+def servers_at(where: str) -> str:
+    """The same of several, with commas between them: in one order, each once."""
+    return ",".join(sorted({server_at(part.strip()) for part in where.split(",")}))
+
+
+def named(kind: str, server: str, container: str, name: str) -> Destination:
+    """A destination whose name may have ${column} in it."""
+    parts = template.parts(name)
+    constant = parts[0] if parts and isinstance(parts[0], str) else ""
+    return Destination(kind, server, container, constant, is_prefix=constant != name)
