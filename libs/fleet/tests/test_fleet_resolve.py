@@ -96,6 +96,33 @@ def test_a_job_holds_everything_a_launch_needs() -> None:
     assert made.sinks[1].kafka == FAR.kafka
 
 
+def judged(*events: Message) -> Fleet:
+    """A fleet whose dagger was judged, of team t, and these events behind it."""
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(SPEC)
+    spec.team = "t"
+    places = ["influx://influx:80/daggers/m", "kafka://far:9092//t"]
+    asked = events_pb2.DaggerRequested(meta=META, name="d", spec=spec, destinations=places)
+    teams = [events_pb2.TeamRegistered(meta=META, team={"name": name}) for name in ("t", "others")]
+    return fleet(*teams, asked, *events)
+
+
+def test_a_job_says_what_its_sinks_may_write_to_where_that_was_judged() -> None:
+    assert job(fleet()).destinations == []
+    assert job(judged()).destinations == ["influx://influx:80/daggers/m", "kafka://far:9092//t"]
+
+
+def test_a_launch_that_would_write_to_what_is_another_teams_by_now_is_refused() -> None:
+    given_away = events_pb2.DestinationGiven(
+        meta=META, destination={"name": "influx://influx:80/daggers/m", "team": "others"}
+    )
+
+    with pytest.raises(Unresolved, match="is team others's") as refused:
+        job(judged(given_away))
+
+    assert refused.value.reason == "FOREIGN_DESTINATION"
+
+
 def test_a_job_says_where_its_clusters_are_and_not_how_to_get_in() -> None:
     made = job(fleet())
 

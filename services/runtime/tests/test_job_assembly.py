@@ -99,6 +99,19 @@ def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
     assert "The measurement '' must not be empty" in refused.value.error.detail
 
 
+def test_a_sink_that_writes_elsewhere_than_its_team_may_ends_the_launch() -> None:
+    asked = spec()
+    asked.destinations.append("influx://i:1/b/d")
+    planned.checked(asked)
+    asked.sinks[0].sink.influx.measurement = "theirs"
+
+    with pytest.raises(JobError) as refused:
+        planned.checked(asked)
+
+    assert refused.value.error.reason == "FOREIGN_DESTINATION"
+    assert "influx://i:1/b/theirs" in refused.value.error.detail
+
+
 @pytest.fixture(scope="module")
 def session() -> Any:
     with driver_session() as started:

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from daggerspec import defaults, folders, query, rules, secrets, sinks
 from daggerspec.catalogue import Unresolved
 from daggerspec.kind import Asked
+from fleet import ownership
 from fleet.catalogue import Entry, closure, defining_file
 from fleet.dagger import Dagger
 from fleet.fleet import Fleet
@@ -110,9 +111,20 @@ def job(
         registered_sinks=catalogue.sinks.values(),
         secrets=catalogue.secrets.values(),
     )
+    if dagger.destinations:
+        prepared.destinations.extend(_owned(fleet, spec.team, resolved))
     for message in (*prepared.streams, *prepared.sinks):
         place_secrets(message, fleet)
     return prepared
+
+
+def _owned(fleet: Fleet, team: str, held: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
+    """What sinks write to, as their addresses are now. Raises: Unresolved where one is another team's."""
+    for place in filter(None, map(sinks.destination, held)):
+        if (owned := ownership.owned_by_other(fleet.catalogue, place, team)) is not None:
+            refusal = ownership.foreign(str(place), owned.value)
+            raise Unresolved(refusal.reason, refusal.detail)
+        yield str(place)
 
 
 def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLimit:

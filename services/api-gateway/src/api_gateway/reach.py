@@ -18,6 +18,8 @@ from daggers.v1 import spec_pb2
 from access import Principal
 from access.decision import is_administrator
 from api_gateway.kafkas import UNKNOWN, Kafkas, of_others, read, unclear, written
+from api_gateway.ownership import Ownership
+from api_gateway.ownership import destinations as written_to
 from api_gateway.sampling import Samples
 from chassis.egress.addresses import PORTS, Address, Allowed, refusal
 from chassis.egress.pools import resolve
@@ -25,7 +27,7 @@ from chassis.interceptors import Context
 from daggerspec import defaults, destinations, folders, sinks, topics
 from daggerspec.kind import Asked
 from daggerspec.violation import Violation
-from fleet import Fleet
+from fleet import Dagger, Fleet
 from fleet.resolve import Registered
 
 _PATIENCE_S: Final = 2.0
@@ -54,6 +56,8 @@ class Found:
     """What is refused."""
     observed: Sequence[Violation] = ()
     """What would be refused, and what is not known."""
+    destinations: Sequence[str] = ()
+    """What its sinks write to and becomes its team's; none where only is observed, or nobody's team asks."""
 
 
 class Reach:
@@ -73,6 +77,7 @@ class Reach:
         self._resolver = resolver
         # Of its own: names that are answered slowly must hold up nobody who waits for the database.
         self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
+        self._ownership = Ownership(fleet, self._addresses_of)
 
     async def found(
         self,
@@ -102,8 +107,11 @@ class Reach:
         unknown = [violation for violation in (*loops, *others) if violation.reason == UNKNOWN]
         wrong = [*outside, *(loop for loop in loops if loop.reason != UNKNOWN)]
         refused += [violation for violation in others if violation.reason != UNKNOWN]
+        judged = {violation.field for violation in others}
+        foreign = self._ownership.violations(path, name, spec, held)
+        refused += [violation async for violation in foreign if violation.field not in judged]
         if self._enforce:
-            return Found((*wrong, *refused), unknown)
+            return Found((*wrong, *refused), unknown, written_to(held) if spec.team else ())
         return Found(wrong, (*refused, *unknown))
 
     async def _addresses(
@@ -166,12 +174,29 @@ class Reach:
         try:
             parts = urlsplit(url if "://" in url else f"https://{url}")
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
-            loop = asyncio.get_running_loop()
-            async with asyncio.timeout(_PATIENCE_S):
-                addresses = await loop.run_in_executor(self._threads, self._resolver, host, port)
+            addresses = await self._resolved(host, port)
         except (OSError, ValueError):
             return None  # drivers may know the host; they judge each connection
         return refusal(parts.scheme, host, port, addresses, self._bounds.allowed)
+
+    async def _resolved(self, host: str, port: int) -> list[Address]:
+        """The addresses of a host. Raises: OSError, ValueError."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_PATIENCE_S):
+            return await loop.run_in_executor(self._threads, self._resolver, host, port)
+
+    async def _addresses_of(self, server: str) -> Sequence[Address]:
+        """The addresses of host:port; none where they are not known here."""
+        host, _, port = server.rpartition(":")
+        try:
+            return await self._resolved(host.strip("[]"), int(port))
+        except (OSError, ValueError):
+            return ()
+
+    async def check_rows(self, dagger: Dagger) -> None:
+        """Raises: ApiError where a dagger writes to what is another team's, as is what is read there."""
+        if self._enforce:
+            await self._ownership.check_rows(dagger)
 
     async def _topics(
         self,

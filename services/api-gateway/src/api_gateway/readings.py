@@ -83,6 +83,7 @@ class Readings:
         named = request.where or request.order_by
         columns = await self._requests.columns(dagger) if named else ()
         refuse([*selection.violations("", request, columns)])
+        await self._requests.check_rows(dagger)
         mask = await self._masking.of(dagger)
         if mask is not None:
             mask.check(request)
@@ -120,6 +121,7 @@ class Readings:
     ) -> AsyncGenerator[gateway_pb2.WatchRowsResponse, None]:
         """The steps of a watch, as who watches sees them at that moment."""
         async with aclosing(steps):
+            await self._requests.check_rows(dagger)
             async for step in steps:
                 mask = await self._masking.of(dagger)
                 if mask is not None:
@@ -137,6 +139,7 @@ class Readings:
             text = f"{request.name} has no sink {request.sink or 'of kind parquet'}"
             metadata = {"dagger": request.name, "sinks": ", ".join(sorted(kept))}
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
+        await self._requests.check_rows(dagger)
         asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
             lambda host: host.DescribeHostArchive,
             lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),

@@ -92,7 +92,11 @@ class Requests:
             spec = living.spec
 
         def event(
-            warnings: Sequence[str], query: QueryState | None, *, all_registered: bool
+            warnings: Sequence[str],
+            query: QueryState | None,
+            destinations: Sequence[str] = (),
+            *,
+            all_registered: bool,
         ) -> events_pb2.DaggerRequested:
             return events_pb2.DaggerRequested(
                 meta=meta,
@@ -101,32 +105,39 @@ class Requests:
                 warnings=warnings,
                 all_registered=all_registered,
                 query=query,
+                destinations=destinations,
             )
 
-        def forms(warnings: Sequence[str], query: QueryState | None) -> Iterator[Request]:
+        def forms(
+            warnings: Sequence[str], query: QueryState | None, destinations: Sequence[str]
+        ) -> Iterator[Request]:
             yield from others
             yield event((), None, all_registered=False)
             for said in (None, query):  # an older gateway said less of it
                 yield event(warnings, said, all_registered=False)
                 yield event(warnings, said, all_registered=True)
+            for is_checked in (False, True):
+                yield event(warnings, query, destinations, all_registered=is_checked)
 
         # As it was asked before: the warnings of that time are not those of today.
         known = self._fleet.daggers.get(name)
         warnings: Sequence[str] = known.warnings if known else ()
         query = known.query if known else None
-        answer = self._writer.answered(request.request_id, forms(warnings, query))
+        destinations: Sequence[str] = known.destinations if known else ()
+        answer = self._writer.answered(request.request_id, forms(warnings, query, destinations))
         # What a dagger is already is not judged again: a check that has learnt more must not refuse it.
         if answer is not None or (living is not None and living.spec == spec):
-            asked, violations = event(warnings, query, all_registered=False), []
+            asked, violations = event(warnings, query, destinations, all_registered=False), []
         else:
             judged = await self.judged(name, spec, context)
             warnings, violations = judged.warnings, judged.violations
             self.permit(spec, judged)
             plan = judged.query.plan
             query = cutover.query_state(spec, plan) if plan else None
-            asked = event(warnings, query, all_registered=True)
+            asked = event(warnings, query, judged.destinations, all_registered=True)
             # Meanwhile the same request may have come again, and been answered.
-            answer = self._writer.answered(request.request_id, forms(warnings, query))
+            repeats = forms(warnings, query, judged.destinations)
+            answer = self._writer.answered(request.request_id, repeats)
         if answer is None:
             refuse(
                 [
@@ -165,7 +176,12 @@ class Requests:
         if reached.observed:
             note(observed=sorted({violation.reason for violation in reached.observed}))
         others = (*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong)
-        return replace(judged, others=others, observed=tuple(reached.observed))
+        return replace(
+            judged,
+            others=others,
+            observed=tuple(reached.observed),
+            destinations=tuple(reached.destinations),
+        )
 
     async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
         return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
@@ -179,6 +195,10 @@ class Requests:
     async def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> Plan | None:
         """The plan of a spec whose defaults are filled in; None where its query cannot be checked."""
         return (await self._judged(name, spec)).query.plan
+
+    async def check_rows(self, dagger: Dagger) -> None:
+        """Raises: ApiError where the rows of a dagger are in a place of another team."""
+        await self._reach.check_rows(dagger)
 
     async def made(self, dagger: Dagger) -> Made | None:
         """What the rows of a dagger are made of; None where its query can no longer be checked."""

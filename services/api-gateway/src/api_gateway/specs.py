@@ -38,6 +38,8 @@ class Judged:
     """Its sinks, addresses filled in."""
     observed: tuple[Violation, ...] = ()
     """What is not refused, and would be by a gateway that enforces; or is not known."""
+    destinations: tuple[str, ...] = ()
+    """What its sinks write to and becomes its team's."""
 
     @property
     def violations(self) -> list[Violation]:

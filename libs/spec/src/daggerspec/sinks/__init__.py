@@ -250,6 +250,16 @@ def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
     return load(name).destination(resolved) if name else None
 
 
+def shared_container(kind: str, cluster: spec_pb2.Cluster) -> Destination | None:
+    """All that is in the container that a cluster names for sinks of a kind; None where it names none.
+
+    A kind of which a cluster has an address has a function of this name.
+    """
+    asks = getattr(load(kind), "shared_container", None)
+    place: Destination | None = asks(cluster) if asks else None
+    return place
+
+
 def messages(sink: spec_pb2.Sink) -> Mapping[str, str]:
     """Full names of the Protobuf messages that a sink writes, by the fields that name them."""
     name = kind_of(sink)

@@ -79,8 +79,16 @@ def resolve(path: str, resolved: spec_pb2.ResolvedSink, asked: Asked) -> Iterato
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Its measurement, in a bucket: a server of release 1.8 takes any word for its organisation."""
     sink = resolved.sink.influx
-    bucket = sink.address.bucket.removesuffix(_STANDARD_POLICY)
-    return Destination("influx", server_at(sink.address.url), bucket, sink.measurement)
+    return Destination("influx", server_at(sink.address.url), _bucket(sink.address), sink.measurement)
+
+
+def shared_container(cluster: spec_pb2.Cluster) -> Destination:
+    """All measurements of a cluster's bucket."""
+    return Destination("influx", server_at(cluster.influx.url), _bucket(cluster.influx), "", is_prefix=True)
+
+
+def _bucket(address: spec_pb2.InfluxAddress) -> str:
+    return address.bucket.removesuffix(_STANDARD_POLICY)
 
 
 def violations(path: str, sink: spec_pb2.InfluxSink, asked: Asked) -> Iterator[Violation]:

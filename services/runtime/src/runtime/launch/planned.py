@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from daggers.v1 import spec_pb2
@@ -15,6 +16,7 @@ from daggerspec import sinks as rulebook
 from daggerspec.catalogue import Unresolved
 from daggerspec.kind import Asked
 from daggerspec.launch import LaunchCatalogue
+from daggerspec.violation import Violation
 from runtime.encode.rows import Layout
 from runtime.errors import internal, refused
 
@@ -49,11 +51,21 @@ def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     asked = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
     wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
     wrong += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
+    wrong += _foreign(spec)
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     wrong += [text.located("spec", error.violation("")) for error in errors]
     if wrong or answer.plan is None:
         raise refused(wrong)
     return answer.plan
+
+
+def _foreign(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
+    """The sinks that would write to what the log has not as their team's, where it was judged."""
+    for number, sink in enumerate(spec.sinks):
+        place = rulebook.destination(sink)
+        if spec.destinations and place is not None and str(place) not in spec.destinations:
+            text = f"would write to {place}, and this launch may to {', '.join(spec.destinations)}"
+            yield Violation(f"spec.sinks[{number}].{place.kind}", text, "FOREIGN_DESTINATION")
 
 
 def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
