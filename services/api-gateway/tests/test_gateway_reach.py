@@ -10,7 +10,7 @@ import grpc
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.samplehosts import Host, serving
-from tests.tenants import FILE, World, world
+from tests.tenants import FILE, META, World, world
 
 from access import Principal
 from api_gateway.reach import Bounds, Reach
@@ -323,6 +323,47 @@ async def test_a_topic_of_another_team_is_refused_by_every_name_of_its_kafka(
 
     assert found(error) == [("spec.sinks[0].kafka.topic", "FOREIGN_TOPIC")]
     assert "daggers of team delivery write to rows" in error.violations[0].message
+
+
+@pytest.mark.parametrize("cluster", ["local", "again", "twin"])
+async def test_the_topic_of_a_stream_is_written_to_by_the_team_that_was_given_it_alone(
+    enforcing: World, samples: Any, refusal: Refused, cluster: str
+) -> None:
+    stream = spec_pb2.Stream(name="trips", cluster="local", topics=["trips"], message="shop.Booking")
+    stream.time_field = samples.stream().time_field
+    await enforcing.root.RegisterStream(pb.RegisterStreamRequest(stream=stream))
+    asked = create(to(samples, "trips", cluster))
+
+    error = await refusal(enforcing.bot("editor").CreateDagger(asked))
+    place = "kafka://127.0.0.1:9092//trips"
+    given_to = events_pb2.DestinationGiven(meta=META, destination={"name": place, "team": "pricing"})
+    await enforcing.write(given_to)
+    made = await enforcing.bot("editor").CreateDagger(create(to(samples, "trips")))
+
+    assert found(error) == [("spec.sinks[0].kafka.topic", "FOREIGN_TOPIC")]
+    assert "read as stream trips" in error.violations[0].message
+    assert made.dagger.version == 1
+
+
+async def test_a_hidden_topic_of_another_program_is_refused(
+    enforcing: World, samples: Any, refusal: Refused
+) -> None:
+    error = await refusal(enforcing.bot("editor").CreateDagger(create(to(samples, "_schemas"))))
+
+    assert found(error) == [("spec.sinks[0].kafka.topic", "FOREIGN_TOPIC")]
+
+
+async def test_a_topic_that_a_team_writes_to_may_become_a_stream_and_is_written_to_on(
+    enforcing: World, samples: Any
+) -> None:
+    await enforcing.bot("editor").CreateDagger(create(to(samples, "trips"), "first"))
+    stream = spec_pb2.Stream(name="trips", cluster="local", topics=["trips"], message="shop.Booking")
+    stream.time_field = samples.stream().time_field
+    await enforcing.root.RegisterStream(pb.RegisterStreamRequest(stream=stream))
+
+    made = await enforcing.bot("editor").CreateDagger(create(to(samples, "trips"), "second"))
+
+    assert made.dagger.version == 1
 
 
 async def test_a_registered_sink_is_in_the_kafka_that_it_was_registered_with(

@@ -7,17 +7,20 @@ registered under several names. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from daggers.v1 import spec_pb2
 
+from daggerspec.destination import Destination, servers_at
 from daggerspec.kafka import is_same
+from daggerspec.topics import INTERNAL
 from daggerspec.violation import Violation
 from fleet import Fleet
 from fleet.phases import DELETED
 
 Place: TypeAlias = tuple[str, str]
 """A topic: the name of its cluster, and its own."""
+_ELSEWHERE: Final = "write elsewhere, or have an administrator give the topic to your team"
 UNKNOWN = "KAFKA_UNKNOWN"
 """It could not be found out whether two clusters are one Kafka."""
 
@@ -51,6 +54,43 @@ def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
         if other != name and dagger.phase != DELETED and dagger.spec.team != team
         for place in written(dagger.spec, fleet).values()
     }
+
+
+def of_streams(team: str, fleet: Fleet) -> dict[Place, str]:
+    """The topics that a team has not been given and no dagger of it writes to, of registered streams: which
+    stream reads it.
+    """
+    own = {
+        place
+        for dagger in fleet.daggers.values()
+        if dagger.phase != DELETED and dagger.spec.team == team
+        for place in written(dagger.spec, fleet).values()
+    }
+    places = {
+        (entry.value.cluster, topic): name
+        for name, entry in fleet.streams.items()
+        for topic in entry.value.topics
+    }
+    return {
+        place: stream
+        for place, stream in places.items()
+        if place not in own and not _is_owned(place, team, fleet)
+    }
+
+
+def _is_owned(place: Place, team: str, fleet: Fleet) -> bool:
+    cluster = fleet.clusters.get(place[0])
+    servers = servers_at(cluster.value.kafka.bootstrap_servers) if cluster else ""
+    owned = fleet.catalogue.destinations.get(str(Destination("kafka", servers, "", place[1])))
+    return owned is not None and owned.value.team == team
+
+
+def hidden(path: str, new: Mapping[str, Place], team: str, fleet: Fleet) -> Iterator[Violation]:
+    """Topics that programs hide from listings, as registries of schemas do, and that a team was not given."""
+    for field, place in new.items():
+        if place[1].startswith("_") and place[1] not in INTERNAL and not _is_owned(place, team, fleet):
+            text = f"{place[1]} is some program's own, as topics are that begin with _: {_ELSEWHERE}"
+            yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
 
 
 def unclear(new: Mapping[str, Place], others: set[Place]) -> set[str]:
@@ -104,6 +144,18 @@ class Kafkas:
                     yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
                 elif same is None:
                     yield _unknown(f"{path}.{field}", cluster, where, f"to whose {topic} team {team} writes")
+
+    def read(self, path: str, new: Mapping[str, Place], streams: Mapping[Place, str]) -> Iterator[Violation]:
+        """Topics of streams that a team was not given: who writes there makes records of that stream."""
+        for field, (cluster, topic) in new.items():
+            for (where, its), stream in sorted(streams.items()):
+                if its != topic:
+                    continue
+                if same := self.same(cluster, where):
+                    text = f"{topic} is read as stream {stream}: {_ELSEWHERE}"
+                    yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
+                elif same is None:
+                    yield _unknown(f"{path}.{field}", cluster, where, f"whose {topic} is stream {stream}'s")
 
 
 def _unknown(field: str, cluster: str, other: str, why: str) -> Violation:

@@ -17,7 +17,7 @@ from daggers.v1 import spec_pb2
 
 from access import Principal
 from access.decision import is_administrator
-from api_gateway.kafkas import UNKNOWN, Kafkas, of_others, read, unclear, written
+from api_gateway.kafkas import UNKNOWN, Kafkas, hidden, of_others, of_streams, read, unclear, written
 from api_gateway.ownership import Ownership
 from api_gateway.ownership import destinations as written_to
 from api_gateway.sampling import Samples
@@ -213,9 +213,16 @@ class Reach:
         if not new:
             return (), ()
         inputs = read(spec, self._fleet)
-        others = {} if is_administrator(who, self._fleet) else of_others(name, spec.team, self._fleet)
-        kafkas = Kafkas(self._fleet, await self._ids(unclear(new, {*inputs, *others}), context))
-        return tuple(kafkas.come_back(path, new, inputs)), tuple(kafkas.taken(path, new, others))
+        exempt = is_administrator(who, self._fleet)
+        others = {} if exempt else of_others(name, spec.team, self._fleet)
+        streams = {} if exempt else of_streams(spec.team, self._fleet)
+        kafkas = Kafkas(self._fleet, await self._ids(unclear(new, {*inputs, *others, *streams}), context))
+        loops = tuple(kafkas.come_back(path, new, inputs))
+        back = {violation.field for violation in loops}
+        foreign = [*kafkas.taken(path, new, others), *kafkas.read(path, new, streams)]
+        if not exempt:
+            foreign += hidden(path, new, spec.team, self._fleet)
+        return loops, tuple(violation for violation in foreign if violation.field not in back)
 
     async def _ids(self, clusters: set[str], context: Context) -> Mapping[str, str]:
         """What the Kafkas of clusters say that they are."""
