@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from daggerspec.violation import Violation
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -47,6 +49,14 @@ class Key:
         """What a message says here."""
         owner, name = _owner(message, self.field)
         return getattr(owner, name)
+
+    def violations(self, path: str, message: Any) -> Iterator[Violation]:
+        """What is wrong with the number that a message says here; `path` is the message's."""
+        value = self.value(message)
+        if isinstance(value, int) and not isinstance(value, bool) and not self.least <= value <= self.most:
+            yield Violation(
+                f"{path}.{self.field}", f"must be from {self.least} to {self.most}", "OUT_OF_RANGE"
+            )
 
     def destination(self, message: Any) -> str:
         """Of a secret: the address that a message says it is sent to, as `address.parse` reads it."""

@@ -13,6 +13,10 @@ MAX_TOPICS: Final = 100
 BATCH_RECORDS: Final = 2_000_000
 """Records of a batch of one reader, about, unless less is asked for."""
 
+MAX_RATE: Final = 1e9
+"""Rows or requests a second that a limit may say: more limits nothing."""
+MAX_IN_FLIGHT: Final = 100_000
+"""Requests at once that it may say."""
 READ_ROWS: Final = 1_000
 """Rows that are read unless asked otherwise."""
 MAX_READ_ROWS: Final = 1_000_000
@@ -34,6 +38,7 @@ WATCH_S: Final = 1.0
 
 MIN_DRIVER_MEMORY_MIB: Final = 450
 """What Spark says that it needs."""
+MAX_DRIVER_MEMORY_MIB: Final = 1024 * 1024
 MIN_HEAP_MIB: Final = 480
 """What it does need: 450, and the thirtieth that the serial collector keeps free."""
 DEFAULT_DRIVER_MEMORY_MIB: Final = 768

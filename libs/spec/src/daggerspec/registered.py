@@ -5,7 +5,6 @@ A dagger's sink names one of its own kind, and says itself what is not about whe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from daggers.v1 import spec_pb2
 from daggerspec import fields
 from daggerspec.catalogue import Catalogue
 from daggerspec.keys import Key, flat
+from daggerspec.limits import MAX_IN_FLIGHT, MAX_RATE
 from daggerspec.secrets import wrong_use
 from daggerspec.violation import Violation, unregistered
 
@@ -115,8 +115,11 @@ def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str])
     does.
     """
     for field, most in limit.ListFields():
-        if not math.isfinite(most) or most < 0:
-            yield Violation(f"{path}.{field.name}", "must be a number from 0 on", "OUT_OF_RANGE")
+        bound = MAX_IN_FLIGHT if field.name == "max_in_flight" else MAX_RATE
+        if not 0 <= most <= bound:  # as it does where it is no number at all
+            yield Violation(
+                f"{path}.{field.name}", f"must be a number from 0 to {bound:,.0f}", "OUT_OF_RANGE"
+            )
         if field.name not in kept:
             text = f"{field.name} is not kept by a {kind} sink, which keeps {', '.join(kept) or 'none'}"
             yield Violation(f"{path}.{field.name}", text, "LIMIT_NOT_KEPT")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from itertools import count
-from typing import cast
+from typing import Any, cast
 
 from daggers.v1 import spec_pb2
 
@@ -155,7 +155,8 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     # What a kind says of a sink of no dagger: of that, what is about the fields of its address.
     asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
     resolved = spec_pb2.ResolvedSink(sink=value.sink)
-    told = [*kind.resolve(f"{path}.{name}", resolved, asked), *kind.violations(f"{path}.{name}", own, asked)]
+    told = [*kind.resolve(f"{path}.{name}", resolved, asked)]
+    told += _kinds_own(f"{path}.{name}", kind, own, asked)
     about = tuple(f"{path}.{name}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
     known = {violation.field for violation in wrong}
     yield from (
@@ -221,7 +222,7 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
         return
     kind = load(name)
     yield from registered.limits(f"{path}.limit", name, sink.limit, kind.CAPABILITIES.limits)
-    yield from kind.violations(f"{path}.{name}", getattr(resolved.sink, name), asked)
+    yield from _kinds_own(f"{path}.{name}", kind, getattr(resolved.sink, name), asked)
     if sink.on_outage.auto_replay and (rows := asked.output) is not None:  # noqa: SIM102
         if may_be_older(resolved.sink, rows, updates=updates(asked.spec)):
             what = "cannot be: an old row would replace a newer one, which takes a person (replay --force)"
@@ -234,6 +235,13 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
         taking = ", ".join(other for other, kind in kinds().items() if kind.CAPABILITIES.records)
         what = f"a {name} sink takes no records as they are (payload: record): use one that does ({taking})"
         yield Violation(path, what, "NOT_RECORDS")
+
+
+def _kinds_own(path: str, kind: Kind, own: Any, asked: Asked) -> Iterator[Violation]:
+    """What is wrong with the message of a kind: its numbers, by its keys, and what the kind says."""
+    for key in flat(kind.KEYS):
+        yield from key.violations(path, own)
+    yield from kind.violations(path, own, asked)
 
 
 def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
