@@ -449,3 +449,10 @@ def test_a_schema_stands_under_each_message_it_defines() -> None:
     fleet, _ = folded(first, second)
 
     assert {name: entry.version for name, entry in fleet.messages.items()} == {"a.X": 1, "a.Y": 2}
+
+
+@pytest.mark.parametrize("name", ["", "..", ".", "a..b", "a/b", "a\0b", "-a", "a" * 129, "ä"])
+def test_a_forged_name_that_would_be_the_name_of_another_folder_makes_no_dagger(name: str) -> None:
+    forged = events_pb2.DaggerRequested(meta=META, name=name, spec=SQL)
+
+    assert refusal(CLAIM, forged) == (Code.INVALID_ARGUMENT, "INVALID_NAME")

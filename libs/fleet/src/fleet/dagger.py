@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
+from daggerspec import fields
 from fleet import replay
 from fleet.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.phases import (
@@ -218,7 +219,7 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
             return refusal
     if existing is None:
         if isinstance(request, events_pb2.DaggerRequested):
-            return created(request, sequence, time)
+            return _misnamed(request) or created(request, sequence, time)
         return missing("dagger", request.name)
     changes = DECISIONS[type(request)](existing, request)
     if isinstance(request, events_pb2.QuarantineReplayRequested) and isinstance(changes, dict):
@@ -234,6 +235,17 @@ def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: date
     if changes.get("phase", existing.phase) != existing.phase:
         changes["phase_time"] = time
     return existing.but(version=version, update_time=time, sequence=sequence, **changes)
+
+
+def _misnamed(request: events_pb2.DaggerRequested) -> Refusal | None:
+    """Why a dagger may not be called so. Folders are called as daggers are: a forged `..` would be one nobody
+    can delete.
+    """
+    wrong = next(fields.reference("name", request.name), None)
+    if wrong is None:
+        return None
+    metadata = about("dagger", request.name)
+    return Refusal(Code.INVALID_ARGUMENT, wrong.reason, f"a dagger's name {wrong.message}", metadata)
 
 
 def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
