@@ -156,6 +156,57 @@ def test_sensitive_fields_are_seen_by_who_is_named_whatever_teams_read_the_strea
     assert misused == [2, 2]
 
 
+FARES = "influx://influx:8086/rows/fares"
+
+
+def test_what_sinks_write_to_is_given_listed_and_released(pricing: Any) -> None:
+    given = pricing("team", "give", FARES, "pricing")
+    moved = json.loads(pricing("team", "give", FARES, "pricing", "-o", "json")[1])
+    listed = json.loads(pricing("team", "destinations", "-o", "json")[1])
+    table = pricing("team", "destinations")
+    others = pricing("team", "destinations", "--team", "riders")
+    tried = pricing("team", "release", FARES, "--dry-run")
+    gone = json.loads(pricing("team", "release", FARES, "--yes", "-o", "json")[1])
+    again = pricing("team", "release", FARES, "--yes")
+    events = pricing("events")[1]
+
+    assert given[:2] == (0, f"{FARES} is team pricing's (version 1)\n")
+    assert moved == {"name": FARES, "team": "pricing", "version": 2, "sequence": moved["sequence"]}
+    assert listed == [{"name": FARES, "team": "pricing"}]
+    assert [line.split() for line in table[1].splitlines()] == [["DESTINATION", "TEAM"], [FARES, "pricing"]]
+    assert others == (0, "", "no team owns any\n")
+    assert tried[:2] == (0, f"destination {FARES} can be released\n")
+    assert gone == {"name": FARES, "sequence": moved["sequence"] + 1, "dry_run": False}
+    assert (again[0], again[1]) == (1, "")
+    assert f"no team owns {FARES}" in again[2]
+    assert "destination given to team pricing by anonymous" in events
+    assert "destination released by anonymous" in events
+
+
+def test_a_destination_that_is_written_otherwise_is_refused_by_its_argument(pricing: Any) -> None:
+    code, out, _ = pricing("team", "give", "influx://influx:8086/rows/a b", "pricing", "-o", "json")
+    _, _, words = pricing("team", "give", "fares", "pricing")
+    nobody = pricing("team", "give", FARES, "prycing")
+    [finding] = json.loads(out)["error"]["findings"]
+
+    assert (code, finding["field"], finding["suggestion"]) == (
+        1, "DESTINATION", "influx://influx:8086/rows/a%20b",
+    )  # fmt: skip
+    assert "DESTINATION" in words
+    assert "KIND://SERVER/CONTAINER/NAME" in words
+    assert (nobody[0], "did you mean pricing?" in nobody[2]) == (1, True)
+
+
+def test_a_team_that_owns_a_destination_is_not_deleted(pricing: Any) -> None:
+    pricing("team", "give", FARES, "pricing")
+    used = pricing("team", "delete", "pricing", "--yes")
+    released = pricing("team", "release", FARES, "--yes")
+    gone = pricing("team", "delete", "pricing", "--yes")
+
+    assert (used[0], f"is used by destination {FARES}" in used[2]) == (1, True)
+    assert (released[0], gone[0]) == (0, 0)
+
+
 def test_events_say_who_was_given_what(pricing: Any) -> None:
     pricing("account", "create", "ci-deploys", "--team", "pricing", "--role", "editor")
     pricing("grant", "role", "user:bob", "viewer", "--team", "pricing")

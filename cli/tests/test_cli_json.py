@@ -54,6 +54,8 @@ ARGUMENTS = {
     **{f"{kind} get": ["crm"] for kind in ("secret", "sink")},
     **{f"{kind} delete": ["crm", "--yes"] for kind in ("secret", "sink")},
     "team delete": ["pricing", "--yes"],
+    "team give": ["influx://influx:8086/rows/fares", "pricing"],
+    "team release": ["influx://influx:8086/rows/fares", "--yes"],
     "account create": ["ci-bot", "--team", "pricing", "--role", "viewer"],
     "account rotate": ["ci-bot"],
     "account revoke": ["ci-bot", "--yes"],

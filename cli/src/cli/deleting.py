@@ -23,9 +23,9 @@ def agreed(session: Session, question: str, *, yes: bool, otherwise: str = "noth
         raise RefusedError(otherwise, reason="DECLINED")
 
 
-def confirm(session: Session, name: str, *, yes: bool) -> None:
+def confirm(session: Session, name: str, *, yes: bool, verb: str = "Delete", done: str = "deleted") -> None:
     """Ask whether something is to be deleted. Raises: RefusedError."""
-    agreed(session, f"Delete {name}?", yes=yes, otherwise="nothing was deleted")
+    agreed(session, f"{verb} {name}?", yes=yes, otherwise=f"nothing was {done}")
 
 
 def delete(
@@ -38,12 +38,13 @@ def delete(
     yes: bool,
     dry_run: bool,
     service: str = "catalog",
+    verb: str = "Delete",
     done: str = "deleted",
 ) -> None:
     """Delete something by a method of one of the gateway's services; or only check that."""
     request.validate_only = dry_run
     if not dry_run:
-        confirm(session, f"{what} {name}", yes=yes)
+        confirm(session, f"{what} {name}", yes=yes, verb=verb, done=done)
     with session.connect({"name": "NAME", "message": "MESSAGE"}) as gateway:
         answer = gateway.call(getattr(getattr(gateway, service), method), request)
     document = {"name": name, "sequence": answer.sequence, "dry_run": dry_run}

@@ -123,7 +123,9 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
             "cli.commands.archive",
             "app",
         ),
-        "team": Listed("Who owns daggers together, and who is in it.", "cli.commands.teams", "teams"),
+        "team": Listed(
+            "Who owns daggers together, who is in it, and what it owns.", "cli.commands.teams", "teams"
+        ),
         "account": Listed(
             "What programs call the gateway as, each with a token of its own.",
             "cli.commands.accounts",

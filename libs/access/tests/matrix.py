@@ -54,8 +54,8 @@ PLAYGROUND: Final = spec_pb2.Cluster(name="playground", playground=True)
 
 
 def fleet(cluster: str = "") -> Fleet:
-    """Two teams, each with a dagger, an account, a secret and a sink; somebody of each role in one. Their
-    daggers run on `cluster`.
+    """Two teams, each with a dagger, an account, a secret, a sink and a destination; somebody of each role in
+    one. Their daggers run on `cluster`.
     """
     made = Fleet()
     members = [access_pb2.Member(principal=f"user:{name}", role=role) for role, name in enumerate(ROLES, 1)]
@@ -92,13 +92,24 @@ def fleet(cluster: str = "") -> Fleet:
             )
             for team in TEAMS.values()
         ),
+        *(
+            events_pb2.DestinationGiven(
+                meta=META, destination={"name": NAMES["Destination"].format(team), "team": team}
+            )
+            for team in TEAMS.values()
+        ),
     ]
     for record in given(*events):
         assert made.apply(record).changed, record
     return made
 
 
-NAMES: Final = {"ServiceAccount": "{}-bot", "Secret": "{}-secret", "Sink": "{}-sink"}
+NAMES: Final = {
+    "ServiceAccount": "{}-bot",
+    "Secret": "{}-secret",
+    "Sink": "{}-sink",
+    "Destination": "influx://influx:8086/{}/counts",
+}
 """What the requests of methods are about whose names end so."""
 ROLES: Final = ("viewer", "editor", "owner")
 
@@ -115,6 +126,8 @@ def request(method: MethodDescriptor, team: str, cluster: str = "") -> Any:
         made.secret.team = team
     if "sink" in fields and fields["sink"].message_type is not None:
         made.sink.teams.append(team)
+    if "destination" in fields:
+        made.destination.name, made.destination.team = named, team
     if "spec" in fields:
         made.spec.team, made.spec.cluster = team, cluster
     if "team" in fields and fields["team"].message_type is None:

@@ -1,9 +1,11 @@
-"""AccessService through a gateway: teams, roles, service accounts and grants of streams."""
+"""AccessService through a gateway: teams, roles, service accounts, grants of streams, owned destinations."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -12,6 +14,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, sp
 from google.protobuf.duration_pb2 import Duration
 
 from chassis.errors import ApiError
+from eventlog import Draft
 
 pb = gateway_pb2
 ROOT = "a-token-of-the-first-hour"
@@ -345,3 +348,197 @@ async def test_where_receivers_have_their_secrets_is_told_to_administrators_and_
 
     assert granted.team.receivers[0].secrets["url"].file == "/run/hook"
     assert [(receiver.kind, len(receiver.secrets)) for receiver in theirs.receivers] == [("slack", 0)]
+
+
+FARES = "influx://influx:8086/rows/fares"
+TRIPS = "redis://cache:6379/0/trips:*"
+
+
+async def writes_to(root: Caller, team_: str, *destinations: str) -> None:
+    """Have a dagger of a team, called as it, whose sinks write to these."""
+    client = root._client
+    spec = spec_pb2.DaggerSpec(team=team_)
+    request = events_pb2.DaggerRequested(name=f"of_{team_}", spec=spec, destinations=destinations)
+    number = await client.log.end()
+    await client.log.append(Draft(f"w{number}", "/test", request.name, datetime.now(UTC), request))
+    async with asyncio.timeout(30):
+        await client.gateway.follower.reached(await client.log.end())
+
+
+def owners(listed: Any) -> dict[str, str]:
+    return {owned.name: owned.team for owned in listed.destinations}
+
+
+async def test_who_owns_what_sinks_write_to_is_listed_for_everybody(bot: Caller, root: Caller) -> None:
+    await root.ask("RegisterTeam", team=team("delivery"))
+    await writes_to(root, "pricing", TRIPS, FARES)
+    given = await root.ask("GiveDestination", destination={"name": f"{FARES}_x", "team": "delivery"})
+    every = await bot.ask("ListDestinations", min_sequence=given.sequence)
+    theirs = await bot.ask("ListDestinations", team="delivery")
+    nobodys = await bot.ask("ListDestinations", team="riders")
+
+    assert list(owners(every).items()) == [
+        (FARES, "pricing"), (f"{FARES}_x", "delivery"), (TRIPS, "pricing"),
+    ]  # fmt: skip
+    assert (every.sequence, every.next_page_token) == (given.sequence, "")
+    assert owners(theirs) == {f"{FARES}_x": "delivery"}
+    assert owners(nobodys) == {}
+
+
+async def test_destinations_have_pages_and_a_token_is_good_for_its_team(
+    root: Caller, refusal: Refused
+) -> None:
+    await root.ask("RegisterTeam", team=team())
+    names = [f"{FARES}_{number}" for number in range(5)]
+    await writes_to(root, "pricing", *names)
+    pages, more = [], ""
+    while more or not pages:
+        page = await root.ask("ListDestinations", team="pricing", page_size=2, page_token=more)
+        pages.append(list(owners(page)))
+        more = page.next_page_token
+        if more:
+            other = await refusal(root.ask("ListDestinations", page_token=more))
+            assert [violation.reason for violation in other.violations] == ["INVALID_TOKEN"]
+    wrong = await refusal(root.ask("ListDestinations", page_size=-1, min_sequence=-1))
+
+    assert pages == [names[:2], names[2:4], names[4:]]
+    assert [violation.field for violation in wrong.violations] == ["page_size", "min_sequence"]
+
+
+async def test_a_destination_is_given_once_for_a_request_and_moves_with_a_version_each(
+    root: Caller, refusal: Refused
+) -> None:
+    for name in ("pricing", "delivery"):
+        await root.ask("RegisterTeam", team=team(name))
+    asked = {"destination": {"name": FARES, "team": "pricing"}, "request_id": "r1", "expected_version": 0}
+    first = await root.ask("GiveDestination", **asked)
+    again = await root.ask("GiveDestination", **asked)
+    taken = await refusal(root.ask("GiveDestination", **{**asked, "request_id": "r2"}))
+    moved = await root.ask(
+        "GiveDestination", destination={"name": FARES, "team": "delivery"}, expected_version=1
+    )
+    late = await refusal(root.ask("ReleaseDestination", name=FARES, expected_version=1))
+    nobody = await refusal(root.ask("GiveDestination", destination={"name": FARES, "team": "delivry"}))
+    platform = await refusal(root.ask("GiveDestination", destination={"name": FARES}))
+
+    assert (first.version, first.sequence) == (again.version, again.sequence) == (1, 2)
+    assert first.destination == access_pb2.Destination(name=FARES, team="pricing")
+    assert (taken.code, taken.reason) == (grpc.StatusCode.ALREADY_EXISTS, "NAME_TAKEN")
+    assert (moved.destination.team, moved.version) == ("delivery", 2)
+    assert (late.code, late.metadata["actual_version"]) == (grpc.StatusCode.ABORTED, "2")
+    assert (nobody.reason, nobody.metadata["suggestion"]) == ("NOT_FOUND", "delivery")
+    assert (platform.reason, platform.metadata["kind"]) == ("NOT_FOUND", "team")
+    assert await root.subjects() == ["pricing", "delivery", FARES, FARES]
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("", None),
+        ("fares", None),
+        ("influx://influx:8086/rows", None),
+        ("influxdb://influx:8086/rows/fares", FARES),
+        ("ftp://influx:8086/rows/fares", None),
+        ("influx://influx:8086/rows/a b", "influx://influx:8086/rows/a%20b"),
+        ("influx://influx:8086/rows/a%2a", "influx://influx:8086/rows/a%2A"),
+        ("influx://influx:8086/rows*/fares", FARES),
+        ("influx://influx:8086/rows/f\nares", "influx://influx:8086/rows/f%0Aares"),
+        (f"{FARES}{'x' * 4_000}", None),
+    ],
+)
+async def test_a_destination_is_given_by_the_one_text_it_has(
+    root: Caller, refusal: Refused, name: str, suggestion: str | None
+) -> None:
+    await root.ask("RegisterTeam", team=team())
+    given = {"destination": {"name": name, "team": "pricing"}, "expected_version": -1, "request_id": "a b"}
+    error = await refusal(root.ask("GiveDestination", **given))
+    first = error.violations[0]
+
+    assert [violation.field for violation in error.violations] == [
+        "destination.name", "request_id", "expected_version",
+    ]  # fmt: skip
+    assert first.reason == ("TOO_LARGE" if len(name) > 4_000 else "INVALID_DESTINATION")
+    assert first.suggestion == suggestion
+    assert owners(await root.ask("ListDestinations")) == {}
+
+
+async def test_what_a_dagger_writes_to_is_released_when_no_dagger_writes_there(
+    bot: Caller, root: Caller, refusal: Refused
+) -> None:
+    await writes_to(root, "pricing", FARES, TRIPS)
+    used = await refusal(bot.ask("ReleaseDestination", name=FARES))
+    await writes_to(root, "pricing", TRIPS)
+    checked = await bot.ask("ReleaseDestination", name=FARES, validate_only=True)
+    gone = await bot.ask("ReleaseDestination", name=FARES, request_id="r1", expected_version=1)
+    again = await bot.ask("ReleaseDestination", name=FARES, request_id="r1", expected_version=1)
+    twice = await refusal(bot.ask("ReleaseDestination", name=FARES))
+    near = await refusal(bot.ask("ReleaseDestination", name=TRIPS[:-1]))
+    wrong = await refusal(bot.ask("ReleaseDestination", name=TRIPS, expected_version=-1))
+
+    assert (used.code, used.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "IN_USE")
+    assert used.metadata["daggers"] == "of_pricing"
+    assert used.message == (
+        f"destination {FARES} is used by dagger of_pricing: delete or change what uses it first"
+    )
+    assert checked.sequence == 0
+    assert gone.sequence == again.sequence == 4
+    assert (twice.code, twice.message) == (grpc.StatusCode.NOT_FOUND, f"no team owns {FARES}")
+    assert near.metadata["suggestion"] == TRIPS
+    assert [violation.field for violation in wrong.violations] == ["expected_version"]
+    assert owners(await root.ask("ListDestinations")) == {TRIPS: "pricing"}
+
+
+async def test_an_owner_releases_what_is_its_teams_and_gives_nothing(
+    root: Caller, bot: Caller, refusal: Refused
+) -> None:
+    await root.ask("RegisterTeam", team=team("delivery"))
+    await root.ask("GiveDestination", destination={"name": FARES, "team": "pricing"})
+    await root.ask("GiveDestination", destination={"name": TRIPS, "team": "delivery"})
+    editor = await root.ask("CreateServiceAccount", name="editor", team="pricing", role=EDITOR)
+    ours = await refusal(root.with_(editor.token).ask("ReleaseDestination", name=FARES))
+    theirs = await refusal(bot.ask("ReleaseDestination", name=TRIPS))
+    to_us = await refusal(bot.ask("GiveDestination", destination={"name": TRIPS, "team": "pricing"}))
+    nobodys = await refusal(bot.ask("GiveDestination", destination={"name": f"{FARES}*", "team": "pricing"}))
+    await bot.ask("ReleaseDestination", name=FARES)
+    await root.ask("ReleaseDestination", name=TRIPS)
+
+    for error, action in ((ours, "RELEASE"), (theirs, "RELEASE"), (to_us, "GIVE"), (nobodys, "GIVE")):
+        assert (error.code, error.reason) == (grpc.StatusCode.PERMISSION_DENIED, "ROLE_MISSING")
+        assert error.metadata["action"] == action
+    assert ours.message == (
+        "account:editor may not release destinations of team pricing: that needs the role owner, which an"
+        " owner (account:boss) can grant"
+    )
+    assert "may not give destinations to teams: that needs an administrator" in to_us.message
+    assert owners(await root.ask("ListDestinations")) == {}
+
+
+async def test_destinations_are_given_and_released_by_who_may_also_while_the_gateway_observes(
+    harness: Any, refusal: Refused
+) -> None:
+    async with harness.running(tokens=lambda: FILE, enforce=False) as client:
+        root = Caller(client)
+        for name in ("pricing", "delivery"):
+            await root.ask("RegisterTeam", team=team(name))
+        await root.ask("GiveDestination", destination={"name": FARES, "team": "pricing"})
+        token = (await root.ask("CreateServiceAccount", name="spy", team="delivery", role=OWNER)).token
+        spy = root.with_(token)
+        errors = [
+            await refusal(spy.ask("GiveDestination", destination={"name": FARES, "team": "delivery"})),
+            await refusal(spy.ask("ReleaseDestination", name=FARES)),
+        ]
+
+        assert [error.code for error in errors] == [grpc.StatusCode.PERMISSION_DENIED] * 2
+        assert owners(await spy.ask("ListDestinations")) == {FARES: "pricing"}
+
+
+async def test_a_team_that_owns_a_destination_stays_until_it_is_released(
+    root: Caller, refusal: Refused
+) -> None:
+    await root.ask("RegisterTeam", team=team())
+    await root.ask("GiveDestination", destination={"name": FARES, "team": "pricing"})
+    used = await refusal(root.ask("DeleteTeam", name="pricing"))
+    await root.ask("ReleaseDestination", name=FARES)
+    await root.ask("DeleteTeam", name="pricing")
+
+    assert (used.reason, used.metadata["destinations"]) == ("IN_USE", FARES)

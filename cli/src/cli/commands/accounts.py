@@ -98,6 +98,7 @@ def revoke(session: Session, name: AccountName, yes: Yes = False, dry_run: DryRu
         yes=yes,
         dry_run=dry_run,
         service="access",
+        verb="Revoke",
         done="revoked",
     )
 

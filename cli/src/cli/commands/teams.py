@@ -1,4 +1,4 @@
-"""`daggers team`: who owns daggers together, and who is in it."""
+"""`daggers team`: who owns daggers together, who is in it, and what it owns."""
 
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.gateway import in_words
 from cli.group import group
+from cli.json_views.access import destination as destination_view
 from cli.json_views.access import team as team_view
 from cli.json_views.access import usage as usage_view
 from cli.output import Printer
@@ -19,7 +20,7 @@ from cli.validation import read_file
 from daggerclient import InvalidFileError, teamfile
 from daggerclient.teamfile import role_name
 
-teams = group("Who owns daggers together, and who is in it.")
+teams = group("Who owns daggers together, who is in it, and what it owns.")
 
 
 def _row(team: access_pb2.Team) -> tuple[str, ...]:
@@ -28,6 +29,17 @@ def _row(team: access_pb2.Team) -> tuple[str, ...]:
 
 
 TEAMS = Entries(team_view, ("NAME", "CONTACT", "MEMBERS"), _row, "no teams yet")
+DESTINATIONS = Entries(
+    destination_view, ("DESTINATION", "TEAM"), lambda owned: (owned.name, owned.team), "no team owns any"
+)
+Destination = Annotated[
+    str,
+    typer.Argument(
+        metavar="DESTINATION",
+        help="KIND://SERVER/CONTAINER/NAME, as `daggers team destinations` writes it; with * at its end, all"
+        " that begins so.",
+    ),
+]
 
 
 @command(teams, "apply", example="daggers team apply pricing.yaml")
@@ -91,6 +103,65 @@ def delete_team(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete a team. Refused while a dagger or a service account is of it. Asks first on a terminal."""
+    """Delete a team. Refused while a dagger, account or destination is of it. Asks first on a terminal."""
     request = gateway_pb2.DeleteTeamRequest(name=name)
     delete(session, "DeleteTeam", request, what="team", name=name, yes=yes, dry_run=dry_run, service="access")
+
+
+@command(teams, "destinations", example="daggers team destinations --team pricing")
+def list_destinations(
+    session: Session, team: Annotated[str, typer.Option(help="Only those of this team.")] = ""
+) -> None:
+    """What sinks write to, and the team that owns it: no other team's daggers may write there.
+
+    The first dagger that writes somewhere makes it its team's. It stays so when that dagger is deleted, until
+    it is released or given to another team.
+    """
+    with session.connect() as gateway:
+        owned = gateway.destinations(team)
+    DESTINATIONS.show_all(session.out, owned)
+
+
+@command(teams, "give", example="daggers team give 'influx://influx:8086/rows/pricing_*' pricing")
+def give(
+    session: Session,
+    destination: Destination,
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="The team that is to own it.")],
+) -> None:
+    """Make a team the owner of what sinks write to: nobody's so far, or another team's. For administrators.
+
+    Daggers of another team that write there run on, and are refused at their next edit.
+    """
+    owned = access_pb2.Destination(name=destination, team=team)
+    with session.connect({"destination.name": "DESTINATION", "destination.team": "TEAM"}) as gateway:
+        answer = gateway.call(
+            gateway.access.GiveDestination, gateway_pb2.GiveDestinationRequest(destination=owned)
+        )
+    document = DESTINATIONS.document(answer.destination, answer)
+    session.out.done(document, f"{destination} is team {team}'s (version {answer.version})")
+
+
+@command(teams, "release", example="daggers team release influx://influx:8086/rows/fares --yes")
+def release(
+    session: Session,
+    destination: Destination,
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it can be released.")] = False,
+) -> None:
+    """Make what no dagger writes to nobody's: the first dagger that writes there makes it its team's.
+
+    For owners of the team. What is there stays, and is then shown to the next team. Asks first on a terminal.
+    """
+    request = gateway_pb2.ReleaseDestinationRequest(name=destination)
+    delete(
+        session,
+        "ReleaseDestination",
+        request,
+        what="destination",
+        name=destination,
+        yes=yes,
+        dry_run=dry_run,
+        service="access",
+        verb="Release",
+        done="released",
+    )

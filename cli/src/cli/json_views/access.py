@@ -1,4 +1,4 @@
-"""Teams, service accounts, and which teams may read a stream."""
+"""Teams and what they own, service accounts, and which teams may read a stream."""
 
 from typing import Any
 
@@ -72,3 +72,8 @@ def grant(what: access_pb2.StreamGrant) -> dict[str, Any]:
         "teams": list(what.teams),
         "read_sensitive": list(what.read_sensitive),
     }
+
+
+def destination(what: access_pb2.Destination) -> dict[str, Any]:
+    """What sinks write to, and whose it is."""
+    return {"name": what.name, "team": what.team}

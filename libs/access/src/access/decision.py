@@ -37,6 +37,8 @@ class Action(StrEnum):
     CATALOGUE = "register and remove clusters, schemas, streams and reference tables"
     TEAMS = "register and remove teams"
     GRANTS = "say which teams may read a stream"
+    RELEASE = "release destinations"
+    GIVE = "give destinations to teams"
 
 
 LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE})
@@ -54,6 +56,8 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.CATALOGUE: _ADMINISTRATOR,
     Action.TEAMS: _ADMINISTRATOR,
     Action.GRANTS: _ADMINISTRATOR,
+    Action.RELEASE: _OWNER,
+    Action.GIVE: _ADMINISTRATOR,
 }
 """The least role that an action needs. Everybody who is authenticated may do what needs none."""
 

@@ -117,6 +117,12 @@ def _account(request: Any, fleet: Fleet) -> Iterable[str]:
     return () if account is None else (account.value.team,)
 
 
+def _destination(request: Any, fleet: Fleet) -> Iterable[str]:
+    """The team that owns the destination in the field `name`."""
+    destination = fleet.catalogue.destinations.get(request.name)
+    return () if destination is None else (destination.value.team,)
+
+
 def _registers_secret(request: Any, fleet: Fleet) -> Iterable[str]:
     """The team that is to have the secret, and the one that has it."""
     return (request.secret.team, *_secret(request.secret, fleet))
@@ -246,6 +252,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListServiceAccounts": Rule(Action.LOOK_AROUND, _nobodys, views.accounts),
         "SetStreamGrant": Rule(Action.GRANTS, _platform, always=True),
         "ListStreamGrants": _LOOK,
+        "ListDestinations": _LOOK,
+        "GiveDestination": Rule(Action.GIVE, _platform, always=True),
+        "ReleaseDestination": Rule(Action.RELEASE, _destination, always=True),
         "WhoAmI": _LOOK,
     },
     "SinkService": {

@@ -34,6 +34,8 @@ _OF_ALL: Final = frozenset(
         events_pb2.SecretRemoved,
         events_pb2.SinkRegistered,
         events_pb2.SinkRemoved,
+        events_pb2.DestinationGiven,
+        events_pb2.DestinationReleased,
         events_pb2.SchedulerStarted,
     )
 )

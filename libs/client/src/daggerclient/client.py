@@ -303,6 +303,11 @@ class Client:
         pages = self.pages(self.access.ListStreamGrants, gateway_pb2.ListStreamGrantsRequest())
         return [grant for page in pages for grant in page.grants]
 
+    def destinations(self, team: str = "") -> Sequence[access_pb2.Destination]:
+        """What sinks write to and which team owns it; of one team if asked."""
+        pages = self.pages(self.access.ListDestinations, gateway_pb2.ListDestinationsRequest(team=team))
+        return [destination for page in pages for destination in page.destinations]
+
     def messages(self) -> Sequence[str]:
         """The names of every registered message."""
         pages = self.pages(self.catalog.ListSchemas, gateway_pb2.ListSchemasRequest())

@@ -26,8 +26,10 @@ def no_dagger(name: str, fleet: Fleet) -> ApiError:
 
 def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
     """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
+    # Nobody registers a destination: it is a team's, or nobody's.
+    text = f"no team owns {name}" if kind == "destination" else f"{kind} {name} is not registered"
     # What has no name is the platform, which nobody means.
-    return _not_found(kind, name, f"{kind} {name} is not registered", filter(None, known))
+    return _not_found(kind, name, text, filter(None, known))
 
 
 def meant(violation: Violation, fleet: Fleet) -> Violation:

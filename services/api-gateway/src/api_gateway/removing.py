@@ -23,6 +23,7 @@ Removing: TypeAlias = (
     | gateway_pb2.RevokeServiceAccountRequest
     | gateway_pb2.DeleteSecretRequest
     | gateway_pb2.DeleteSinkRequest
+    | gateway_pb2.ReleaseDestinationRequest
 )
 
 

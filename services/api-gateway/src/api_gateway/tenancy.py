@@ -1,10 +1,11 @@
-"""AccessService: teams, roles, service accounts, grants of streams."""
+"""AccessService: teams, roles, service accounts, grants of streams, owners of destinations."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -23,13 +24,15 @@ from api_gateway.requests import meta_of, refuse
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
-from daggerspec import fields, receivers
+from daggerspec import destination, fields, receivers, sinks
+from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Answer, Fleet, Refusal, quotas, tenancy
 from fleet.answers import Code
 
 _TEXT: Final = 200
 _MEMBERS: Final = 1_000
+_DESTINATION: Final = 4_000
 _ID_BYTES: Final = 4
 
 T = TypeVar("T", access_pb2.Team, access_pb2.ServiceAccount, access_pb2.StreamGrant)
@@ -216,6 +219,36 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         )
         return pb.ListStreamGrantsResponse(grants=listed, next_page_token=more, sequence=sequence)
 
+    # ---- What teams own ------------------------------------------------------------------------------------
+
+    async def ListDestinations(  # noqa: N802 - gRPC's name
+        self, request: pb.ListDestinationsRequest, context: Context
+    ) -> pb.ListDestinationsResponse:
+        """What has an owner, by name."""
+        listed, more, sequence = await registered.page(
+            self._reader, request, context, "destination", of=request.team,
+            wanted=lambda owned: request.team in ("", owned.team),
+        )  # fmt: skip
+        return pb.ListDestinationsResponse(destinations=listed, next_page_token=more, sequence=sequence)
+
+    async def GiveDestination(  # noqa: N802 - gRPC's name
+        self, request: pb.GiveDestinationRequest, context: Context
+    ) -> pb.GiveDestinationResponse:
+        """Make a destination a team's."""
+        event = events_pb2.DestinationGiven(meta=meta_of(request), destination=request.destination)
+        wrong = lambda: _destination(request.destination)  # noqa: E731 - asked of a new one
+        answer = await self._asked(request, event, field="destination", wrong=wrong)
+        owned, version = self._held("destination", request.destination.name)
+        return pb.GiveDestinationResponse(destination=owned, version=version, sequence=_sequence(answer))
+
+    async def ReleaseDestination(  # noqa: N802 - gRPC's name
+        self, request: pb.ReleaseDestinationRequest, context: Context
+    ) -> pb.ReleaseDestinationResponse:
+        """Make a destination nobody's that no dagger writes to."""
+        event = events_pb2.DestinationReleased(meta=meta_of(request), name=request.name)
+        sequence = await removing.remove(self._writer, self._fleet, request, event)
+        return pb.ReleaseDestinationResponse(sequence=sequence)
+
     # ---- The caller ----------------------------------------------------------------------------------------
 
     async def WhoAmI(  # noqa: N802 - gRPC's name
@@ -341,6 +374,27 @@ def _grant(grant: access_pb2.StreamGrant) -> Iterator[Violation]:
         yield Violation("grant.read_sensitive", f"are more than {_MEMBERS}: use groups", "TOO_MANY")
     for number, path in enumerate(grant.read_sensitive):
         yield from principal.violations(f"grant.read_sensitive[{number}]", path)
+
+
+def _destination(owned: access_pb2.Destination) -> Iterator[Violation]:
+    """A destination is known by its text: one that is written otherwise would own nothing."""
+    field, text = "destination.name", owned.name
+    if len(text) > _DESTINATION:
+        size = {"size": str(len(text)), "limit": str(_DESTINATION)}
+        yield Violation(field, f"has more than {_DESTINATION} characters", "TOO_LARGE", metadata=size)
+        return
+    try:
+        place = destination.parse(text)
+    except ValueError as error:
+        yield Violation(field, str(error), "INVALID_DESTINATION")
+        return
+    if place.kind not in sinks.names():
+        near = nearest(place.kind, sinks.names())
+        meant = str(replace(place, kind=near)) if near else None
+        what = f"{place.kind} is no kind of sink{hint(near)}"
+        yield Violation(field, what, "INVALID_DESTINATION", suggestion=meant)
+    elif str(place) != text:
+        yield Violation(field, f"is written {place}", "INVALID_DESTINATION", suggestion=str(place))
 
 
 def _span(path: str, span: Duration, *, given: bool) -> Iterator[Violation]:

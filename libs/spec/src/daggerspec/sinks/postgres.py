@@ -114,9 +114,9 @@ def fill(sink: spec_pb2.PostgresSink, dagger: str, spec: spec_pb2.DaggerSpec) ->
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination:
     """Its table, in a schema of a database."""
-    sink, at = resolved.sink.postgres, resolved.sink.postgres.address
-    schema = f"{at.database}.{sink.schema}"
-    return Destination("postgres", server_at(f"{at.host}:{at.port}"), schema, sink.table)
+    sink, address = resolved.sink.postgres, resolved.sink.postgres.address
+    schema = f"{address.database}.{sink.schema}"
+    return Destination("postgres", server_at(f"{address.host}:{address.port}"), schema, sink.table)
 
 
 def overwrites(sink: spec_pb2.PostgresSink) -> bool:
