@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 
-from daggerspec.exits import ENDED_WITH_DEPLOYMENT
+from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet, advice, watch
 from fleet.health import Limits
@@ -341,7 +341,9 @@ def test_an_end_that_nobody_asked_for_is_remembered_and_one_on_request_is_not() 
     assert stopped.ends == ()
 
 
-@pytest.mark.parametrize(("reason", "loops"), [(ENDED_WITH_DEPLOYMENT, False), ("KILLED", True)])
+@pytest.mark.parametrize(
+    ("reason", "loops"), [(ENDED_WITH_DEPLOYMENT, False), (NO_EXECUTORS, False), ("KILLED", True)]
+)
 def test_a_deployment_that_is_started_anew_three_times_is_no_loop_of_its_drivers(
     reason: str, loops: bool
 ) -> None:

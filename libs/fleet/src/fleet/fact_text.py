@@ -38,7 +38,7 @@ def why(fact: Failure) -> str:
 def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
     """When it is tried again."""
     when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
-    which = f"attempt {fact.attempt}" if fact.attempt else "which is no attempt,"
+    which = f"attempt {fact.attempt}" if fact.attempt else "no attempt,"
     return f"{which} not before {when}"
 
 

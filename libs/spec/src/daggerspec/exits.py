@@ -15,6 +15,8 @@ HEAP_FULL: Final = 3
 """What a JVM ends with that was told to exit when its heap is full."""
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+NO_EXECUTORS: Final = "NO_EXECUTORS"
+"""Its Spark cluster gives it nothing to compute with."""
 LOST: Final = "DRIVER_LOST"
 """The reason of a driver that left no exit code."""
 KILLED: Final = "KILLED"
@@ -23,7 +25,7 @@ ENDED_WITH_DEPLOYMENT: Final = "ENDED_WITH_DEPLOYMENT"
 """The reason of a driver that its deployment ended: a container or a machine that was started anew, or a
 stack that was taken down. Such an end is no attempt, and the next launch waits for nothing.
 """
-NOT_THE_DRIVERS: Final = frozenset({ENDED_WITH_DEPLOYMENT})
+NOT_THE_DRIVERS: Final = frozenset({ENDED_WITH_DEPLOYMENT, NO_EXECUTORS})
 """Reasons of ends that say nothing about a driver, but about what it stands on: they are no restart loop."""
 
 MEANINGS: Final[Mapping[int, events_pb2.DaggerError]] = {
