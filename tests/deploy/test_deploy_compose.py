@@ -81,7 +81,7 @@ def test_a_service_is_given_all_it_must_be_told_and_nothing_it_does_not_know(nam
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_every_setting_of_a_service_can_be_given(name: str) -> None:
     """In a file of its own; by a variable of .env; or it is what the containers agree on among themselves."""
-    agreed = re.compile(r"/[\w./{}-]+|[\w.-]+:\d+|https?://[\w-]+:\d+|sqlite:[\w./]+|daggers")
+    agreed = re.compile(r"/[\w./{}-]+|[\w.-]+:\d+|https?://[\w-]+:\d+|sqlite:[\w./]+|daggers|[A-Z_]+")
     files = [{"path": f"settings/{each}.env", "required": False} for each in ("all", name)]
     fixed = {key: value for key, value in SERVICES[name]["environment"].items() if "${" not in str(value)}
 
