@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -78,6 +79,52 @@ def test_a_service_is_given_all_it_must_be_told_and_nothing_it_does_not_know(nam
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_every_setting_of_a_service_can_be_given(name: str) -> None:
+    """In a file of its own; by a variable of .env; or it is what the containers agree on among themselves."""
+    agreed = re.compile(r"/[\w./{}-]+|[\w.-]+:\d+|https?://[\w-]+:\d+|sqlite:[\w./]+|daggers|[A-Z_]+")
+    files = [{"path": f"settings/{each}.env", "required": False} for each in ("all", name)]
+    fixed = {key: value for key, value in SERVICES[name]["environment"].items() if "${" not in str(value)}
+
+    assert SERVICES[name]["env_file"] == files
+    assert {key: value for key, value in fixed.items() if not agreed.fullmatch(value)} == {}
+
+
+@pytest.mark.parametrize("name", ["daggers", "spark-worker", *sorted(SETTINGS)])
+def test_what_calls_others_trusts_whom_the_operator_trusts(name: str) -> None:
+    entrypoint = SERVICES[name].get("entrypoint", [])
+
+    assert "./secrets/authorities:/etc/daggers/authorities:ro" in SERVICES[name]["volumes"]
+    assert not entrypoint or "/usr/local/lib/daggers/trust.sh" in entrypoint
+
+
+def test_what_an_operator_writes_down_is_kept_out_of_git() -> None:
+    written = [".env", "settings/all.env", "settings/scheduler.env", "secrets/authorities/own.pem"]
+    done = subprocess.run(
+        ["git", "check-ignore", *written],
+        cwd=COMPOSE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.stdout.split() == written
+
+
+def test_who_is_told_of_the_file_of_a_deployment_is_told_of_its_settings_too() -> None:
+    """By COMPOSE_FILE alone, the .env of whatever directory one is in would come first."""
+    exports = [
+        line
+        for page in (ROOT / "docs").glob("*.md")
+        for line in page.read_text().splitlines()
+        if "export COMPOSE_FILE=" in line
+    ]
+
+    assert exports
+    assert [line for line in exports if "COMPOSE_ENV_FILES=$PWD/deploy/compose/.env" not in line] == []
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_what_a_service_keeps_outlives_its_container(name: str) -> None:
     kept = [
         path for variable, path in SERVICES[name]["environment"].items() if variable.endswith("_STATE_DIR")
@@ -93,13 +140,16 @@ def test_what_a_service_keeps_outlives_its_container(name: str) -> None:
 def given(name: str, **operators: str) -> dict[str, str]:
     """What a service is given when the operator says this and nothing else."""
 
-    def said(match: re.Match[str]) -> str:
-        return operators.get(match[1]) or match[2] or ""
+    def filled(value: str) -> str:
+        """The innermost first: one variable may be another's default."""
+        inner = re.compile(r"\$\{(\w+)(?::-([^${}]*))?\}")
+        while match := inner.search(value):
+            value = (
+                f"{value[: match.start()]}{operators.get(match[1]) or match[2] or ''}{value[match.end() :]}"
+            )
+        return value
 
-    return {
-        variable: re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", said, str(value))
-        for variable, value in SERVICES[name]["environment"].items()
-    }
+    return {variable: filled(str(value)) for variable, value in SERVICES[name]["environment"].items()}
 
 
 def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names(
@@ -264,7 +314,26 @@ def test_the_example_of_a_provider_is_one_that_the_gateway_takes(monkeypatch: py
     provider = GatewaySettings().provider
 
     assert provider is not None
-    assert [provider.issuer, provider.audience, provider.name_claim] == list(said.values())
+    assert (provider.issuer, provider.name_claim) == (said["DAGGERS_OIDC_ISSUER"], "email")
+    assert [provider.audience, *provider.others] == [client["client_id"] for client in registered()]
+    assert given("portal", **said)["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == provider.others[0]
+
+
+def test_a_deployment_that_has_one_client_goes_on_with_it() -> None:
+    assert given("portal", DAGGERS_OIDC_AUDIENCE="one")["DAGGERS_PORTAL_OIDC_CLIENT_ID"] == "one"
+
+
+def registered() -> list[dict[str, Any]]:
+    """The clients of the example, the command's first."""
+    clients: list[dict[str, Any]] = json.loads((COMPOSE / "oidc-clients.json").read_text())
+    return clients
+
+
+def test_the_pages_are_registered_with_the_address_that_they_have() -> None:
+    _, pages = registered()
+    url = given("portal")["DAGGERS_PORTAL_PUBLIC_URL"]
+
+    assert pages["redirect_uris"] == [f"{url}/auth/callback"]
 
 
 def test_the_teams_that_are_registered_are_two_and_named_as_their_files() -> None:
@@ -287,6 +356,31 @@ def test_docker_compose_accepts_the_file() -> None:
     )  # fmt: skip
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(
+    shutil.which("docker") is None
+    or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode != 0,
+    reason="docker compose is not installed",
+)
+def test_a_call_from_elsewhere_means_the_same_deployment(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("DAGGERS_MAX_DRIVERS=99\n")
+    (own := tmp_path / "own.env").write_text("DAGGERS_MAX_DRIVERS=7\n")
+    told = {"COMPOSE_FILE": str(COMPOSE / "compose.yaml"), "COMPOSE_ENV_FILES": str(own)}
+    environment = os.environ | told  # noqa: TID251 - handed on
+    done = [
+        subprocess.run(
+            ["docker", "compose", "config", "--format", "json"],
+            cwd=place, env=environment, check=True, capture_output=True, text=True, timeout=60,
+        ).stdout
+        for place in (tmp_path, COMPOSE)
+    ]  # fmt: skip
+    services = [json.loads(each)["services"] for each in done]
+
+    assert [each["scheduler"]["environment"]["DAGGERS_SCHEDULER_MAX_DRIVERS"] for each in services] == [
+        "7"
+    ] * 2
+    assert services[0] == services[1]
 
 
 def checks() -> set[str]:

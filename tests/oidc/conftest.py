@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -27,11 +28,18 @@ def installed() -> Path:
 @pytest.fixture(scope="session")
 def issuer(installed: Path) -> Iterator[str]:
     """The address of a provider that answers."""
+    with running(installed) as address:
+        yield address
+
+
+@contextmanager
+def running(installed: Path, *clients: Path) -> Iterator[str]:
+    """A provider that runs meanwhile, with the clients of a file, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     provider = subprocess.Popen(
-        [str(npm.NODE), "provider.mjs", str(port)],
+        [str(npm.NODE), "provider.mjs", str(port), *map(str, clients)],
         cwd=installed,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

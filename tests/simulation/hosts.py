@@ -534,6 +534,10 @@ class SimulatedDrivers:
         driver = self._of(handle)
         return exited(driver.code if driver is not None else None, None)
 
+    def deployment(self, _: events_pb2.DriverHandle) -> str:
+        """As Drivers': no machine and no container is ever started anew here."""
+        return ""
+
     def reap(self) -> None:
         """As Drivers': there is nothing to take leave of."""
 

@@ -190,3 +190,23 @@ def test_whoever_reads_a_log_or_runs_a_driver_by_hand_is_no_driver(run_dir: Path
         until(lambda: "--generation" in processes.arguments(child))
 
         assert drivers.unwritten(run_dir.parent.parent) == []
+
+
+def test_a_driver_of_an_earlier_boot_or_container_went_with_it() -> None:
+    driver = DriverIdentity(dagger="d", generation=5, run_dir="", boot_id="b", pid=7, start_ticks=100)
+
+    def went(driver: DriverIdentity, boot_id: str = "b", began: int = 0) -> bool:
+        return drivers.of_earlier_host(driver, boot_id=boot_id, began=began)
+
+    assert went(driver, boot_id="c")
+    assert went(driver, began=101)
+    assert not went(driver, began=100)
+    assert not went(driver)
+
+
+def test_of_what_nobody_knows_nothing_is_proven() -> None:
+    unknown = DriverIdentity(dagger="d", generation=5, run_dir="", boot_id="", pid=0, start_ticks=0)
+    ended_at_once = replace(unknown, boot_id="b", pid=7)
+
+    assert not drivers.of_earlier_host(unknown, boot_id="b", began=101)
+    assert not drivers.of_earlier_host(ended_at_once, boot_id="b", began=101)

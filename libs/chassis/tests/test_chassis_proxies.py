@@ -111,6 +111,12 @@ def test_a_child_leaves_as_the_setting_says() -> None:
     }
 
 
+def test_a_child_trusts_whom_its_parent_trusts() -> None:
+    inherited = {"SSL_CERT_FILE": "/own.pem", "AWS_CA_BUNDLE": "/own.pem", "HOME": "/"}
+
+    assert proxies.passed(inherited) == {"SSL_CERT_FILE": "/own.pem", "AWS_CA_BUNDLE": "/own.pem"}
+
+
 def leaving(proxy: str, resolved: dict[str, str], allowed: str = "") -> httpx.AsyncClient:
     """A client as webhooks have it, where names resolve so and others do not."""
 

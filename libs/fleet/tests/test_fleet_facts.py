@@ -52,6 +52,10 @@ def test_a_fact_says_the_phase_that_follows_unless_several_may(kind: Any) -> Non
             "BACKING_OFF, generation 40: attempt 2 not before 1970-01-01T00:00:01Z",
         ),
         (
+            events_pb2.RelaunchScheduled(meta=META, not_before={"seconds": 1}),
+            "BACKING_OFF, generation 40: no attempt, not before 1970-01-01T00:00:01Z",
+        ),
+        (
             events_pb2.ReferencesLoaded(meta=META, versions={"b": "2", "a": "1"}),
             "reference tables loaded, generation 40: a 1, b 2",
         ),

@@ -8,6 +8,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
+from daggerspec.exits import ENDED_WITH_DEPLOYMENT, KILLED, LOST
 from eventlog.testing import START, given
 from fleet import Dagger, Fleet
 from fleet.backoff import delay
@@ -163,6 +164,48 @@ def test_a_death_that_may_pass_is_followed_by_an_attempt_after_a_wait() -> None:
     wait = delay("d", 1, base=POLICY.first_delay, cap=POLICY.longest_delay)
     assert scheduled.attempt == 1
     assert abs(scheduled.not_before.ToDatetime(tzinfo=UTC) - (NOW + wait)) < timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        events_pb2.Exited(code=0),
+        events_pb2.Exited(code=-9, error=events_pb2.DaggerError(reason=KILLED, retryable=True)),
+        events_pb2.Exited(error=events_pb2.DaggerError(reason=LOST, retryable=True)),
+    ],
+)
+def test_an_end_without_a_word_is_the_deployments_where_that_is_proven(left: events_pb2.Exited) -> None:
+    proven = replace(GONE, exit=left, deployment="its machine was started anew")
+    error = action(*UP, observation=proven).error
+
+    assert (error.reason, error.detail) == (ENDED_WITH_DEPLOYMENT, "its machine was started anew")
+    assert (error.domain, error.retryable) == (events_pb2.ERROR_DOMAIN_EXTERNAL, True)
+    assert action(*UP, observation=replace(proven, deployment="")).error.reason != ENDED_WITH_DEPLOYMENT
+
+
+def test_what_a_driver_said_itself_stays_true_whatever_was_started_anew_later() -> None:
+    left = events_pb2.Exited(code=69, error=BROKEN)
+    proven = replace(GONE, exit=left, deployment="its machine was started anew")
+
+    assert action(*UP, observation=proven) == left
+
+
+def test_an_end_that_the_deployment_made_is_no_attempt_and_nothing_is_waited_for() -> None:
+    taken = events_pb2.Exited(meta=FACT, error={"reason": ENDED_WITH_DEPLOYMENT, "retryable": True})
+    never = dagger(*UP, taken)
+    often = replace(never, attempt=POLICY.attempts)
+    scheduled = [
+        next_action(each, now=NOW, epoch=0, observation=GONE, policy=POLICY) for each in (never, often)
+    ]
+    again = events_pb2.RelaunchScheduled()
+    again.CopyFrom(scheduled[0])
+    again.meta.CopyFrom(FACT)
+
+    assert [each.attempt for each in scheduled] == [0, POLICY.attempts]
+    assert scheduled[0].not_before.ToDatetime(tzinfo=UTC) == NOW
+    assert (never.ends, often.ends) == (0, POLICY.attempts)
+    assert action(*UP, taken, again) == Launch()
+    assert dagger(*UP, taken, again).restarts == 1
 
 
 def test_the_next_attempt_waits_for_its_time() -> None:

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -120,6 +121,15 @@ async def test_a_good_token_names_a_person_and_the_groups(verifier: Verifier, ki
     found = await verifier.principal(signed(kid))
 
     assert found == Principal("user:ada", frozenset({"group:analysts"}))
+
+
+async def test_a_token_may_be_meant_for_any_client_of_this_platform(site: Site, clock: Clock) -> None:
+    verifier = Verifier(replace(PROVIDER, others=("daggers-pages",)), site.fetch, clock)
+    names = [(await verifier.principal(signed(aud=aud))).name for aud in ("daggers", "daggers-pages")]
+
+    assert names == ["user:ada"] * 2
+    with pytest.raises(Refused):
+        await verifier.principal(signed(aud="somebody-else"))
 
 
 PEM = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -10,6 +10,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 from google.protobuf.message import Message
 
+from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet, advice, watch
 from fleet.health import Limits
@@ -338,3 +339,32 @@ def test_an_end_that_nobody_asked_for_is_remembered_and_one_on_request_is_not() 
 
     assert (len(crashed.ends), crashed.error) == (1, error)
     assert stopped.ends == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "loops"), [(ENDED_WITH_DEPLOYMENT, False), (NO_EXECUTORS, False), ("KILLED", True)]
+)
+def test_a_deployment_that_is_started_anew_three_times_is_no_loop_of_its_drivers(
+    reason: str, loops: bool
+) -> None:
+    messages, generation = list(LAUNCHED), 2
+    for _ in range(3):
+        messages += [
+            events_pb2.Exited(meta=meta(generation), error=events_pb2.DaggerError(reason=reason)),
+            events_pb2.RelaunchScheduled(meta=meta(generation), attempt=1),
+            events_pb2.LaunchIntended(meta=meta(), submission_id=f"after {generation}", version=1),
+        ]
+        generation = len(messages) - 1
+        messages.append(events_pb2.Launched(meta=meta(generation), driver={"host": "h"}))
+    past, dagger = folded(messages)
+    finding = diagnose(
+        dagger,
+        watch.begin(dagger.phase_time, generation),
+        now=dagger.phase_time,
+        hearing=dagger.phase_time,
+        limits=LIMITS,
+        history=past,
+    ).get(LOOP)
+
+    assert dagger.driver is not None
+    assert (finding is not None and finding.active) is loops

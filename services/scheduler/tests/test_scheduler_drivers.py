@@ -1,6 +1,8 @@
 """Processes and directories: who is ours, who is somebody else, what may be removed."""
 
 import os
+import shutil
+import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,6 +25,7 @@ from scheduler.sweep import is_orphan
 
 META = events_pb2.RequestMeta(actor="ada")
 LATER = START + timedelta(days=2)
+ALONE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 
 
 def drivers(tmp_path: Path) -> Drivers:
@@ -130,6 +133,63 @@ def test_another_boot_is_proof_of_death_and_another_host_is_none(tmp_path: Path)
 
     assert drivers(tmp_path).presence(before_boot) is Presence.GONE
     assert drivers(tmp_path).presence(elsewhere) is Presence.REMOTE
+
+
+def test_a_driver_of_another_boot_and_one_that_was_told_to_stop_were_ended_by_the_deployment(
+    tmp_path: Path,
+) -> None:
+    me = processes.find(os.getpid())
+    mine = events_pb2.DriverHandle(
+        boot_id=processes.boot_id(), pid=me.pid, start_ticks=me.start_ticks, run_dir=str(tmp_path)
+    )
+    before_boot = events_pb2.DriverHandle(boot_id="x", pid=me.pid, run_dir=str(tmp_path))
+    ours = drivers(tmp_path)
+    proven = [ours.deployment(before_boot), ours.deployment(mine)]
+    (tmp_path / "stop").touch()
+
+    assert proven == ["its machine or its container was started anew", ""]
+    assert ours.deployment(mine) == "its deployment was taken down, and told it to stop"
+
+
+def in_a_container(program: str, *words: str) -> str:
+    """What a program prints as the first process of a name space of its own; all others in it end with it."""
+    command = [*ALONE, sys.executable, "-c", program, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+STARTS = """
+import sys
+from pathlib import Path
+from daggers.v1 import spec_pb2
+from scheduler.drivers import Drivers
+ours = Drivers(Path(sys.argv[1]), host="here", python=sys.executable)
+job = spec_pb2.JobSpec(dagger="d", generation=5, run_dir=str(ours.run_dir("d", 5)))
+handle = ours.start(job, [sys.executable, "-c", "import signal; signal.pause()"], {"LC_ALL": "C.UTF-8"})
+assert ours.deployment(handle) == ""
+print(handle.SerializeToString().hex())
+"""
+LOOKS = """
+import sys
+from pathlib import Path
+from daggers.v1 import events_pb2
+from scheduler.drivers import Drivers
+ours = Drivers(Path(sys.argv[1]), host="here", python=sys.executable)
+handle = events_pb2.DriverHandle.FromString(bytes.fromhex(sys.argv[2]))
+print(ours.presence(handle).name, ours.exit(handle).error.reason, ours.deployment(handle), sep=": ")
+"""
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode != 0,
+    reason="a process namespace needs root here",
+)
+def test_a_container_that_is_started_anew_has_ended_the_drivers_that_were_in_it(tmp_path: Path) -> None:
+    """The boot is the same, and the first process of the container is another."""
+    handle = in_a_container(STARTS, str(tmp_path)).strip()
+    told = in_a_container(LOOKS, str(tmp_path), handle)
+
+    assert told == "GONE: DRIVER_LOST: its machine or its container was started anew\n"
 
 
 def test_an_exit_code_that_nobody_could_have_written_is_none(tmp_path: Path) -> None:

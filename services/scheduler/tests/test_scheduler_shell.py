@@ -73,6 +73,27 @@ async def test_a_driver_whose_whole_session_is_killed_is_relaunched(world: World
     assert (exited.HasField("code"), exited.error.reason) == (False, "DRIVER_LOST")
 
 
+async def test_drivers_that_their_machine_took_along_are_launched_again_at_once_and_it_is_no_attempt(
+    world: World,
+) -> None:
+    async with world.serving():
+        await world.ask()
+        first = await world.running()
+    ended = events_pb2.Launched(meta={"name": "d", "generation": first.generation, "epoch": first.epoch})
+    ended.driver.CopyFrom(first.driver)
+    ended.driver.boot_id = "the boot before"
+    for process in processes.session(first.driver.pid):
+        os.kill(process.pid, signal.SIGKILL)
+    await world.append(ended)
+    async with world.serving(policy=replace(PATIENT, first_delay=timedelta(hours=1), attempts=0)):
+        second = await world.running(after=first.generation)
+
+    (exited,) = world.facts(events_pb2.Exited)
+    assert exited.error.reason == "ENDED_WITH_DEPLOYMENT"
+    assert [fact.attempt for fact in world.facts(events_pb2.RelaunchScheduled)] == [0]
+    assert (second.attempt, second.restarts) == (0, 1)
+
+
 async def test_a_users_error_is_final_and_a_new_revision_begins_anew(world: World) -> None:
     async with world.serving():
         await world.ask("exit 64")

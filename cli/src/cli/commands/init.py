@@ -59,7 +59,13 @@ def init(
     ] = "",
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", help="Where to write; default: NAME.yaml. `-`: standard output."),
+        typer.Option(
+            "--file",
+            "-f",
+            writable=True,
+            allow_dash=True,
+            help="Where to write; default: NAME.yaml. `-`: standard output.",
+        ),
     ] = None,
     forward: Annotated[
         bool, typer.Option("--forward", help="Forward each record, in place of counting them.")
@@ -86,7 +92,9 @@ def init(
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise RefusedError(f"{target} cannot be written: {error.strerror}") from error
+        raise RefusedError(
+            f"{target} cannot be written: {error.strerror}; `--file -` is standard output"
+        ) from error
     document = {"file": str(target), "name": name, "stream": stream}
     session.out.done(document, f"wrote {target}: change it, then `daggers apply {target} --wait`")
 

@@ -42,7 +42,12 @@ TopicName = Annotated[str, typer.Option("--topic", help="daggers.control or dagg
 @command(log, "export", example="daggers log export control.jsonl")
 def export(
     session: Session,
-    file: Annotated[Path, typer.Argument(help="File to be made; it must not exist. `-`: standard output.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            writable=True, allow_dash=True, help="File to be made; it must not exist. `-`: standard output."
+        ),
+    ],
     topic: TopicName = CONTROL,
     kafka: Kafka = None,
 ) -> None:
@@ -64,7 +69,10 @@ def export(
                 os.fsync(out.fileno())
             part.replace(file)
     except OSError as error:
-        raise RefusedError(f"{file} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE") from error
+        raise RefusedError(
+            f"{file} cannot be written: {error.strerror}; `-` in its place is standard output",
+            reason="FILE_UNWRITABLE",
+        ) from error
     findings = _warn(session, report)
     document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
     session.out.done(document, f"{report.records} records of {topic} are in {file}")

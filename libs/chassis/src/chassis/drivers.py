@@ -85,6 +85,17 @@ def alive(driver: Identified) -> bool:
     return bool(members(driver))
 
 
+def of_earlier_host(driver: Identified, *, boot_id: str, began: int) -> bool:
+    """Whether its machine or its container was started anew after it, and so took it along.
+
+    `boot_id` and `began` are of the host as it is now. What nobody knows proves nothing: a driver whose boot
+    is not known, or that had ended before its start could be read.
+    """
+    if not driver.boot_id:
+        return False
+    return driver.boot_id != boot_id or 0 < driver.start_ticks < began
+
+
 def unwritten(runs: Path) -> list[DriverIdentity]:
     """The living drivers whose identity is in no file: of an older version, or their directory was deleted.
 

@@ -117,6 +117,14 @@ def age_ms(pid: int) -> int:
     return max(0, round((time.clock_gettime(time.CLOCK_BOOTTIME) - started / _TICKS) * 1_000))
 
 
+def began() -> int:
+    """When this machine or this container did, in clock ticks after boot: the first process in it.
+
+    0 where that process cannot be seen.
+    """
+    return start_ticks(1) or 0
+
+
 def arguments(pid: int) -> list[str]:
     """The command line of a process; empty when it is gone or a thread of the kernel."""
     try:

@@ -15,6 +15,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from daggerspec import fields
+from daggerspec.exits import is_deployments
 from fleet import replay
 from fleet.answers import Code, Refusal, about, missing, version_mismatch
 from fleet.phases import (
@@ -173,7 +174,8 @@ class Dagger:
     @property
     def ends(self) -> int:
         """How often its driver has ended since it last ran well, where it is to be launched again."""
-        return self.attempt + (self.phase == BACKING_OFF and self.not_before is None)
+        undecided = self.phase == BACKING_OFF and self.not_before is None
+        return self.attempt + (undecided and not is_deployments(self.last_error))
 
     @property
     def last_good_version(self) -> int:

@@ -38,7 +38,8 @@ def why(fact: Failure) -> str:
 def next_attempt(fact: events_pb2.RelaunchScheduled) -> str:
     """When it is tried again."""
     when = fact.not_before.ToJsonString() if fact.HasField("not_before") else "?"
-    return f"attempt {fact.attempt} not before {when}"
+    which = f"attempt {fact.attempt}" if fact.attempt else "no attempt,"
+    return f"{which} not before {when}"
 
 
 def how(fact: events_pb2.StopIssued) -> str:

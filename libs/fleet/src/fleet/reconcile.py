@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.anew import ROOT_MISSING
-from daggerspec.exits import OUT_OF_MEMORY
+from daggerspec.exits import ENDED_WITH_DEPLOYMENT, OUT_OF_MEMORY, is_deployments, left_no_word
 from fleet import autoreplay, shadowing
 from fleet.backoff import delay
 from fleet.dagger import Dagger
@@ -86,9 +86,10 @@ def _of_drivers(
     if dagger.driver is None and (known := _found(observation)) is not None:
         return known
     if dagger.confirmed_dead:
-        return _exited(dagger, events_pb2.Exited(error=_error("HOST_LOST", "its host is gone, says on-call")))
+        error = _error("HOST_LOST", "its host is gone, says on-call")
+        return _exited(dagger, events_pb2.Exited(error=error), observation)
     if observation.presence is Presence.GONE:
-        return _exited(dagger, observation.exit or events_pb2.Exited(), observation.overload)
+        return _exited(dagger, observation.exit or events_pb2.Exited(), observation)
     if observation.presence is Presence.REMOTE:
         return _health(dagger, now, observation, policy)
     if dagger.driver is not None and dagger.epoch != epoch:
@@ -167,6 +168,8 @@ def _without_driver(dagger: Dagger, now: datetime, observation: Observation, pol
 
 def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
     error = dagger.last_error or _error("UNKNOWN", "its driver ended and left no reason")
+    if is_deployments(error):  # no attempt, and nothing to wait for
+        return _relaunch(dagger.attempt, now)
     attempt = dagger.attempt + 1
     if not error.retryable:
         return events_pb2.Failed(error=error)
@@ -180,22 +183,28 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
         )
         return events_pb2.Failed(error=given_up)
     wait = delay(dagger.name, attempt, base=policy.first_delay, cap=policy.longest_delay)
+    return _relaunch(attempt, now + wait)
+
+
+def _relaunch(attempt: int, not_before: datetime) -> events_pb2.RelaunchScheduled:
     scheduled = events_pb2.RelaunchScheduled(attempt=attempt)
-    scheduled.not_before.FromDatetime(now + wait)
+    scheduled.not_before.FromDatetime(not_before)
     return scheduled
 
 
-def _exited(dagger: Dagger, left: events_pb2.Exited, overload: str = "") -> events_pb2.Exited:
-    """The exit with its reason: asked for, killed for one of ours, or as the driver left it."""
+def _exited(dagger: Dagger, left: events_pb2.Exited, observation: Observation) -> events_pb2.Exited:
+    """The exit with its reason: asked for, the deployment's, killed for one of ours, or as it was left."""
     exited = events_pb2.Exited()
     exited.CopyFrom(left)
     if dagger.phase == STOPPING:
         if exited.code <= 0:  # drained or killed, as asked; any other end of a drain keeps its reason
             exited.ClearField("error")
+    elif observation.deployment and left_no_word(exited):
+        exited.error.CopyFrom(_error(ENDED_WITH_DEPLOYMENT, observation.deployment))
     elif Reason.START_TIMEOUT in dagger.reasons:
         text = "it gave no sign of life after its launch and was killed"
-        if overload:
-            exited.error.CopyFrom(_error(Reason.HOST_OVERLOADED, f"{text}: {overload}"))
+        if observation.overload:
+            exited.error.CopyFrom(_error(Reason.HOST_OVERLOADED, f"{text}: {observation.overload}"))
         else:
             exited.error.CopyFrom(_error(Reason.START_TIMEOUT, text))
     elif not exited.HasField("error"):

@@ -15,6 +15,18 @@ HEAP_FULL: Final = 3
 """What a JVM ends with that was told to exit when its heap is full."""
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+NO_EXECUTORS: Final = "NO_EXECUTORS"
+"""Its Spark cluster gives it nothing to compute with."""
+LOST: Final = "DRIVER_LOST"
+"""The reason of a driver that left no exit code."""
+KILLED: Final = "KILLED"
+"""The reason of a driver that a signal ended, and that left no word."""
+ENDED_WITH_DEPLOYMENT: Final = "ENDED_WITH_DEPLOYMENT"
+"""The reason of a driver that its deployment ended: a container or a machine that was started anew, or a
+stack that was taken down. Such an end is no attempt, and the next launch waits for nothing.
+"""
+NOT_THE_DRIVERS: Final = frozenset({ENDED_WITH_DEPLOYMENT, NO_EXECUTORS})
+"""Reasons of ends that say nothing about a driver, but about what it stands on: they are no restart loop."""
 
 MEANINGS: Final[Mapping[int, events_pb2.DaggerError]] = {
     USER: events_pb2.DaggerError(
@@ -56,6 +68,16 @@ def heap_full(heap_mib: int = 0) -> events_pb2.DaggerError:
         " disk (state: disk), shorten them, or group by less",
         retryable=True,
     )
+
+
+def left_no_word(exited: events_pb2.Exited) -> bool:
+    """Whether a driver ended without an error of its own: cleanly, or killed before it could write one."""
+    return not exited.HasField("error") or exited.error.reason in (LOST, KILLED)
+
+
+def is_deployments(error: events_pb2.DaggerError | None) -> bool:
+    """Whether an end is the deployment's, not its driver's."""
+    return error is not None and error.reason == ENDED_WITH_DEPLOYMENT
 
 
 def code(error: events_pb2.DaggerError) -> int:

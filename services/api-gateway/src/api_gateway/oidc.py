@@ -52,13 +52,15 @@ class Provider:
     issuer: str
     """As tokens name it, and where `/.well-known/openid-configuration` is."""
     audience: str
-    """Whom tokens must be meant for: the client id of this platform."""
+    """Whom tokens must be meant for: the client id of this platform, by which its command logs people in."""
     name_claim: str = "sub"
     """The claim that names a person. `email` counts when the provider says that it is verified."""
     groups_claim: str = "groups"
     """The claim that lists the groups of a person."""
     scope: str = ""
     """What people ask for when they log in, separated by spaces; empty: what their client thinks fit."""
+    others: tuple[str, ...] = ()
+    """Further client ids of this platform, such as that of its pages."""
 
     @property
     def login(self) -> Mapping[str, str]:
@@ -103,7 +105,7 @@ class Verifier:
                 token,
                 key,
                 algorithms=ALGORITHMS,
-                audience=self.provider.audience,
+                audience=(self.provider.audience, *self.provider.others),
                 issuer=self.provider.issuer,
                 options={
                     "require": ["exp", "iss", "aud", "sub"],

@@ -64,7 +64,8 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     needs a token."""
 
     oidc_audience: str | None = None
-    """Whom ID tokens must be meant for: the client id that the provider has for this platform."""
+    """Whom ID tokens must be meant for: client ids that the provider has for this platform, comma-separated.
+    As the first of them people log in by `daggers login`; the pages may be another (docs/access.md)."""
 
     oidc_name_claim: str = "sub"
     """The claim that names a person in roles: user:NAME. email counts when email_verified is true."""
@@ -124,6 +125,13 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     def _is_reached_safely(cls, issuer: str | None) -> str | None:
         return None if issuer is None else secured(issuer)
 
+    @field_validator("oidc_audience")
+    @classmethod
+    def _names_a_client(cls, audience: str | None) -> str | None:
+        if audience is not None and not _listed(audience):
+            raise ValueError("must name a client id, or several, comma-separated")
+        return audience
+
     @field_validator("database_url")
     @classmethod
     def _known_database(cls, url: str) -> str:
@@ -162,12 +170,14 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
         """Whose ID tokens are taken."""
         if self.oidc_issuer is None or self.oidc_audience is None:
             return None
+        audience, *others = _listed(self.oidc_audience)
         return Provider(
             self.oidc_issuer,
-            self.oidc_audience,
+            audience,
             self.oidc_name_claim,
             self.oidc_groups_claim,
             self.oidc_scope,
+            tuple(others),
         )
 
     @property

@@ -11,6 +11,7 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2, events_pb2
 
+from daggerspec.exits import NOT_THE_DRIVERS
 from eventlog import Record
 from fleet import Dagger
 from fleet.dagger import DECISIONS
@@ -32,7 +33,7 @@ class History:
     change: alerts_pb2.LastChange | None = None
     """The newest request about it."""
     ends: tuple[datetime, ...] = ()
-    """When launches ended that nobody had asked to end, the newest hundred."""
+    """When launches ended that nobody had asked to end, by themselves, the newest hundred."""
     error: events_pb2.DaggerError | None = None
     """Why the newest of them did."""
 
@@ -48,5 +49,7 @@ def after(history: History, record: Record, dagger: Dagger) -> History:
         return replace(history, change=change)
     if isinstance(message, events_pb2.Exited | events_pb2.LaunchFailed) and dagger.phase == BACKING_OFF:
         error = message.error if message.HasField("error") else None
+        if error is not None and error.reason in NOT_THE_DRIVERS:
+            return history
         return replace(history, ends=(*history.ends, record.time)[-_ENDS:], error=error)
     return history

@@ -54,7 +54,7 @@ class Webhooks:
         self._timeout = timeout
         self._portal = portal
         self._resolver = resolver
-        self._context: ssl.SSLContext = httpx.create_ssl_context(trust_env=False)
+        self._context: ssl.SSLContext = httpx.create_ssl_context()  # of the environment's authorities
 
     async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
         """Send one notification; never raises for anything the network or the receiver does."""

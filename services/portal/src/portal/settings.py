@@ -38,7 +38,7 @@ class PortalSettings(MetricsSettings):
     loopback. The gateway must trust it, too. Unset: nobody logs in, which only loopback may be without."""
 
     oidc_client_id: str | None = None
-    """The client id that the provider has for this platform, as the gateway has it for its audience."""
+    """The client id that the provider has for these pages; the gateway has it among its audience."""
 
     oidc_client_secret_file: FilePath | None = None
     """File that holds the client's secret. Unset: a public client."""

@@ -343,6 +343,17 @@ class Drivers:
         number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
         return exit_classification.exited(number, left, heap_mib=_heap_mib(run_dir))
 
+    def deployment(self, handle: events_pb2.DriverHandle) -> str:
+        """How the deployment ended a driver that is gone, in one clause; empty where nothing proves that.
+
+        Of a driver that the log asked to stop it says nothing: that one has the file, too.
+        """
+        if (Path(handle.run_dir) / rundir.STOP).exists():
+            return "its deployment was taken down, and told it to stop"
+        if drivers.of_earlier_host(handle, boot_id=processes.boot_id(), began=processes.began()):
+            return "its machine or its container was started anew"
+        return ""
+
     def reap(self) -> None:
         """Take leave of our own children that have ended; others belong to pid 1."""
         for pid in list(self._children):

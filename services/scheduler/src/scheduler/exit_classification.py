@@ -8,7 +8,7 @@ from typing import Final
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import Parse, ParseError
 
-from daggerspec.exits import HEAP_FULL, MEANINGS, heap_full
+from daggerspec.exits import HEAP_FULL, KILLED, LOST, MEANINGS, heap_full
 
 # The Python half sees its JVM die, and not of what.
 _JVM_GONE: Final = "JVM_GONE"
@@ -48,7 +48,7 @@ def _guessed(code: int | None) -> events_pb2.DaggerError:
     if code is None:
         return events_pb2.DaggerError(
             domain=_EXTERNAL,
-            reason="DRIVER_LOST",
+            reason=LOST,
             detail="every process of its driver is gone and none left an exit code",
             retryable=True,
         )
@@ -60,7 +60,7 @@ def _guessed(code: int | None) -> events_pb2.DaggerError:
         name = signal.Signals(number).name
         hint = "; often the host was out of memory" if number == signal.SIGKILL else ""
         return events_pb2.DaggerError(
-            domain=_EXTERNAL, reason="KILLED", detail=f"its driver was killed by {name}{hint}", retryable=True
+            domain=_EXTERNAL, reason=KILLED, detail=f"its driver was killed by {name}{hint}", retryable=True
         )
     return events_pb2.DaggerError(
         domain=_INTERNAL,

@@ -54,7 +54,7 @@ class Observer:
         heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
         if heartbeat is not None and heartbeat.generation != dagger.generation:
             heartbeat, heard_at = None, self._listening_since
-        presence, alive, left, overload = Presence.REMOTE, None, None, ""
+        presence, alive, left, overload, deployment = Presence.REMOTE, None, None, "", ""
         if dagger.driver is not None:
             driver = dagger.driver
             # Only its heartbeats told of it, see fleet.reconcile.
@@ -64,6 +64,7 @@ class Observer:
             presence = self._drivers.presence(driver)
             if presence is Presence.GONE:
                 left = self._drivers.exit(driver)
+                deployment = self._drivers.deployment(driver)
                 overload = self._overload() if Reason.START_TIMEOUT in dagger.reasons else ""
             elif presence is Presence.ALIVE:
                 self._processes.watch(dagger.name, driver.pid)
@@ -79,6 +80,7 @@ class Observer:
             driver=alive,
             exit=left,
             overload=overload,
+            deployment=deployment,
             full=self._full(dagger),
             cutover=self._may_cut_over(dagger),
             shadow=self._shadow(dagger),

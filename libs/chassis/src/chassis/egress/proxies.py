@@ -19,6 +19,8 @@ DIRECT: Final = "direct"
 VARIABLES: Final = tuple(
     name for word in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (word, word.upper())
 )
+AUTHORITIES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "AWS_CA_BUNDLE")
+"""Who names the authorities that sign the certificates of others: OpenSSL and httpx, and the client of S3."""
 _LOCAL: Final = "localhost"
 
 
@@ -66,8 +68,10 @@ def handed_on(inherited: Mapping[str, str], own: str = "") -> dict[str, str]:
 
 
 def passed(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment says by which proxies calls leave: for a child that is given little else."""
-    return {name: inherited[name] for name in VARIABLES if name in inherited}
+    """What of an environment says by which proxies calls leave, and who is trusted there: for a child that is
+    given little else.
+    """
+    return {name: inherited[name] for name in (*VARIABLES, *AUTHORITIES) if name in inherited}
 
 
 def checked(setting: str) -> str:
