@@ -15,6 +15,8 @@ HEAP_FULL: Final = 3
 """What a JVM ends with that was told to exit when its heap is full."""
 
 OUT_OF_MEMORY: Final = "OUT_OF_MEMORY"
+NO_EXECUTORS: Final = "NO_EXECUTORS"
+"""Its Spark cluster gives it nothing to compute with."""
 
 MEANINGS: Final[Mapping[int, events_pb2.DaggerError]] = {
     USER: events_pb2.DaggerError(
