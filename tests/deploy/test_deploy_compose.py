@@ -8,10 +8,14 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -64,7 +68,47 @@ def test_a_service_that_lasts_is_asked_for_its_health(name: str) -> None:
     test = SERVICES[name]["healthcheck"]["test"]
 
     assert test[0] == "CMD"
-    assert "healthy.py" not in str(test) or test[-1] in checks()
+    assert "healthy.py" not in str(test) or (test[1:3], test[-1] in healthy().CHECKS) == (
+        ["python", "-IS"],
+        True,
+    )
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_up_waits_for_no_look_at_a_service_that_is_well(name: str) -> None:
+    """An engine looks first when an interval is over: 30 s of them was most of what `up --wait` took."""
+    interval = SERVICES[name]["healthcheck"]["interval"]
+
+    assert name in ("grafana", "prometheus") or int(interval.removesuffix("s")) <= 3
+
+
+def test_a_look_needs_nothing_but_pythons_library() -> None:
+    script = COMPOSE / "image" / "healthy.py"
+    looks = [
+        subprocess.run(
+            [sys.executable, "-IS", script, name],
+            capture_output=True, text=True, check=False, timeout=60, env={"PATH": os.defpath},
+        )
+        for name in healthy().CHECKS
+    ]  # fmt: skip
+
+    assert [look.returncode for look in looks] == [1] * len(looks)
+    assert [look.stderr for look in looks if "Import" in look.stderr or "Module" in look.stderr] == []
+
+
+def test_a_service_is_asked_for_its_health_where_it_tells_its_metrics() -> None:
+    metrics = {
+        name: int(address.rpartition(":")[2])
+        for name in healthy().METRICS
+        for variable, address in SERVICES[name]["environment"].items()
+        if variable.endswith("_METRICS_BIND")
+    }
+
+    assert metrics == healthy().METRICS
+
+
+def test_the_command_is_called_in_hints_as_it_is_called_there() -> None:
+    assert SERVICES["daggers"]["environment"]["DAGGERS_COMMAND"] == "docker compose run --rm daggers"
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
@@ -76,6 +120,65 @@ def test_a_service_is_given_all_it_must_be_told_and_nothing_it_does_not_know(nam
 
     assert given <= known
     assert required <= given
+
+
+@pytest.mark.parametrize("name", sorted(set(SETTINGS) - {"portal"}))
+def test_a_service_logs_in_to_the_platforms_kafka(name: str) -> None:
+    of = {key.partition("_KAFKA_")[2]: value for key, value in SERVICES[name]["environment"].items()}
+    file = of["SASL_PASSWORD_FILE"]
+    volumes = [volume.split(":")[1] for volume in SERVICES[name]["volumes"]]
+
+    assert of["BOOTSTRAP_SERVERS"] == listeners()["PLATFORM"]
+    assert (of["SECURITY_PROTOCOL"], of["SASL_USERNAME"]) == ("SASL_PLAINTEXT", "daggers")
+    assert str(Path(file).parent) in volumes
+
+
+def test_daggers_read_and_write_where_nobody_logs_in_and_nothing_of_the_platform_is() -> None:
+    properties = server_properties()
+    kinds = dict(pair.split(":") for pair in properties["listener.security.protocol.map"].split(","))
+    registered = (COMPOSE / "image" / "register.sh").read_text()
+
+    assert f"--kafka {listeners()['DATA']} " in registered
+    assert {name for name, kind in kinds.items() if kind == "PLAINTEXT"} == {"DATA", "HOST"}
+    assert "StandardAuthorizer" in properties["authorizer.class.name"]
+    assert properties["super.users"] == "User:daggers"
+    assert "allow.everyone.if.no.acl.found" not in properties
+    assert "CONTROLLER://127.0.0.1:9093" in properties["listeners"].split(",")
+
+
+def test_spark_takes_nothing_from_who_does_not_know_its_secret() -> None:
+    opts = dict(
+        option[2:].split("=")
+        for option in SERVICES["spark-master"]["environment"]["SPARK_MASTER_OPTS"].split()
+    )
+    script = (COMPOSE / "image" / "spark.sh").read_text()
+    properties = "/run/daggers/spark/properties"
+    everything = yaml.safe_dump(
+        [[service.get("environment"), service.get("command")] for service in SERVICES.values()]
+    )
+
+    assert opts["spark.master.rest.enabled"] == "false"
+    assert opts["spark.ui.killEnabled"] == "false"
+    assert opts["spark.master.ui.decommission.allow.mode"] == "DENY"
+    assert f"--properties-file {properties} " in script
+    assert SERVICES["scheduler"]["environment"]["DAGGERS_SCHEDULER_SPARK_PROPERTIES_FILE"] == properties
+    assert "spark.authenticate" not in everything
+    for name in ("spark-master", "spark-worker", "scheduler"):
+        assert "spark-secrets:/run/daggers/spark:ro" in SERVICES[name]["volumes"]
+
+
+def test_a_master_that_is_started_anew_knows_its_applications() -> None:
+    opts = dict(
+        option[2:].split("=")
+        for option in SERVICES["spark-master"]["environment"]["SPARK_MASTER_OPTS"].split()
+    )
+    lasting = [
+        volume.split(":")[1] for volume in SERVICES["spark-master"]["volumes"] if not volume.endswith(":ro")
+    ]
+
+    assert opts["spark.deploy.recoveryMode"] == "FILESYSTEM"
+    assert any(opts["spark.deploy.recoveryDirectory"].startswith(f"{folder}/") for folder in lasting)
+    assert float(opts["spark.deploy.recoveryTimeout"]) <= 10
 
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
@@ -170,6 +273,7 @@ def test_the_monitor_starts_with_nobody_to_tell_and_tells_whom_an_operator_names
         with monkeypatch.context() as patched:
             for variable, value in given("health-monitor", **said).items():
                 patched.setenv(variable, value)
+            patched.setenv("DAGGERS_MONITOR_KAFKA_SASL_PASSWORD_FILE", str(url))
             read.append(kind())
     alone, told = read
 
@@ -225,7 +329,7 @@ def test_every_variable_an_operator_may_set_is_in_the_documentation() -> None:
 
 def made(root: Path) -> dict[str, str]:
     """What the container `secrets` makes in a folder of volumes, by file."""
-    for volume in ("gateway", "client", "influx", "grafana", "host", "portal"):
+    for volume in ("gateway", "client", "influx", "grafana", "host", "kafka", "portal", "spark"):
         (root / volume).mkdir(exist_ok=True)
     script = COMPOSE / "image" / "secrets.sh"
     subprocess.run(["sh", script, root], check=True, capture_output=True, timeout=60)
@@ -252,6 +356,10 @@ def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: 
     assert first == second
     assert first["portal/gateway-ca.pem"] == first["client/ca.pem"] != first["portal/ca.pem"]
     assert first["gateway/tokens"] == f"operator:{first['client/token']}"
+    assert re.fullmatch(r"[0-9a-f]{48}\n", first["kafka/password"])
+    assert re.fullmatch(
+        r"spark\.authenticate true\nspark\.authenticate\.secret [0-9a-f]{48}\n", first["spark/properties"]
+    )
     assert access(tmp_path) == "enforce -m api_gateway"
     assert access(tmp_path, DAGGERS_ACCESS="observe") == "observe -m api_gateway"
 
@@ -301,6 +409,35 @@ def test_the_portal_serves_by_what_it_is_given_and_is_told_healthy(tmp_path: Pat
     assert (well.returncode, well.stderr) == (0, "")
     assert ill.returncode == 1
     assert "421" in ill.stderr
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_portal_without_a_provider_says_so_where_one_looks(tmp_path: Path) -> None:
+    made(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {
+        name: value.replace("/run/daggers", str(tmp_path)) for name, value in given("portal").items()
+    } | {"DAGGERS_PORTAL_BIND": f"127.0.0.1:{port}", "PATH": f"{Path(sys.executable).parent}:{os.defpath}"}
+    script = (COMPOSE / "image" / "portal.sh").read_text()
+    script = script.replace("/usr/local/lib/daggers", str(COMPOSE / "image"))
+    process = subprocess.Popen(["sh", "-c", script], env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        logged = process.stderr.readline()
+        trusting = ssl.create_default_context(cafile=tmp_path / "portal" / "ca.pem")
+        with pytest.raises(HTTPError) as shown:
+            urlopen(f"https://localhost:{port}/daggers", timeout=30, context=trusting)
+        check = [sys.executable, "-IS", COMPOSE / "image" / "healthy.py", "portal"]
+        ill = subprocess.run(check, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+    assert "set DAGGERS_OIDC_ISSUER and DAGGERS_OIDC_AUDIENCE in .env" in logged
+    assert (shown.value.code, shown.value.read().decode()) == (503, logged)
+    assert (ill.returncode, logged.strip() in ill.stderr) == (1, True)
     assert process.returncode == 0
 
 
@@ -383,11 +520,25 @@ def test_a_call_from_elsewhere_means_the_same_deployment(tmp_path: Path) -> None
     assert services[0] == services[1]
 
 
-def checks() -> set[str]:
-    """The names that healthy.py knows."""
+def healthy() -> ModuleType:
+    """The script of the health checks."""
     spec = importlib.util.spec_from_file_location("healthy", COMPOSE / "image" / "healthy.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return set(module.CHECKS)
+    return module
+
+
+def server_properties() -> dict[str, str]:
+    """The properties of Kafka, by name."""
+    lines = (COMPOSE / "kafka" / "server.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def listeners() -> dict[str, str]:
+    """Where Kafka says that it listens, by the listener."""
+    text = (COMPOSE / "kafka" / "start.sh").read_text()
+    advertised = re.search(r"advertised\.listeners=([^\"]+)", text)
+    assert advertised is not None
+    return dict(pair.split("://") for pair in advertised[1].split(","))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,19 +19,40 @@ from devstack import ports
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
+class Standalone:
+    """A master with one worker, on loopback."""
+
+    def __init__(self, folder: Path, daemons: ExitStack) -> None:
+        self._folder, self._daemons = folder, daemons
+        self._port, self._web, self._worker_web = ports.choose(("master", "web", "worker"), {}).values()
+        self.url = f"spark://127.0.0.1:{self._port}"
+        self._master = self._start_master()
+        worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", self._worker_web,
+                  "-c", 1, "-m", "1g", "--work-dir", folder / "work", self.url]  # fmt: skip
+        daemons.enter_context(daemon(worker, folder))
+        wait_for_worker(self._web)
+
+    def end(self) -> None:
+        """End both."""
+        self._daemons.close()
+
+    def forget(self) -> None:
+        """Kill the master, and start one that knows nothing of before."""
+        self._master.kill()
+        self._master.wait(30)
+        self._master = self._start_master()
+        wait_for_worker(self._web)
+
+    def _start_master(self) -> "Daemon":
+        words = ["master.Master", "--host", "127.0.0.1", "--port", self._port, "--webui-port", self._web]
+        return self._daemons.enter_context(daemon(words, self._folder))
+
+
 @contextmanager
-def standalone(folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:
-    """A master with one worker: its URL, and what ends both; the context's end does, too."""
-    port, web, worker_web = ports.choose(("master", "web", "worker"), {}).values()
-    url = f"spark://127.0.0.1:{port}"
-    master = ["master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", web]
-    worker = ["worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_web, "-c", 1, "-m", "1g",
-              "--work-dir", folder / "work", url]  # fmt: skip
+def standalone(folder: Path) -> Iterator[Standalone]:
+    """A cluster that ends with the context."""
     with ExitStack() as daemons:
-        for words in (master, worker):
-            daemons.enter_context(daemon(words, folder))
-        wait_for_worker(web)
-        yield url, daemons.close
+        yield Standalone(folder, daemons)
 
 
 def register(cli: Cli, stack: Stack, name: str, spark_master: str, folder: Path) -> None:

@@ -126,11 +126,11 @@ def test_while_the_broker_is_dead_nothing_is_claimed(stack: Stack, watching: Wat
 
 
 def test_a_spark_cluster_that_is_gone_leaves_nothing_running(stack: Stack, cli: Cli, tmp_path: Path) -> None:
-    with standalone(tmp_path) as (url, gone):
-        register(cli, stack, "vanishing", url, tmp_path)
+    with standalone(tmp_path) as spark:
+        register(cli, stack, "vanishing", spark.url, tmp_path)
         with watched(stack, cli, tmp_path, cluster="vanishing") as watch:
             watch.until(is_running)
-            gone()
+            spark.end()
             late = watch.until(not_running, deadline_s=OLD_S + POLLS_S)
             lasting(OLD_S)
             phases = {sample.phase for sample in watch.samples if sample.at > late.at}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from conftest import Stack
 from tests.integration.bookings import Bookings, booking, counted, recount, spread
-from tests.integration.cli import Cli, at_least
+from tests.integration.cli import Cli, at_least, runs
 from tests.integration.standalone import register, standalone
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -16,11 +16,34 @@ def test_a_dagger_on_a_standalone_cluster_counts_exactly(stack: Stack, cli: Cli,
     name, file = bookings.dagger(tmp_path, cluster="standalone")
     events = spread(range(120), cities=2)
 
-    with standalone(tmp_path) as (url, _):
-        register(cli, stack, "standalone", url, tmp_path)
+    with standalone(tmp_path) as spark:
+        register(cli, stack, "standalone", spark.url, tmp_path)
         bookings.write(booking(second, city_id=city) for second, city in events)
         cli("apply", "-f", file, "--wait", "--timeout", 180)
         rows = cli.rows(name, enough=at_least(4))
         cli("delete", name, "--wait")
 
     assert counted(rows) == recount(events)
+
+
+def test_a_dagger_that_its_master_has_forgotten_is_launched_again_and_counts_exactly(
+    stack: Stack, cli: Cli, tmp_path: Path
+) -> None:
+    bookings = Bookings(stack.kafka, cli)
+    name, file = bookings.dagger(tmp_path, cluster="forgetful")
+    before, after = spread(range(120), cities=2), spread(range(120, 240), cities=2)
+
+    with standalone(tmp_path) as spark:
+        register(cli, stack, "forgetful", spark.url, tmp_path)
+        bookings.write(booking(second, city_id=city) for second, city in before)
+        cli("apply", "-f", file, "--wait", "--timeout", 180)
+        forgotten = cli("get", name)["generation"]
+        spark.forget()
+        bookings.write(booking(second, city_id=city) for second, city in after)
+        cli.until(name, lambda dagger: runs(dagger) and dagger["generation"] > forgotten, deadline_s=300)
+        rows = cli.rows(name, enough=at_least(8))
+        ends = [event["message"] for event in cli("events", name) if event["type"].endswith("Exited")]
+        cli("delete", name, "--wait")
+
+    assert counted(rows) == recount([*before, *after])
+    assert [end for end in ends if "NO_EXECUTORS" in end], ends

@@ -53,7 +53,7 @@ def run(line: str, stack: Stack, folder: Path) -> tuple[int, str]:
         "DAGGERS_TOKEN_FILE": str(stack.token_file),
     }
     done = subprocess.run(
-        ["bash", "-c", f"({line.replace('HOST:PORT', stack.kafka)}) 2>&1"],
+        ["bash", "-c", f"({line.replace('HOST:PORT', stack.kafka).replace('CLUSTER', 'local')}) 2>&1"],
         cwd=folder,
         env={**os.environ, **here},  # noqa: TID251 - a child's own
         stdout=subprocess.PIPE, text=True, check=False, timeout=DEADLINE_S + 60,
@@ -79,7 +79,7 @@ def test_an_analyst_comes_from_a_schema_of_their_own_to_right_rows(
     for step in steps():
         if step.language != "console":
             (tmp_path / FILES[step.language]).write_text(step.text)
-        elif step.text.startswith(("export ", "daggers local ", "mkdir ")):
+        elif step.text.startswith(("export ", "daggers local ", "daggers() ", "mkdir ", "python3 -m venv ")):
             continue  # the stack of the tests, and a folder of this one's
         else:
             if step.text == "daggers rows coffee_by_city":

@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import cast
 
@@ -94,26 +94,27 @@ def run(argv: Sequence[str], extension: Extension | None = None) -> int:
     """
     as_json = wants_json(argv)
     settings = Settings.read(environment())
+    say = partial(print_error, as_json=as_json, command=settings.command)
     loaded = cache(lambda: extension or installed())
     root = assembled(loaded)
     try:
         code = root.main(args=list(argv), prog_name="daggers", standalone_mode=False, obj=(settings, loaded))
     except CliError as error:
-        print_error(error, as_json=as_json)
+        say(error)
         return error.exit_code
     except TyperException as error:
         misused = MisusedError(f"{error.format_message()} (`{_help(root, argv)}` shows how)")
-        print_error(misused, as_json=as_json)
+        say(misused)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except OutputError:
         raise
     except OSError as error:
-        print_error(refusal(error) if is_refused(error) else _bug(settings), as_json=as_json)
+        say(refusal(error) if is_refused(error) else _bug(settings))
         return CliError.exit_code
     except Exception:  # noqa: BLE001 - the last resort: a stack trace is for us, not for a user
-        print_error(_bug(settings), as_json=as_json)
+        say(_bug(settings))
         return CliError.exit_code
     return code if isinstance(code, int) else 0
 

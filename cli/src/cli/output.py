@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 from cli import visible
 from cli.errors import CliError, MisusedError
+from cli.hints import COMMAND, in_place
 from daggerspec.exactjson import dumps
 from daggerspec.nearest import hint
 
@@ -39,13 +40,14 @@ class Format(StrEnum):
 class Printer:
     """Prints a command's answer in the format that was asked for.
 
-    terminal: draw there, in place of stdout.
+    terminal: draw there, in place of stdout. command: what hints call it.
     """
 
-    def __init__(self, form: Format, terminal: "Console | None" = None) -> None:
+    def __init__(self, form: Format, terminal: "Console | None" = None, *, command: str = COMMAND) -> None:
         self.json = form is Format.JSON
         self.wide = form is Format.WIDE
         self._terminal = terminal
+        self._command = command
 
     @property
     def terminal(self) -> bool:
@@ -116,7 +118,7 @@ class Printer:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
         """Print a table, or the sentence that says why there is none."""
-        listed = [[visible.visible(str(cell)) for cell in row] for row in rows]
+        listed = [[visible.visible(self._hinted(str(cell))) for cell in row] for row in rows]
         if not listed:
             self.note(empty)
         elif self.terminal:
@@ -149,7 +151,7 @@ class Printer:
 
     def line(self, text: str) -> None:
         """Print a line, or several, however long: what others wrote is no markup."""
-        print_text(text)
+        print_text(self._hinted(text))
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines."""
@@ -158,21 +160,25 @@ class Printer:
 
     def findings(self, findings: Iterable[Mapping[str, Any]]) -> None:
         """Print what was found, as a part of the answer."""
-        print_findings(self.console, findings)
+        print_findings(self.console, findings, self._command)
 
     def note(self, sentence: str) -> None:
         """A line on stderr beside the answer."""
-        _write(sys.stderr, sentence)
+        _write(sys.stderr, self._hinted(sentence))
 
     def warn(self, sentence: str) -> None:
         """A warning on stderr, in both formats."""
         from rich.text import Text
 
-        self.messages.print(Text.assemble(("warning: ", "yellow"), sentence), highlight=False, soft_wrap=True)
+        warning = Text.assemble(("warning: ", "yellow"), self._hinted(sentence))
+        self.messages.print(warning, highlight=False, soft_wrap=True)
 
     def done(self, document: Any, sentence: str) -> None:
         """Answer with one sentence, or the document."""
         self.show(document, lambda _: self.line(sentence))
+
+    def _hinted(self, text: str) -> str:
+        return in_place(text, self._command)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -211,23 +217,25 @@ def _write_json(text: str) -> None:
     sys.stdout.flush()
 
 
-def print_error(error: CliError, *, as_json: bool) -> None:
-    """Say on stderr, or as the JSON document on stdout, why the command ends early."""
+def print_error(error: CliError, *, as_json: bool, command: str = COMMAND) -> None:
+    """Say on stderr, or as the JSON document on stdout, why the command ends early; `command` is what hints
+    call it.
+    """
     try:
         if as_json and not error.answered:
             print_json(error.document())
     finally:
-        _print_error(error)
+        _print_error(error, command)
 
 
-def _print_error(error: CliError) -> None:
+def _print_error(error: CliError, command: str) -> None:
     from rich.text import Text
 
     from cli.console import Console
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("error: ", "bold red"), _beside_findings(error)))
-    print_findings(console, error.findings)
+    console.print(Text.assemble(("error: ", "bold red"), in_place(_beside_findings(error), command)))
+    print_findings(console, error.findings, command)
 
 
 def _beside_findings(error: CliError) -> str:
@@ -245,13 +253,13 @@ def amount(things: int) -> str:
     return "one thing is wrong" if things == 1 else f"{things} things are wrong"
 
 
-def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]]) -> None:
+def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]], command: str = COMMAND) -> None:
     """Each finding in a line: where, of what, what, and its code; the line of the query; what to write."""
     from rich.text import Text
 
     for finding in findings:
         style = "yellow" if finding.get("severity") == "warning" else ""
-        console.print(Text(_sentence(finding), style=style), soft_wrap=True)
+        console.print(Text(in_place(_sentence(finding), command), style=style), soft_wrap=True)
         if source := finding.get("source"):
             console.print(Text(source, style="dim"), soft_wrap=True)
         suggestion = finding.get("suggestion")

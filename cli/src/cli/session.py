@@ -145,7 +145,7 @@ def command(
                 given.extension,
                 state_dir=folder.expanduser().resolve() if folder else None,
                 gateway=gateway or given.gateway,
-                out=Printer(output or given.output or Format.TEXT),
+                out=Printer(output or given.output or Format.TEXT, command=given.settings.command),
             )
             function(session, *args, **kwargs)
 

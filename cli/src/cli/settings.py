@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
+from cli.hints import COMMAND
+
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "DAGGERS_GATEWAY": "Address of the gateway when neither --gateway nor --state-dir is given: host:port"
@@ -23,6 +25,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         " https_proxy and no_proxy say when unset.",
         "DAGGERS_OIDC_ISSUER": "The provider that `daggers login` goes to when the gateway names none.",
         "DAGGERS_OIDC_CLIENT_ID": "Whose client the command is there.",
+        "DAGGERS_COMMAND": "What hints call the command: `docker compose run --rm daggers` in Compose.",
         "XDG_STATE_HOME": "The user's folder for state: the trace of a crash, which local stack was started"
         " last from each checkout, logins.",
     }
@@ -40,6 +43,7 @@ class Settings:
     oidc_issuer: str | None
     oidc_client_id: str | None
     gateway_proxy: str | None = None
+    command: str = COMMAND
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -56,4 +60,5 @@ class Settings:
             oidc_issuer=environment.get("DAGGERS_OIDC_ISSUER") or None,
             oidc_client_id=environment.get("DAGGERS_OIDC_CLIENT_ID") or None,
             gateway_proxy=environment.get("DAGGERS_GATEWAY_PROXY") or None,
+            command=environment.get("DAGGERS_COMMAND") or COMMAND,
         )

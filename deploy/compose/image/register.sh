@@ -2,7 +2,7 @@
 # Registers the cluster `compose`, and each team of a folder that is not there yet: register.sh TEAMS. What was
 # granted to a team meanwhile stays: `daggers team apply FILE` brings it back to what its file says.
 set -eu
-daggers cluster register compose --kafka kafka:9092 --spark-master spark://spark-master:7077 \
+daggers cluster register compose --kafka kafka:9095 --spark-master spark://spark-master:7077 \
     --influx-url http://influxdb:8086 --influx-org daggers --influx-bucket daggers \
     --influx-token-file /run/daggers/influx/token
 for file in "$1"/*.yaml; do

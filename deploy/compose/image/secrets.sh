@@ -45,6 +45,9 @@ fresh | keep "$root/client/token"
 [ -s "$root/gateway/tokens" ] || { printf 'operator:'; cat "$root/client/token"; } | keep "$root/gateway/tokens"
 # What the gateway shows the scheduler, when it reads logs and rows of the host of the drivers.
 [ -s "$root/host/tokens" ] || { printf 'gateway:'; fresh; } | keep "$root/host/tokens"
+# What services and drivers log in with to the platform's Kafka, and by what Spark's processes know each other.
+fresh | keep "$root/kafka/password"
+printf 'spark.authenticate true\nspark.authenticate.secret %s\n' "$(fresh)" | keep "$root/spark/properties"
 fresh | keep "$root/influx/token"
 fresh | keep "$root/influx/password"
 fresh | keep "$root/grafana/password"

@@ -4,9 +4,15 @@
 set -eu
 here=/etc/daggers/kafka
 config=/tmp/server.properties
+umask 077
+password=$(cat /run/daggers/kafka/password)
+login="org.apache.kafka.common.security.plain.PlainLoginModule required \
+    username=\"daggers\" password=\"$password\" user_daggers=\"$password\";"
 {
     cat $here/server.properties
-    echo "advertised.listeners=INTERNAL://kafka:9092,HOST://localhost:$KAFKA_PORT"
+    echo "advertised.listeners=PLATFORM://kafka:9092,HOST://localhost:$KAFKA_PORT,DATA://kafka:9095"
+    echo "listener.name.platform.plain.sasl.jaas.config=$login"
+    echo "listener.name.controller.plain.sasl.jaas.config=$login"
 } >$config
 run() { java -Dlog4j2.configurationFile=$here/log4j2.properties -cp '/opt/kafka/libs/*' "$@"; }
 if [ ! -f /var/lib/kafka/data/log/meta.properties ]; then

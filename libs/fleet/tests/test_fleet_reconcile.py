@@ -280,8 +280,9 @@ def test_attempts_are_counted_and_end() -> None:
     assert (failed.error.detail, failed.error.retryable) == ("given up after 10 relaunches: it broke", False)
 
 
-def test_a_checkpoint_root_that_is_away_is_waited_for_however_long() -> None:
-    away = events_pb2.DaggerError(reason="CHECKPOINT_ROOT_MISSING", detail="unmounted", retryable=True)
+@pytest.mark.parametrize("reason", ["CHECKPOINT_ROOT_MISSING", "NO_EXECUTORS"])
+def test_a_checkpoint_root_and_a_cluster_are_waited_for_however_long(reason: str) -> None:
+    away = events_pb2.DaggerError(reason=reason, detail="it is away", retryable=True)
     last = events_pb2.RelaunchScheduled(meta=FACT, attempt=10, not_before=at(1))
     again = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(name="d"), version=1)
     fact = events_pb2.FactMeta(name="d", generation=7)

@@ -60,6 +60,8 @@ def test_an_unknown_failure_is_ours_and_carries_no_trace() -> None:
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] …: Connection refused", "NO_CONNECTION"),
         ("Error reading delta file /x/3.delta …: java.net.SocketTimeoutException", "NO_CONNECTION"),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "WORKER_DIED"),
+        ("IllegalStateException: Cannot call methods on a stopped SparkContext.", "NO_EXECUTORS"),
+        ("Job 7 cancelled because SparkContext was shut down", "NO_EXECUTORS"),
     ],
 )
 def test_what_spark_says_of_its_host_is_told_as_such(text: str, reason: str) -> None:

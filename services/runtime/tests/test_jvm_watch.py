@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from daggerspec.exits import NO_EXECUTORS
 from runtime.errors import UNEXPECTED
 from runtime.spark.jvm import JvmWatch, kills
 
@@ -49,8 +50,11 @@ def test_the_kernel_counts_what_it_kills() -> None:
     assert kills() >= 0
 
 
-def test_with_a_living_parent_the_failure_is_its_own_reason() -> None:
+def test_with_a_living_parent_the_failure_is_its_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.spark.jvm._DYING_S", 0.2)
+
     assert JvmWatch().explain(TypeError("'JavaPackage' object is not callable")).reason == UNEXPECTED
+    assert JvmWatch().explain(RuntimeError("a stopped SparkContext")).reason == NO_EXECUTORS
 
 
 def test_a_failure_that_was_explained_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec import anew
+from daggerspec.exits import NO_EXECUTORS
 from fleet.alert import TEAM, Condition
 from fleet.health import Reason
 
@@ -180,6 +181,7 @@ _OF_ERRORS: Final[Mapping[str, str]] = {
     anew.ROOT_MISSING: "Mount the disk of the checkpoints again: then it goes on by itself.",
     anew.GONE: _ANEW,
     anew.DAMAGED: _ANEW,
+    NO_EXECUTORS: "See what the pages of its Spark master say of cores and memory: it goes on by itself.",
 }
 """What to do about errors that say what is to be done, by their reasons."""
 _WHEN_FAILED: Final[Mapping[int, str]] = {

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec.anew import ROOT_MISSING
-from daggerspec.exits import ENDED_WITH_DEPLOYMENT, OUT_OF_MEMORY, is_deployments, left_no_word
+from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS, OUT_OF_MEMORY, is_deployments, left_no_word
 from fleet import autoreplay, shadowing
 from fleet.backoff import delay
 from fleet.dagger import Dagger
@@ -35,6 +35,8 @@ from fleet.shadowing import EndShadow, LaunchShadow
 
 # What ran out of memory does so again: its state comes back from the checkpoint.
 _OUT_OF_MEMORY_ATTEMPTS: Final = 3
+# A disk and a cluster are waited for, however long it takes.
+_WAITED_FOR: Final = frozenset({ROOT_MISSING, NO_EXECUTORS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def _next_attempt(dagger: Dagger, now: datetime, policy: Policy) -> Action:
         return events_pb2.Failed(error=error)
     few = min(_OUT_OF_MEMORY_ATTEMPTS, policy.attempts)
     attempts = few if error.reason == OUT_OF_MEMORY else policy.attempts
-    if attempt > attempts and error.reason != ROOT_MISSING:  # the disk is waited for, however long it takes
+    if attempt > attempts and error.reason not in _WAITED_FOR:
         given_up = events_pb2.DaggerError(
             domain=error.domain,
             reason=error.reason,

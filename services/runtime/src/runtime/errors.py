@@ -118,6 +118,16 @@ def worker_full() -> JobError:
     )
 
 
+def spark_ended() -> JobError:
+    """Spark has ended the application, while its JVM lives."""
+    return external(
+        exits.NO_EXECUTORS,
+        "Spark has ended the application of this driver: its master has not answered for a minute, or has"
+        " removed it; driver.log says which.",
+        retryable=True,
+    )
+
+
 def explain(error: BaseException) -> events_pb2.DaggerError:
     """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
 
@@ -173,6 +183,7 @@ _MEANINGS = (
             retryable=True,
         ).error,
     ),
+    (r"stopped SparkContext|SparkContext was shut ?down", spark_ended().error),
     (
         r"Multiple streaming queries are concurrently using",
         internal(

@@ -32,7 +32,7 @@ from runtime.launch.listener import Listener
 from runtime.launch.shadow import LOOK_S, Shadow
 from runtime.references.loading import References
 from runtime.source.planner import pace
-from runtime.spark import queries
+from runtime.spark import executors, queries
 from runtime.spark import session as spark
 from runtime.spark.jvm import JvmWatch
 from runtime.state import checkpoint
@@ -136,7 +136,10 @@ class Driver:
             ended=launch.ended,
         )
 
+        executing = executors.of(session, time.monotonic)
+
         def look() -> None:
+            executing.check()
             if shadow is not None and not launch.writing.is_set():
                 shadow.look(partial(self._prepare, assembled, references))
             if launch.writing.is_set():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from daggers.v1 import events_pb2
 
+from daggerspec import exits
 from runtime import errors
 
 _POLL_S = 1.0
@@ -51,12 +52,13 @@ class JvmWatch:
     def explain(self, failure: BaseException) -> events_pb2.DaggerError:
         """`errors.explain`, but for a failure it has no words for, the parent's death is the better reason.
 
-        A dying JVM makes a call fail in as many ways as there are calls. Who asks again does not wait again.
+        A dying JVM makes a call fail in as many ways as there are calls, and stops Spark on its way. Who asks
+        again does not wait again.
         """
         error = errors.explain(failure)
         end = time.monotonic() + (0.0 if failure is self._explained else _DYING_S)
         self._explained = failure
-        while error.reason == errors.UNEXPECTED:
+        while error.reason in (errors.UNEXPECTED, exits.NO_EXECUTORS):
             if self._gone():
                 return self.death()
             if time.monotonic() >= end:
