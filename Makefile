@@ -26,6 +26,7 @@ command -v git >/dev/null || missing+=("git (Debian: apt-get install git)"); \
 if ! command -v $(PYTHON) >/dev/null; then missing+=("Python 3.11 or newer (Debian: apt-get install python3 python3-venv), or set PYTHON=/path/to/python3"); \
 elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then missing+=("Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version): install it, or set PYTHON=/path/to/python3"); \
 elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then missing+=("Python's venv module (Debian: apt-get install python3-venv)"); fi; \
+[ ! -e /etc/debian_version ] || [ -e "$${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || missing+=("the authorities of TLS (Debian: apt-get install ca-certificates), or set SSL_CERT_FILE"); \
 [ $${#missing[@]} -eq 0 ] || { printf 'missing: %s\n' "$${missing[@]}"; exit 1; }
 endef
 
@@ -119,6 +120,12 @@ PART ?= all
 test-long: setup opensearch redis postgres ## What is slow and seldom fails, and properties with examples of their own; PART=NAME: one part of it
 	@$(BIN)/pytest -v --part "$(PART)" --hypothesis-profile explore \
 	    --numprocesses $(WORKERS) --dist worksteal --durations 30
+
+WHAT ?= demo test
+WHO ?= person root
+.PHONY: fresh
+fresh: ## As root: WHAT="demo test" in a Debian with nothing but what the README names, WHO="person root"; needs debootstrap
+	@$(PYTHON) tests/fresh.py --what $(WHAT) --who $(WHO)
 
 SEEDS ?= 200
 FIRST ?= 1

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from tests.documents.pages import ROOT, tracked
-from tests.skips import lacking, summary
+from tests.skips import KNOWN, lacking, summary
 
 pytest_plugins = ["pytester"]
 _REASON = re.compile(r"""(?:pytest\.skip\(\s*|skipif\([^"]*?reason=)f?"([^"]+)\"""")
@@ -18,6 +18,13 @@ def test_every_reason_for_which_a_test_is_skipped_is_listed() -> None:
 
     assert len(reasons) > 10
     assert [reason for reason in sorted(reasons) if lacking(reason) is None] == []
+
+
+def test_contributing_names_every_package_that_tests_have_a_use_for() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    [packages] = re.findall(r"^\$ apt-get install (.+)$", page, re.MULTILINE)
+
+    assert packages.split() == sorted({package for known in KNOWN for package in known.packages})
 
 
 def test_what_was_skipped_is_one_list_with_the_line_that_installs_it() -> None:

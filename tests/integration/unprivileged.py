@@ -1,7 +1,7 @@
 """`python -m tests.integration.unprivileged`: a gateway as the user nobody.
 
-It imports first and gives up its rights then: the interpreter may lie where nobody else may look. So it
-cannot start another one either, and checks queries in its own threads.
+It imports and reads first and gives up its rights then: interpreter and checkout may lie where nobody else
+may look. So it cannot start another interpreter either, and checks queries in its own threads.
 """
 
 import concurrent.futures.thread
@@ -11,10 +11,13 @@ import pwd
 import sqlite3
 import sys
 from contextlib import nullcontext
+from importlib.metadata import version
 
 import sqlalchemy.dialects.sqlite
 
 import api_gateway.__main__
+import chassis.metrics
+from api_gateway import snapshots
 from api_gateway.check_processes import in_thread
 
 LOADED = (concurrent.futures.thread, encodings.idna, sqlite3, sqlalchemy.dialects.sqlite)
@@ -23,9 +26,12 @@ LOADED = (concurrent.futures.thread, encodings.idna, sqlite3, sqlalchemy.dialect
 def main() -> int:
     """As `python -m api_gateway`."""
     nobody = pwd.getpwnam("nobody")
+    versions = {"api-gateway": version("api-gateway")}
+    snapshots.code()
     os.setgroups([])
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
+    vars(chassis.metrics)["version"] = versions.__getitem__
     vars(api_gateway.__main__)["check_processes"] = lambda: nullcontext(in_thread)
     return api_gateway.__main__.main()
 

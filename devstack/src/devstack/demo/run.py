@@ -37,8 +37,9 @@ MONITOR = {
     "DAGGERS_MONITOR_RESOLVE_HOLD_S": "2",
     "DAGGERS_MONITOR_QUARANTINE_PERCENT": "50",
 }
-# after the last event: idle_timeout + watermark_delay + 5 s by contract, and room for a slow machine
-CLOSING_S = 90.0
+# after the last event: a driver whose alert has to be over starts again, and the last windows close, within
+# idle_timeout + watermark_delay + 5 s by contract
+CLOSING_S = STARTUP_S + 30.0
 REPORTING_S = 30.0
 
 
