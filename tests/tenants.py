@@ -85,6 +85,7 @@ class Bearer:
                 gateway_pb2_grpc.AlertServiceStub,
                 gateway_pb2_grpc.QuarantineServiceStub,
                 gateway_pb2_grpc.SinkServiceStub,
+                gateway_pb2_grpc.AccessServiceStub,
             )
         ]
         self._metadata = (("authorization", f"Bearer {token}"),)

@@ -166,6 +166,7 @@ def test_what_sinks_write_to_is_given_listed_and_released(pricing: Any) -> None:
     table = pricing("team", "destinations")
     others = pricing("team", "destinations", "--team", "riders")
     tried = pricing("team", "release", FARES, "--dry-run")
+    apart = pricing("team", "conflicts")
     gone = json.loads(pricing("team", "release", FARES, "--yes", "-o", "json")[1])
     again = pricing("team", "release", FARES, "--yes")
     events = pricing("events")[1]
@@ -175,6 +176,7 @@ def test_what_sinks_write_to_is_given_listed_and_released(pricing: Any) -> None:
     assert listed == [{"name": FARES, "team": "pricing"}]
     assert [line.split() for line in table[1].splitlines()] == [["DESTINATION", "TEAM"], [FARES, "pricing"]]
     assert others == (0, "", "no team owns any\n")
+    assert apart == (0, "", "no dagger writes to what another team owns\n")
     assert tried[:2] == (0, f"destination {FARES} can be released\n")
     assert gone == {"name": FARES, "sequence": moved["sequence"] + 1, "dry_run": False}
     assert (again[0], again[1]) == (1, "")

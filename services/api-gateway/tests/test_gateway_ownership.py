@@ -51,6 +51,12 @@ async def rows(caller: Any, name: str) -> list[Any]:
     return [step async for step in caller.ReadRows(pb.ReadRowsRequest(name=name))]
 
 
+async def conflicts(world: World, team: str = "") -> list[tuple[str, str, str, str]]:
+    request = pb.ListDestinationConflictsRequest(team=team)
+    answer = await world.bot("viewer").ListDestinationConflicts(request)
+    return [(one.dagger, one.team, one.destination, one.owned.team) for one in answer.conflicts]
+
+
 def given(name: str, team: str) -> events_pb2.DestinationGiven:
     return events_pb2.DestinationGiven(meta=META, destination={"name": name, "team": team})
 
@@ -143,12 +149,16 @@ async def test_of_daggers_from_before_the_oldest_ones_team_owns_what_it_writes_t
 
     error = await refusal(stranger.UpdateDagger(pb.UpdateDaggerRequest(name="younger", spec=edited)))
     unread = await refusal(rows(stranger, "younger"))
+    listed = await conflicts(enforcing)
     edited.team = "pricing"
     kept = await enforcing.bot("editor").UpdateDagger(pb.UpdateDaggerRequest(name="older", spec=edited))
 
     assert reasons(error) == FOREIGN
     assert unread.reason == "FOREIGN_DESTINATION"
+    assert listed == [("younger", "delivery", f"{INFLUX}/daggers/fares", "pricing")]
     assert kept.dagger.version == 2
+    assert await conflicts(enforcing) == listed
+    assert (await conflicts(enforcing, "pricing"), await conflicts(enforcing, "others")) == (listed, [])
 
 
 async def test_a_gateway_that_observes_says_what_it_would_refuse_and_gives_nobody_anything(

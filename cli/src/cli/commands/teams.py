@@ -11,6 +11,7 @@ from cli.deleting import DryRun, Yes, delete
 from cli.entries import Entries
 from cli.gateway import in_words
 from cli.group import group
+from cli.json_views.access import conflict as conflict_view
 from cli.json_views.access import destination as destination_view
 from cli.json_views.access import team as team_view
 from cli.json_views.access import usage as usage_view
@@ -31,6 +32,12 @@ def _row(team: access_pb2.Team) -> tuple[str, ...]:
 TEAMS = Entries(team_view, ("NAME", "CONTACT", "MEMBERS"), _row, "no teams yet")
 DESTINATIONS = Entries(
     destination_view, ("DESTINATION", "TEAM"), lambda owned: (owned.name, owned.team), "no team owns any"
+)
+CONFLICTS = Entries(
+    conflict_view,
+    ("DAGGER", "TEAM", "WRITES TO", "OWNER"),
+    lambda conflict: (conflict.dagger, conflict.team, conflict.destination, conflict.owned.team),
+    "no dagger writes to what another team owns",
 )
 Destination = Annotated[
     str,
@@ -120,6 +127,21 @@ def list_destinations(
     with session.connect() as gateway:
         owned = gateway.destinations(team)
     DESTINATIONS.show_all(session.out, owned)
+
+
+@command(teams, "conflicts", example="daggers team conflicts --team pricing")
+def list_conflicts(
+    session: Session,
+    team: Annotated[str, typer.Option(help="Only those of its daggers, and of what it owns.")] = "",
+) -> None:
+    """Daggers that write to what another team owns: they run on, and are refused at their next edit.
+
+    Give what they write to to one of the teams (`daggers team give`), or let one of them write elsewhere.
+    """
+    request = gateway_pb2.ListDestinationConflictsRequest(team=team)
+    with session.connect({"team": "--team"}) as gateway:
+        answer = gateway.call(gateway.access.ListDestinationConflicts, request)
+    CONFLICTS.show_all(session.out, answer.conflicts)
 
 
 @command(teams, "give", example="daggers team give 'influx://influx:8086/rows/pricing_*' pricing")

@@ -74,6 +74,16 @@ def grant(what: access_pb2.StreamGrant) -> dict[str, Any]:
     }
 
 
+def conflict(what: gateway_pb2.DestinationConflict) -> dict[str, Any]:
+    """A dagger that writes to what another team owns."""
+    return {
+        "dagger": what.dagger,
+        "team": what.team,
+        "destination": what.destination,
+        "owned": destination(what.owned),
+    }
+
+
 def destination(what: access_pb2.Destination) -> dict[str, Any]:
     """What sinks write to, and whose it is."""
     return {"name": what.name, "team": what.team}

@@ -255,6 +255,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListDestinations": _LOOK,
         "GiveDestination": Rule(Action.GIVE, _platform, always=True),
         "ReleaseDestination": Rule(Action.RELEASE, _destination, always=True),
+        "ListDestinationConflicts": _LOOK,
         "WhoAmI": _LOOK,
     },
     "SinkService": {

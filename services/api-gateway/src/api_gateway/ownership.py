@@ -8,6 +8,7 @@ team; the one that the cluster names is everybody's.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,10 +70,22 @@ class Ownership:
 
     async def check_rows(self, dagger: Dagger) -> None:
         """Raises: ApiError where a dagger writes to what is another team's, as is what is read there."""
+        async for why in self._conflicts(dagger):
+            raise refused(why)
+
+    async def conflicts(self) -> AsyncIterator[tuple[Dagger, Refusal]]:
+        """Living daggers that write to what is another team's, by name, each with why it may not."""
+        for name in sorted(self._fleet.daggers):
+            if (dagger := self._fleet.living(name)) is not None:
+                async for why in self._conflicts(dagger):
+                    yield dagger, why
+            await asyncio.sleep(0)  # others are served meanwhile
+
+    async def _conflicts(self, dagger: Dagger) -> AsyncIterator[Refusal]:
         for place in self._written(dagger):
             why = await self._refusal(place, dagger.spec.team, dagger.name, dagger.create_sequence)
             if why is not None:
-                raise refused(why)
+                yield why
 
     async def _refusal(self, place: Destination, team: str, name: str, since: int | None) -> Refusal | None:
         """Why a place is another team's; `since` is when the dagger was created that asks, None: not yet."""

@@ -27,7 +27,7 @@ from chassis.interceptors import Context
 from daggerspec import defaults, destinations, folders, sinks, topics
 from daggerspec.kind import Asked
 from daggerspec.violation import Violation
-from fleet import Dagger, Fleet
+from fleet import Dagger, Fleet, Refusal
 from fleet.resolve import Registered
 
 _PATIENCE_S: Final = 2.0
@@ -192,6 +192,10 @@ class Reach:
             return await self._resolved(host.strip("[]"), int(port))
         except (OSError, ValueError):
             return ()
+
+    def conflicts(self) -> AsyncIterator[tuple[Dagger, Refusal]]:
+        """Daggers that write to what another team owns, each with why it may not."""
+        return self._ownership.conflicts()
 
     async def check_rows(self, dagger: Dagger) -> None:
         """Raises: ApiError where a dagger writes to what is another team's, as is what is read there."""

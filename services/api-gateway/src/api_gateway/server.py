@@ -324,7 +324,7 @@ async def _served(
         fold.fleet, writer, reader, projection, samples, masking, heard, reference_places
     )
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, services)
-    access = AccessService(fold.fleet, writer, reader, heard, seconds)
+    access = AccessService(fold.fleet, writer, reader, heard, seconds, reach)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, services)
     sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)

@@ -19,6 +19,7 @@ from api_gateway.authentication import principal as caller
 from api_gateway.heard import Heard
 from api_gateway.missing import no_entry
 from api_gateway.previewseconds import QUOTA, PreviewSeconds
+from api_gateway.reach import Reach
 from api_gateway.reader import Reader
 from api_gateway.requests import meta_of, refuse
 from api_gateway.writer import Writer, refused
@@ -49,11 +50,14 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         reader: Reader,
         heard: Heard,
         seconds: PreviewSeconds,
+        reach: Reach,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`seconds`: what previews of each team took here; `clock`: this instant, UTC."""
+        """`seconds`: what previews of each team took here; `reach` knows who writes to what; `clock`: this
+        instant, UTC.
+        """
         self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
-        self._heard, self._seconds = heard, seconds
+        self._heard, self._seconds, self._reach = heard, seconds, reach
 
     # ---- Teams and roles -----------------------------------------------------------------------------------
 
@@ -248,6 +252,24 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         event = events_pb2.DestinationReleased(meta=meta_of(request), name=request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.ReleaseDestinationResponse(sequence=sequence)
+
+    async def ListDestinationConflicts(  # noqa: N802 - gRPC's name
+        self, request: pb.ListDestinationConflictsRequest, context: Context
+    ) -> pb.ListDestinationConflictsResponse:
+        """Daggers that write to what another team owns, by name."""
+        refuse(list(validation.sequence("min_sequence", request.min_sequence)))
+        fleet = await self._reader.state(context, request.min_sequence)
+        answer = pb.ListDestinationConflictsResponse(sequence=fleet.sequence)
+        async for dagger, why in self._reach.conflicts():
+            if request.team in ("", dagger.spec.team, why.metadata["team"]):
+                owned = access_pb2.Destination(name=why.metadata["owned"], team=why.metadata["team"])
+                answer.conflicts.add(
+                    dagger=dagger.name,
+                    team=dagger.spec.team,
+                    destination=why.metadata["destination"],
+                    owned=owned,
+                )
+        return answer
 
     # ---- The caller ----------------------------------------------------------------------------------------
 
