@@ -172,3 +172,26 @@ async def test_a_gateway_that_observes_says_what_it_would_refuse_and_gives_nobod
 
         assert [text for text in made.dagger.warnings if text.startswith("FOREIGN_DESTINATION")]
         assert observing.client.gateway.fold.fleet.catalogue.destinations == {}
+
+
+async def test_a_name_that_begins_with_a_value_is_no_name_on_a_server_that_teams_share(
+    enforcing: World, samples: Any, refusal: Refused
+) -> None:
+    shared = spec_pb2.RegisteredSink(
+        name="cache", teams=["pricing", "delivery"], sink={"redis": {"address": "127.0.0.1:6379"}}
+    )
+    await enforcing.root.RegisterSink(pb.RegisterSinkRequest(sink=shared))
+
+    def keys(key: str) -> pb.CreateDaggerRequest:
+        asked = spec(samples, "pricing")
+        asked.sinks[0].CopyFrom(spec_pb2.Sink(registered="cache", redis={"key": key}))
+        return create(asked, "cached")
+
+    editor = enforcing.bot("editor")
+    error = await refusal(editor.CreateDagger(keys("${tag_city}")))
+    await enforcing.write(given("redis://127.0.0.1:6379/0/*", "pricing"))
+    whole = await editor.CreateDagger(keys("${tag_city}"))
+
+    assert reasons(error) == [("spec.sinks[0].redis", "DESTINATION_BOUNDLESS")]
+    assert "daggers team give 'redis://127.0.0.1:6379/0/*' pricing" in error.violations[0].message
+    assert whole.dagger.version == 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from daggers.v1 import access_pb2, spec_pb2
 
@@ -25,6 +26,7 @@ from fleet.ownership import FOREIGN, foreign, overlapping, owned_by_other, read
 from fleet.phases import DELETED
 from fleet.resolve import Registered
 
+BOUNDLESS: Final = "DESTINATION_BOUNDLESS"
 Addresses = Callable[[str], Awaitable[Collection[Address]]]
 """The addresses of host:port; none where they are not known here."""
 
@@ -63,6 +65,13 @@ class Ownership:
                     f" team: an administrator can give it (`daggers team give '{_whole(place)}' {spec.team}`)"
                 )
                 yield Violation(field, text, FOREIGN, metadata={"destination": str(place)})
+            elif self._is_boundless(place, sink, spec.team):
+                text = (
+                    "begins with a value of the row, so it may be anything on a server that others share: begin"
+                    " with a text of your own, or have an administrator give you all of it"
+                    f" (`daggers team give '{_whole(place)}' {spec.team}`)"
+                )
+                yield Violation(field, text, BOUNDLESS, metadata={"destination": str(place)})
             elif (why := await self._refusal(place, spec.team, name, since)) is not None:
                 is_topic = place.kind == "kafka"  # which a sink of another kind cannot name
                 field, reason = (f"{field}.topic", "FOREIGN_TOPIC") if is_topic else (field, why.reason)
@@ -133,6 +142,14 @@ class Ownership:
         return not any(
             read(entry.value.name) == _whole(place) for entry in overlapping(self._fleet.catalogue, place)
         )
+
+    def _is_boundless(self, place: Destination, sink: spec_pb2.ResolvedSink, team: str) -> bool:
+        """Whether it is all of a container of a registered server that was not given to the team."""
+        is_shared = bool(sink.sink.registered) or not sink.HasField("egress")
+        if not is_shared or not place.is_prefix or place.name.strip("/"):
+            return False
+        owned = self._fleet.catalogue.destinations.get(str(_whole(place)))
+        return owned is None or owned.value.team != team
 
     def _of_unjudged(self, team: str, name: str, since: int | None) -> Iterator[tuple[Dagger, Destination]]:
         """What living daggers of other teams write to that nobody judged, of those older than `since`."""
