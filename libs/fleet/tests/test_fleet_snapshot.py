@@ -25,7 +25,8 @@ SHORT = Horizon(records=12, block=4)
 
 def known(fleet: Fleet) -> dict[str, Any]:
     """All that a fleet knows, but what is registered, part by part."""
-    values = {name: value for name, value in vars(fleet).items() if name != "catalogue"}
+    # What begins with _ says what this fold has read, and is no state of the log.
+    values = {name: value for name, value in vars(fleet).items() if name != "catalogue" and name[0] != "_"}
     return values | vars(fleet.catalogue)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, Final
 
 from daggers.v1 import events_pb2, spec_pb2
@@ -103,6 +104,8 @@ class Fleet:
         """Daggers whose history cannot be read whole: nothing may be done to them."""
         self.catalogue = Catalogue()
         """What is registered."""
+        self._requested: OrderedDict[str, int] = OrderedDict()
+        """Daggers of which a specification was accepted here, with the sequence of the newest, ascending."""
         self.facts: OrderedDict[str, int] = OrderedDict()
         """Ids of facts, claims and hosts within the horizon, with the sequence of each, ascending."""
 
@@ -140,6 +143,11 @@ class Fleet:
         """A dagger that is not deleted."""
         dagger = self.daggers.get(name)
         return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def requested_since(self, sequence: int) -> list[str]:
+        """Daggers of which this fold accepted a specification behind a sequence, the newest first."""
+        newest = takewhile(lambda item: item[1] > sequence, reversed(self._requested.items()))
+        return [name for name, _ in newest]
 
     def host_of(self, dagger: Dagger) -> str:
         """The host of a dagger's newest launch; empty before the first.
@@ -269,6 +277,8 @@ class Fleet:
             self._put(after)
             if isinstance(request, events_pb2.DaggerRequested):
                 ownership.take(self.catalogue, request, record.sequence)
+                self._requested[after.name] = record.sequence
+                self._requested.move_to_end(after.name)
             return after.version
 
         return self._answered(record, request, request.name, apply)

@@ -6,7 +6,7 @@ Two sinks of one kind write to one place where their destinations overlap. A nam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -39,6 +39,10 @@ class Destination:
         if self.is_prefix and other.name.startswith(self.name):
             return True
         return self.name == other.name or (other.is_prefix and self.name.startswith(other.name))
+
+    def on(self, server: str) -> Destination:
+        """The same on another server."""
+        return self if server == self.server else replace(self, server=server)
 
     def __str__(self) -> str:
         """As people write it: KIND://SERVER/CONTAINER/NAME, behind a name that is a prefix `*`."""

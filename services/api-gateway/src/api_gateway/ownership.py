@@ -9,36 +9,26 @@ team; the one that the cluster names is everybody's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from daggers.v1 import access_pb2, spec_pb2
 
+from api_gateway.unjudged import Unjudged
 from api_gateway.writer import refused
 from chassis.egress.addresses import Address
-from daggerspec import defaults, sinks
+from daggerspec import sinks
 from daggerspec.destination import Destination
-from daggerspec.kind import Asked
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
 from fleet.ownership import FOREIGN, foreign, overlapping, owned_by_other, read
-from fleet.phases import DELETED
-from fleet.resolve import Registered
 
 BOUNDLESS: Final = "DESTINATION_BOUNDLESS"
 Addresses = Callable[[str], Awaitable[Collection[Address]]]
 """The addresses of host:port; none where they are not known here."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unjudged:
-    """What a dagger writes to whose request nobody judged."""
-
-    version: int
-    catalogue: int
-    """Sequence of the newest registration of an address when this was found."""
-    destinations: tuple[Destination, ...]
 
 
 class Ownership:
@@ -46,7 +36,9 @@ class Ownership:
 
     def __init__(self, fleet: Fleet, addresses: Addresses) -> None:
         self._fleet, self._addresses = fleet, addresses
-        self._unjudged: dict[str, _Unjudged] = {}
+        self._unjudged = Unjudged(fleet)
+        self._servers: defaultdict[str, set[str]] = defaultdict(set)
+        self._servers_until = -1
 
     async def violations(
         self, path: str, name: str, spec: spec_pb2.DaggerSpec, held: Sequence[spec_pb2.ResolvedSink]
@@ -67,8 +59,8 @@ class Ownership:
                 yield Violation(field, text, FOREIGN, metadata={"destination": str(place)})
             elif self._is_boundless(place, sink, spec.team):
                 text = (
-                    "begins with a value of the row, so it may be anything on a server that others share: begin"
-                    " with a text of your own, or have an administrator give you all of it"
+                    "begins with a value of the row, so it may be anything on a server that others share:"
+                    " begin with a text of your own, or have an administrator give you all of it"
                     f" (`daggers team give '{_whole(place)}' {spec.team}`)"
                 )
                 yield Violation(field, text, BOUNDLESS, metadata={"destination": str(place)})
@@ -98,23 +90,25 @@ class Ownership:
 
     async def _refusal(self, place: Destination, team: str, name: str, since: int | None) -> Refusal | None:
         """Why a place is another team's; `since` is when the dagger was created that asks, None: not yet."""
-        for server in sorted(self._servers(place.kind) | {place.server}):
-            same = replace(place, server=server)
-            owned = owned_by_other(self._fleet.catalogue, same, team)
+        for server in sorted({*self._servers_of(place.kind), place.server}):
+            owned = owned_by_other(self._fleet.catalogue, place.on(server), team)
             if owned is not None and await self._is_same(server, place.server):
                 return foreign(str(place), owned.value)
-        for other, theirs in self._of_unjudged(team, name, since):
-            overlaps = replace(theirs, server=place.server).overlaps(place)
-            if overlaps and await self._is_same(theirs.server, place.server):
+        for other, theirs in self._unjudged.like(place):
+            is_older = other.name != name and (since is None or other.create_sequence < since)
+            if other.spec.team != team and is_older and await self._is_same(theirs.server, place.server):
                 return foreign(str(place), access_pb2.Destination(name=str(theirs), team=other.spec.team))
         return None
 
-    def _servers(self, kind: str) -> set[str]:
-        """The servers of a kind that have a destination with an owner."""
-        begin = f"{kind}://"
-        texts = (text for text in self._fleet.catalogue.destinations if text.startswith(begin))
-        cut = {text[len(begin) :].partition("/")[0] for text in texts}
-        return {place.server for part in cut if (place := read(f"{begin}{part}//")) is not None}
+    def _servers_of(self, kind: str) -> set[str]:
+        """The servers of a kind on which something has, or had, an owner."""
+        entries = self._fleet.catalogue.destinations.items()
+        # What is new stands at the end.
+        for text, _ in takewhile(lambda item: item[1].since > self._servers_until, reversed(entries)):
+            if (place := read(text)) is not None:
+                self._servers[place.kind].add(place.server)
+        self._servers_until = self._fleet.sequence
+        return self._servers[kind]
 
     async def _is_same(self, one: str, other: str) -> bool:
         """Whether two servers are one: by name, or by what their names stand for, at one port."""
@@ -151,29 +145,11 @@ class Ownership:
         owned = self._fleet.catalogue.destinations.get(str(_whole(place)))
         return owned is None or owned.value.team != team
 
-    def _of_unjudged(self, team: str, name: str, since: int | None) -> Iterator[tuple[Dagger, Destination]]:
-        """What living daggers of other teams write to that nobody judged, of those older than `since`."""
-        for other in self._fleet.daggers.values():
-            if other.destinations or other.name == name or other.spec.team == team:
-                continue
-            if other.phase != DELETED and (since is None or other.create_sequence < since):
-                yield from ((other, place) for place in self._written(other))
-
-    def _written(self, dagger: Dagger) -> tuple[Destination, ...]:
+    def _written(self, dagger: Dagger) -> Iterable[Destination]:
         """What a dagger writes to, as its request said, or else as its addresses are now."""
-        if dagger.destinations:
-            return tuple(place for text in dagger.destinations if (place := read(text)) is not None)
-        catalogue = self._fleet.catalogue
-        sequences = [entry.sequence for entry in catalogue.clusters.values()]
-        newest = max([*sequences, *(entry.sequence for entry in catalogue.sinks.values())], default=-1)
-        known = self._unjudged.get(dagger.name)
-        if known is None or (known.version, known.catalogue) != (dagger.version, newest):
-            spec = defaults.filled(dagger.name, dagger.spec)
-            held = sinks.all_resolved("", Asked(dagger.name, spec, Registered(self._fleet)))
-            places = (sinks.destination(sink) for sink, _ in held)
-            known = _Unjudged(dagger.version, newest, tuple(place for place in places if place))
-            self._unjudged[dagger.name] = known
-        return known.destinations
+        if not dagger.destinations:
+            return self._unjudged.written_by(dagger)
+        return filter(None, map(read, dagger.destinations))
 
 
 def destinations(held: Sequence[spec_pb2.ResolvedSink]) -> tuple[str, ...]:
