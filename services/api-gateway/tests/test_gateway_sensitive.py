@@ -25,9 +25,10 @@ from daggers.v1 import (
 from tests.contracts.quarantine import set_aside
 
 from api_gateway.hosts import HostAccess
-from api_gateway.masking import MASKED
+from api_gateway.masking import MASKED, Mask
 from chassis.errors import ApiError
 from chassis.interceptors import interceptor
+from daggerspec.columns import Column, Role
 from eventlog import Draft
 
 pb = gateway_pb2
@@ -173,6 +174,25 @@ async def test_previews_are_masked_for_who_is_not_granted_what_they_show(
     assert dict(masked[1].rows.rows[0].tags) == {"tag_city": MASKED}
     assert masked[1].rows.rows[0].fields[0].integer == 3
     assert masked[2].done.examples[0].value == b""
+
+
+def test_a_row_without_a_sensitive_value_is_masked_as_one_with_it() -> None:
+    """One bit of it: whether there is one."""
+    with_it, without = row(), row()
+    without.ClearField("tags")
+    with_it.fields.insert(0, pb.RowField(name="first", text="Jakarta"))
+    columns = [
+        Column("tag_city", Role.TAG, "tag_city", "string"),
+        Column("first", Role.FIELD, "first", "string"),
+        Column("orders", Role.FIELD, "orders", "bigint"),
+    ]
+    mask = Mask(frozenset({"orders"}), time=True, key=False, salt=b"s", hidden=tuple(columns[:2]))
+
+    mask.rows([with_it, without])
+
+    assert with_it == without
+    assert dict(without.tags) == {"tag_city": MASKED}
+    assert [(field.name, field.text) for field in without.fields] == [("orders", ""), ("first", MASKED)]
 
 
 async def test_what_no_column_is_made_of_is_masked_in_samples_alone(harness: Any, samples: Any) -> None:

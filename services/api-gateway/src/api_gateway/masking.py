@@ -19,7 +19,7 @@ from access import sensitive
 from access.sensitive import Made
 from api_gateway.authentication import principal
 from chassis.errors import ApiError
-from daggerspec.columns import TIMES
+from daggerspec.columns import TIMES, Column, Role
 from fleet import Dagger, Fleet
 
 MASKED: Final = "(masked)"
@@ -40,15 +40,23 @@ class Mask:
     key: bool
     """Whether their keys are; of others only that they are different."""
     salt: bytes
+    hidden: tuple[Column, ...] = ()
+    """Those that are sensitive: also where a row has no value of one, which tells something, too."""
 
     def rows(self, rows: Iterable[gateway_pb2.Row]) -> None:
         """Mask rows."""
+        tags = [column.key for column in self.hidden if column.role is Role.TAG]
+        fields = [column.key for column in self.hidden if column.role is Role.FIELD]
         for row in rows:
-            for name in [name for name in row.tags if name not in self.shown]:
+            for name in [*tags, *(name for name in row.tags if name not in self.shown)]:
                 row.tags[name] = MASKED
-            for field in row.fields:
+            others = [field for field in row.fields if field.name not in fields]
+            for field in others:
                 if field.name not in self.shown:
                     field.text = MASKED
+            masked = [gateway_pb2.RowField(name=name, text=MASKED) for name in fields]
+            row.ClearField("fields")
+            row.fields.extend([*others, *masked])
             if not self.time:
                 row.ClearField("time")
             if not self.key and row.key:
@@ -88,15 +96,18 @@ class Masking:
     def _mask(self, made: Made | None, streams: dict[str, spec_pb2.Stream]) -> Mask:
         if made is None:
             return Mask(frozenset(), time=False, key=False, salt=self._salt)
-        shown, hidden = set[str](), set[str]()
+        shown, hidden, sensitive_columns = set[str](), set[str](), list[Column]()
         for column, origins in zip(made.columns, made.origins, strict=True):
             names = {column.name, column.key, column.name.partition(".")[0]}
-            (hidden if any(sensitive.touched(origins, streams)) else shown).update(names)
+            is_hidden = any(sensitive.touched(origins, streams))
+            (hidden if is_hidden else shown).update(names)
+            sensitive_columns += [column] if is_hidden else []
         return Mask(
             frozenset(shown - hidden),
             time=hidden.isdisjoint(TIMES),
             key=not any(sensitive.touched(made.keys, streams)),
             salt=self._salt,
+            hidden=tuple(sensitive_columns),
         )
 
     async def _remembered(self, dagger: Dagger) -> Made | None:
