@@ -131,6 +131,13 @@ def test_who_shows_no_token_is_told_where_it_is_and_the_command_shows_it_by_itse
     assert (unknown.returncode, "`daggers local status` says which file" in unknown.stderr) == (1, True)
 
 
+def test_data_logs_and_secrets_are_its_users_alone(local: Local) -> None:
+    folders = [folder for folder in sorted(local.state_dir.iterdir()) if folder.is_dir()]
+
+    assert {folder.name for folder in folders} >= {"kafka", "influxdb", "logs", "secrets"}
+    assert [folder.name for folder in folders if stat.S_IMODE(folder.stat().st_mode) & 0o077] == []
+
+
 def test_a_second_up_changes_nothing(local: Local) -> None:
     before = local("status")
 

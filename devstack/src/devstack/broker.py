@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from chassis.files import replace_text
+from chassis.files import make_private, replace_text
 from cli.errors import RefusedError
 from devstack import ports
 from devstack.state import Stack
@@ -52,8 +52,7 @@ rootLogger.appenderRef.out.ref = out
 
 def prepare(stack: Stack, tools: Tools) -> None:
     """Write the configuration, and format the storage if this is the first start."""
-    home = folder(stack)
-    home.mkdir(exist_ok=True)
+    home = make_private(folder(stack))
     replace_text(home / "log4j2.properties", LOGGING, private=True)
     data = home / "data"
     if not data.is_dir():

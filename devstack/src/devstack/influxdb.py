@@ -7,7 +7,7 @@ from pathlib import Path
 
 import urllib3
 
-from chassis.files import replace_text
+from chassis.files import make_private, replace_text
 from cli.errors import RefusedError
 from devstack import ports
 from devstack.state import DATABASE, TOKEN_FILE, Stack
@@ -48,8 +48,7 @@ bind-address = "127.0.0.1:{influx_rpc}"
 
 def prepare(stack: Stack) -> None:
     """Write the configuration, and make the password if this is the first start."""
-    home = stack.state_dir / "influxdb"
-    home.mkdir(exist_ok=True)
+    home = make_private(stack.state_dir / "influxdb")
     # a JSON string is a TOML basic string, but for characters that it writes as two
     folders = {name: json.dumps(str(home / name), ensure_ascii=False) for name in ("meta", "data", "wal")}
     replace_text(home / "influxdb.conf", CONFIG.format(**stack.ports, **folders), private=True)

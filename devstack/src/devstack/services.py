@@ -8,6 +8,7 @@ import grpc
 from daggers.v1 import alerts_pb2, gateway_pb2, spec_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from chassis.files import make_private
 from cli.environment import environment
 from cli.gateway import Gateway
 from daggerspec import folders
@@ -55,9 +56,7 @@ def files_folder(stack: Stack) -> Path:
 
 def secrets_folder(stack: Stack) -> Path:
     """Where every team may have its secrets; nobody else than its owner reads it."""
-    folder = stack.state_dir / "secrets"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    return make_private(stack.state_dir / "secrets")
 
 
 def _folders(stack: Stack) -> dict[str, str]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from daggers.v1 import gateway_pb2
 
+from chassis.files import make_private
 from cli.environment import environment
 from cli.errors import CliError, RefusedError
 from cli.gateway import Gateway
@@ -136,6 +137,7 @@ def up(
             part.prepare()
             with steps.step(part.name) as report:
                 log = stack.log(part.name)
+                make_private(log.parent)
                 begin = log.stat().st_size if log.exists() else 0
                 process = processes.start(
                     part.name,

@@ -7,6 +7,13 @@ import threading
 from pathlib import Path
 
 
+def make_private(folder: Path) -> Path:
+    """Make a folder that nobody else may look into, or make it so where it is there. Raises: OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
 def replace_text(path: Path, text: str, *, durable: bool = False, private: bool = False) -> None:
     """Make `text` the content of a file, as `replace_bytes` does."""
     replace_bytes(path, text.encode(), durable=durable, private=private)
