@@ -40,12 +40,20 @@ DOWNLOADS = {
     # The checksum of the module is compared, too.
     "tests/s3.py": ('"--require-hashes"', "@{VERSION}", '"Sum": "{SUM}"'),
     "tests/npm.py": ('npm(["ci"',),
+    # Maven and Go as above: versions that never change.
+    "tests/deploy/compose_walk/images.sh": ("<version>${KAFKA:-4.3.1}</version>",),
+    "tests/deploy/compose_walk/influxd2.sh": ("version=v2.7.12", "pkg-config@v0.2.14"),
     "services/portal/web/build.py": ('npm(["ci"',),
     "tests/integrate/environment.py": ('"--constraint"', '"requirements.lock"'),
     "tests/integrate/test_integrate_languages.py": ("@v",),
 }
 # These ask a server of ours whether it is well, or speak of downloads and make none.
-SPEAKS = {"deploy/compose/compose.yaml", "cli/src/cli/extension.py", "tests/deploy/test_downloads.py"}
+SPEAKS = {
+    "deploy/compose/compose.yaml",
+    "cli/src/cli/extension.py",
+    "tests/deploy/composed.py",
+    "tests/deploy/test_downloads.py",
+}
 
 
 def requirements(text: str) -> dict[str, list[str]]:

@@ -38,10 +38,10 @@ def main() -> int:
     host, _, port = settings["DAGGERS_PORTAL_BIND"].rpartition(":")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(settings["DAGGERS_PORTAL_TLS_CERT_FILE"], settings["DAGGERS_PORTAL_TLS_KEY_FILE"])
-    sys.stderr.write(f"{MISSING}\n")
     with ThreadingHTTPServer((host, int(port)), Answer) as server:
         # Each shakes hands in its own thread: one that says nothing keeps nobody else waiting.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        sys.stderr.write(f"{MISSING}\n")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         server.serve_forever()
     return 0

@@ -13,7 +13,6 @@ from daggerspec import fit, query
 from daggerspec.capabilities import Capabilities
 from daggerspec.catalogue import Catalogue, Unresolved
 from daggerspec.columns import Output, is_of_records
-from daggerspec.destination import Destination
 from daggerspec.keys import Key
 from daggerspec.violation import Violation
 
@@ -97,9 +96,6 @@ class Kind(Protocol):
 
     def violations(self, path: str, sink: Any, asked: Asked) -> Iterator[Violation]:
         """What else is wrong with it, addresses filled in; `path` is its own."""
-
-    def destination(self, resolved: spec_pb2.ResolvedSink) -> Destination | None:
-        """What it writes to, resolved; None of a kind whose rows stay with their dagger."""
 
     def messages(self, sink: Any) -> Mapping[str, str]:
         """Full names of the Protobuf messages that it writes, by the fields that name them."""

@@ -238,10 +238,12 @@ def violations(path: str, sink: spec_pb2.Sink, asked: Asked, held: Resolved) -> 
 
 
 def _kinds_own(path: str, kind: Kind, own: Any, asked: Asked) -> Iterator[Violation]:
-    """What is wrong with the message of a kind: its numbers, by its keys, and what the kind says."""
+    """What is wrong with the message of a kind: what the kind says, and else its numbers, by its keys."""
+    wrong = list(kind.violations(path, own, asked))
+    yield from wrong
+    known = {violation.field for violation in wrong}
     for key in flat(kind.KEYS):
-        yield from key.violations(path, own)
-    yield from kind.violations(path, own, asked)
+        yield from (violation for violation in key.violations(path, own) if violation.field not in known)
 
 
 def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[Violation]:
@@ -253,9 +255,14 @@ def _unknown_messages(path: str, sink: spec_pb2.Sink, asked: Asked) -> Iterator[
 
 
 def destination(resolved: spec_pb2.ResolvedSink) -> Destination | None:
-    """What a resolved sink writes to; None where its rows stay with their dagger, or it is of no kind."""
+    """What a resolved sink writes to; None where its rows stay with their dagger, or it is of no kind.
+
+    A kind says it by a function of this name.
+    """
     name = kind_of(resolved.sink)
-    return load(name).destination(resolved) if name else None
+    asks = getattr(load(name), "destination", None) if name else None
+    place: Destination | None = asks(resolved) if asks else None
+    return place
 
 
 def shared_container(kind: str, cluster: spec_pb2.Cluster) -> Destination | None:

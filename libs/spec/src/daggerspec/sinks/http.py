@@ -128,6 +128,9 @@ def violations(path: str, sink: spec_pb2.HttpSink, asked: Asked) -> Iterator[Vio
     yield from httpserver.violations(path, sink)
     if sink.method not in METHODS:
         yield Violation(f"{path}.method", f"must be one of {', '.join(METHODS)}", "INVALID_METHOD")
+    if not 1 <= sink.rows_per_request <= (CAPABILITIES.max_rows or 1):
+        what = f"must be from 1 to {CAPABILITIES.max_rows}"
+        yield Violation(f"{path}.rows_per_request", what, "OUT_OF_RANGE")
     for field in ("retry_statuses", "refuse_statuses"):
         for number, text in enumerate(getattr(sink, field)):
             if statuses(text) is None:

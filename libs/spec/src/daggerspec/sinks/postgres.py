@@ -218,6 +218,8 @@ def is_here(host: str) -> bool:
 def _address(path: str, address: spec_pb2.PostgresAddress) -> Iterator[Violation]:
     if not fields.is_host_port(f"{address.host}:{address.port}") and not _is_ipv6(address.host):
         yield Violation(f"{path}.host", "must be the name or address of a server", "INVALID_ADDRESS")
+    if not 0 < address.port < 65_536:
+        yield Violation(f"{path}.port", "must be from 1 to 65535", "OUT_OF_RANGE")
     for field in ("database", "user"):
         yield from _name(f"{path}.{field}", getattr(address, field))
     if address.HasField("password"):
