@@ -110,8 +110,10 @@ def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
 
 _Headers = list[tuple[str, bytes | None]]
 _Decoder = Callable[[bytes], dict[str, Any]]
-_Record = tuple[str | bytes | None, bytes | None, _Headers]
-"""Key, value, headers."""
+_Record = tuple[str | bytes | None, bytes | None, _Headers | str | None]
+"""Key, value, and of a record that was read its headers, of a row its time: headers of rows are made when
+each is produced. Those of a whole batch keep Python's collector busy, which took a third of the time.
+"""
 RECORD_ID = "daggers_id"
 """The header of a record that is passed on as it was read."""
 
@@ -154,7 +156,7 @@ class KafkaWriter:
         Raises: TemporaryError while the broker takes none.
         """
         self._has_looked = False
-        made, refusals = self._records(batch, batch_id)
+        made, refusals = self._records(batch)
         records = list(made)
         if self._client.limits.is_compacted:
             keyless = [row for row, record in enumerate(records) if record is not None and record[0] is None]
@@ -166,7 +168,7 @@ class KafkaWriter:
         may_refuse = self._target.may_refuse_all
         rows = Bisection([left] if left else [], learnt, time.monotonic(), may_refuse=may_refuse)
         while (part := rows.next(time.monotonic())) is not None:
-            self._settle(rows, part, records, self._produced(part, records))
+            self._settle(rows, part, records, self._produced(part, records, batch_id))
         return Outcome(refused=[*refusals, *rows.settled(time.monotonic())])
 
     @property
@@ -179,7 +181,9 @@ class KafkaWriter:
     def _needs_a_key(self) -> str:
         return f"The topic {self._topic} is compacted: a record of it has to have a key."
 
-    def _produced(self, part: Sequence[int], records: Sequence[_Record | None]) -> dict[int, KafkaError]:
+    def _produced(
+        self, part: Sequence[int], records: Sequence[_Record | None], batch_id: int
+    ) -> dict[int, KafkaError]:
         """Produce these rows, and wait until each is acknowledged or has failed; those that have.
 
         Raises: TemporaryError where the broker says neither.
@@ -194,7 +198,7 @@ class KafkaWriter:
             if number % most == 0:
                 held.wait(min(most, len(part) - number))
             if (record := records[row]) is not None:
-                _produce(producer, self._topic, record, row, failures)
+                _produce(producer, self._topic, record, self._headers(record, batch_id), row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
         # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
@@ -257,9 +261,7 @@ class KafkaWriter:
         """Nothing is kept: what was written is durable."""
         return Outcome()
 
-    def _records(
-        self, batch: pa.RecordBatch, batch_id: int
-    ) -> tuple[Iterable[_Record | None], list[Refusal]]:
+    def _records(self, batch: pa.RecordBatch) -> tuple[Iterable[_Record | None], list[Refusal]]:
         """What is written of each row, None where it is refused, and the refusals."""
         layout = self._target.layout
         keys = rows.keys(layout, batch)
@@ -267,10 +269,7 @@ class KafkaWriter:
             return self._as_read(batch, keys), []
         values, refusals = self._values.encode(batch)
         made = zip(keys, values, _times(layout, batch), strict=True)
-        headers = partial(self._headers, self._values)
-        return (
-            None if value is None else (key, value, headers(key, time, batch_id)) for key, value, time in made
-        ), refusals
+        return (None if record[1] is None else record for record in made), refusals
 
     def _as_read(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[_Record]:
         """Records as they were read; one without a value is a tombstone."""
@@ -280,7 +279,14 @@ class KafkaWriter:
             told = rows.event_id(self._target.dagger, row_key, None).encode()
             yield key[row], value[row], [*said, (RECORD_ID, told)]
 
-    def _headers(self, values: _Values, key: str, time: str | None, batch_id: int) -> _Headers:
+    def _headers(self, record: _Record, batch_id: int) -> _Headers:
+        key, _, headers = record
+        if isinstance(headers, list):
+            return headers
+        assert self._values is not None  # else it is a record that was read
+        return self._of_row(self._values, str(key), headers, batch_id)
+
+    def _of_row(self, values: _Values, key: str, time: str | None, batch_id: int) -> _Headers:
         event = rows.event_id(self._target.dagger, key, batch_id if self._target.updates else None)
         if self._target.corrects:  # another event than that of the row before
             event = f"{event}/r{self._target.corrects}"
@@ -317,10 +323,15 @@ class KafkaWriter:
 
 
 def _produce(
-    producer: Producer, topic: str, record: _Record, row: int, failures: dict[int, KafkaError]
+    producer: Producer,
+    topic: str,
+    record: _Record,
+    headers: _Headers,
+    row: int,
+    failures: dict[int, KafkaError],
 ) -> None:
     """Hand one record to the client; waits while its queue is full."""
-    key, value, headers = record
+    key, value, _ = record
     while True:
         try:
             producer.produce(
