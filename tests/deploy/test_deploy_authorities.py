@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from services.runtime.tests.certificates import context_of_server, self_signed
+from services.runtime.tests.serving import serving
 
 from chassis.egress import proxies
 
@@ -55,23 +55,11 @@ class Trusted(BaseHTTPRequestHandler):
 @pytest.fixture
 def signed(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """Address of a server whose certificate nobody knows, and the certificate."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", "key.pem", "-out", "cert.pem", "-days", "1", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost"],
-        check=True, capture_output=True, cwd=tmp_path, timeout=60,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    own = self_signed(tmp_path, "localhost", about="DNS:localhost")
     with ThreadingHTTPServer(("127.0.0.1", 0), Trusted) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"https://localhost:{server.server_port}", tmp_path / "cert.pem"
-        finally:
-            server.shutdown()
-            thread.join()
+        server.socket = context_of_server(own).wrap_socket(server.socket, server_side=True)
+        with serving(server):
+            yield f"https://localhost:{server.server_port}", own.file
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

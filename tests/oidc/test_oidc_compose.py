@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import structlog
+from services.runtime.tests.certificates import self_signed
 from tests.gateways import served
 from tests.oidc.browser import walk
 from tests.oidc.conftest import running
@@ -68,13 +69,7 @@ def gateway(provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for localhost, and its key."""
     folder = tmp_path_factory.mktemp("certificate")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", "key.pem", "-out", "cert.pem", "-days", "1", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-        check=True, capture_output=True, cwd=folder, timeout=60,
-    )  # fmt: skip
-    return folder / "cert.pem", folder / "key.pem"
+    return self_signed(folder, "localhost", about="DNS:localhost,IP:127.0.0.1")
 
 
 async def test_the_pages_are_logged_in_at_as_the_example_says(

@@ -47,12 +47,15 @@ def owned_by_other(catalogue: Catalogue, destination: Destination, team: str) ->
 
 def refused(catalogue: Catalogue, request: events_pb2.DaggerRequested) -> Refusal | None:
     """Why a dagger may not write where its request says: a moment before it became another team's."""
-    for text in request.destinations:
-        destination = read(text)
-        owned = destination and owned_by_other(catalogue, destination, request.spec.team)
-        if owned:
-            return foreign(text, owned.value)
-    return None
+    judged = filter(None, map(read, request.destinations))
+    reasons = (refusal(catalogue, destination, request.spec.team) for destination in judged)
+    return next(filter(None, reasons), None)
+
+
+def refusal(catalogue: Catalogue, destination: Destination, team: str) -> Refusal | None:
+    """Why a team may not write there; None where it may."""
+    owned = owned_by_other(catalogue, destination, team)
+    return None if owned is None else foreign(str(destination), owned.value)
 
 
 def foreign(text: str, owned: access_pb2.Destination) -> Refusal:

@@ -121,8 +121,7 @@ def job(
 def _owned(fleet: Fleet, team: str, held: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
     """What sinks write to, as their addresses are now. Raises: Unresolved where one is another team's."""
     for place in filter(None, map(sinks.destination, held)):
-        if (owned := ownership.owned_by_other(fleet.catalogue, place, team)) is not None:
-            refusal = ownership.foreign(str(place), owned.value)
+        if (refusal := ownership.refusal(fleet.catalogue, place, team)) is not None:
             raise Unresolved(refusal.reason, refusal.detail)
         yield str(place)
 

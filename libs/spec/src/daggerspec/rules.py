@@ -95,11 +95,14 @@ def _plain(path: str, name: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violatio
         yield Violation(f"{path}.emit", f"{spec.emit} is not a way to emit", "UNKNOWN_ENUM_VALUE")
     if spec.state not in _STATES:
         yield Violation(f"{path}.state", f"{spec.state} is not a place for state", "UNKNOWN_ENUM_VALUE")
-    least, most = limits.MIN_DRIVER_MEMORY_MIB, limits.MAX_DRIVER_MEMORY_MIB
-    if spec.driver_memory_mib and not least <= spec.driver_memory_mib <= most:
-        what = f"must be at least {least}: Spark refuses less; without it the scheduler chooses"
-        if spec.driver_memory_mib > most:
-            what = f"must not be more than {most:,}, which is a TiB"
+    if 0 < spec.driver_memory_mib < limits.MIN_DRIVER_MEMORY_MIB:
+        what = (
+            f"must be at least {limits.MIN_DRIVER_MEMORY_MIB}: Spark refuses less; without it the scheduler"
+            " chooses"
+        )
+        yield Violation(f"{path}.driver_memory_mib", what, "OUT_OF_RANGE")
+    if spec.driver_memory_mib > limits.MAX_DRIVER_MEMORY_MIB:
+        what = f"must not be more than {limits.MAX_DRIVER_MEMORY_MIB:,}, which is a TiB"
         yield Violation(f"{path}.driver_memory_mib", what, "OUT_OF_RANGE")
     if spec.max_rows_per_batch > limits.BATCH_RECORDS:
         what = f"must not be more than {limits.BATCH_RECORDS:,}: a driver takes no more at once"

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import spec_pb2
 
-from daggerspec.destination import Destination, servers_at
+from daggerspec import sinks
 from daggerspec.kafka import is_same
 from daggerspec.topics import INTERNAL
 from daggerspec.violation import Violation
@@ -80,8 +80,10 @@ def of_streams(team: str, fleet: Fleet) -> dict[Place, str]:
 
 def _is_owned(place: Place, team: str, fleet: Fleet) -> bool:
     cluster = fleet.clusters.get(place[0])
-    servers = servers_at(cluster.value.kafka.bootstrap_servers) if cluster else ""
-    owned = fleet.catalogue.destinations.get(str(Destination("kafka", servers, "", place[1])))
+    address = cluster.value.kafka if cluster else None
+    sink = spec_pb2.Sink(kafka=spec_pb2.KafkaSink(topic=place[1]))
+    written_to = sinks.destination(spec_pb2.ResolvedSink(sink=sink, kafka=address))
+    owned = fleet.catalogue.destinations.get(str(written_to))
     return owned is not None and owned.value.team == team
 
 
@@ -133,29 +135,30 @@ class Kafkas:
 
     def taken(self, path: str, new: Mapping[str, Place], others: Mapping[Place, str]) -> Iterator[Violation]:
         """Topics that daggers of other teams write to."""
-        for field, (cluster, topic) in new.items():
-            for (where, its), team in sorted(others.items()):
-                if its != topic:
-                    continue
-                if same := self.same(cluster, where):
-                    text = (
-                        f"daggers of team {team} write to {topic}: write elsewhere, or ask an administrator"
-                    )
-                    yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
-                elif same is None:
-                    yield _unknown(f"{path}.{field}", cluster, where, f"to whose {topic} team {team} writes")
+        for field, topic, cluster, where, team in _alike(path, new, others):
+            if same := self.same(cluster, where):
+                text = f"daggers of team {team} write to {topic}: write elsewhere, or ask an administrator"
+                yield Violation(field, text, "FOREIGN_TOPIC")
+            elif same is None:
+                yield _unknown(field, cluster, where, f"to whose {topic} team {team} writes")
 
     def read(self, path: str, new: Mapping[str, Place], streams: Mapping[Place, str]) -> Iterator[Violation]:
         """Topics of streams that a team was not given: who writes there makes records of that stream."""
-        for field, (cluster, topic) in new.items():
-            for (where, its), stream in sorted(streams.items()):
-                if its != topic:
-                    continue
-                if same := self.same(cluster, where):
-                    text = f"{topic} is read as stream {stream}: {_ELSEWHERE}"
-                    yield Violation(f"{path}.{field}", text, "FOREIGN_TOPIC")
-                elif same is None:
-                    yield _unknown(f"{path}.{field}", cluster, where, f"whose {topic} is stream {stream}'s")
+        for field, topic, cluster, where, stream in _alike(path, new, streams):
+            if same := self.same(cluster, where):
+                yield Violation(field, f"{topic} is read as stream {stream}: {_ELSEWHERE}", "FOREIGN_TOPIC")
+            elif same is None:
+                yield _unknown(field, cluster, where, f"whose {topic} is stream {stream}'s")
+
+
+def _alike(
+    path: str, new: Mapping[str, Place], others: Mapping[Place, str]
+) -> Iterator[tuple[str, str, str, str, str]]:
+    """Topics of one name: the field, the name, the cluster it says, the other cluster, and whose that is."""
+    for field, (cluster, topic) in new.items():
+        for (where, its), whose in sorted(others.items()):
+            if its == topic:
+                yield f"{path}.{field}", topic, cluster, where, whose
 
 
 def _unknown(field: str, cluster: str, other: str, why: str) -> Violation:

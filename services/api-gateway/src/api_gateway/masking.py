@@ -96,18 +96,15 @@ class Masking:
     def _mask(self, made: Made | None, streams: dict[str, spec_pb2.Stream]) -> Mask:
         if made is None:
             return Mask(frozenset(), time=False, key=False, salt=self._salt)
-        shown, hidden, sensitive_columns = set[str](), set[str](), list[Column]()
-        for column, origins in zip(made.columns, made.origins, strict=True):
-            names = {column.name, column.key, column.name.partition(".")[0]}
-            is_hidden = any(sensitive.touched(origins, streams))
-            (hidden if is_hidden else shown).update(names)
-            sensitive_columns += [column] if is_hidden else []
+        of_columns = zip(made.columns, made.origins, strict=True)
+        hidden = tuple(column for column, origins in of_columns if any(sensitive.touched(origins, streams)))
+        masked = _names(hidden)
         return Mask(
-            frozenset(shown - hidden),
-            time=hidden.isdisjoint(TIMES),
+            frozenset(_names(made.columns) - masked),
+            time=masked.isdisjoint(TIMES),
             key=not any(sensitive.touched(made.keys, streams)),
             salt=self._salt,
-            hidden=tuple(sensitive_columns),
+            hidden=hidden,
         )
 
     async def _remembered(self, dagger: Dagger) -> Made | None:
@@ -150,6 +147,11 @@ class Masking:
                 record.ClearField(field)
             if record.stage == _SINK:  # a sink says of a row what it likes
                 record.detail = MASKED
+
+
+def _names(columns: Iterable[Column]) -> set[str]:
+    """What tags and fields of columns may be called."""
+    return {name for one in columns for name in (one.name, one.key, one.name.partition(".")[0])}
 
 
 def log(lines: Sequence[str]) -> list[str]:

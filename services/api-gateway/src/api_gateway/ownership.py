@@ -24,7 +24,7 @@ from daggerspec import sinks
 from daggerspec.destination import Destination
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
-from fleet.ownership import FOREIGN, foreign, overlapping, owned_by_other, read
+from fleet.ownership import FOREIGN, foreign, owned_by_other, read
 
 BOUNDLESS: Final = "DESTINATION_BOUNDLESS"
 Addresses = Callable[[str], Awaitable[Collection[Address]]]
@@ -131,11 +131,8 @@ class Ownership:
         shared = sinks.shared_container(place.kind, cluster.value) if cluster else None
         if shared is None or (shared.server, sink.sink.registered) != (place.server, ""):
             return False
-        if shared.container == place.container:
-            return False
-        return not any(
-            read(entry.value.name) == _whole(place) for entry in overlapping(self._fleet.catalogue, place)
-        )
+        is_given = str(_whole(place)) in self._fleet.catalogue.destinations
+        return shared.container != place.container and not is_given
 
     def _is_boundless(self, place: Destination, sink: spec_pb2.ResolvedSink, team: str) -> bool:
         """Whether it is all of a container of a registered server that was not given to the team."""

@@ -7,7 +7,6 @@ and there are thousands of daggers: what changed since the last one is looked at
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import TypeAlias
 
 from daggerspec import defaults, sinks
@@ -35,14 +34,16 @@ class Unjudged:
         self._refresh()
         return self._written.get(dagger.name, ())
 
-    def like(self, place: Destination) -> Iterator[tuple[Dagger, Destination]]:
+    def like(self, place: Destination) -> list[tuple[Dagger, Destination]]:
         """What living daggers write to that overlaps a place, on whatever server."""
         self._refresh()
-        for name in sorted(self._candidates(place)):
-            dagger = self._fleet.living(name)
-            for theirs in self._written[name] if dagger is not None else ():
-                if dagger is not None and theirs.on(place.server).overlaps(place):
-                    yield dagger, theirs
+        return [
+            (dagger, theirs)
+            for name in sorted(self._candidates(place))
+            if (dagger := self._fleet.living(name)) is not None
+            for theirs in self._written[name]
+            if theirs.on(place.server).overlaps(place)
+        ]
 
     def _candidates(self, place: Destination) -> set[str]:
         container = (place.kind, place.container)
@@ -69,8 +70,7 @@ class Unjudged:
 
     def _forget(self, name: str) -> None:
         for place in self._written.pop(name, ()):
-            index = self._prefixes if place.is_prefix else self._exact
-            index[place.kind, place.container, place.name].discard(name)
+            self._writers(place).discard(name)
 
     def _note(self, dagger: Dagger) -> None:
         spec = defaults.filled(dagger.name, dagger.spec)
@@ -78,5 +78,9 @@ class Unjudged:
         places = tuple(place for sink, _ in held if (place := sinks.destination(sink)) is not None)
         self._written[dagger.name] = places
         for place in places:
-            index = self._prefixes if place.is_prefix else self._exact
-            index[place.kind, place.container, place.name].add(dagger.name)
+            self._writers(place).add(dagger.name)
+
+    def _writers(self, place: Destination) -> set[str]:
+        """The daggers that write to exactly this place, on whatever server."""
+        index = self._prefixes if place.is_prefix else self._exact
+        return index[place.kind, place.container, place.name]

@@ -17,7 +17,7 @@ from psycopg.abc import PQGen
 
 from chassis.egress.addresses import AddressRefused
 from daggerspec.sinks import postgres
-from runtime.clients import egress
+from runtime.clients import egress, handshake
 from runtime.clients.bisection import Refused
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
@@ -250,8 +250,7 @@ def _otherwise(
         what = f"{server} has no such database, schema or table in {address.database!r}"
         return external("SINK_MISSING", f"{what}: make it, or name another.", retryable=True)
     if not state and _SAYS_UNTRUSTED.search(said):
-        what = f"{server} is not the server that its certificates speak of"
-        return external("SINK_TLS", f"{what}: name their issuer by `ca_file`.", retryable=True)
+        return handshake.untrusted(server)
     if not state:
         return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
     what = f"{server} takes no row ({type(error).__name__}): somebody changed the table, or what it calls."
