@@ -23,6 +23,8 @@ name: crm
 teams: [crm, pricing]
 influx: {url: "http://influx.crm:8086", bucket: rows, token: crm-token}
 limit: {rows_per_second: 1000}
+by_team:
+  pricing: {bucket: pricing}
 """
 
 
@@ -95,6 +97,15 @@ def test_what_a_gateway_refuses_is_named_as_in_the_file(crm: Any) -> None:
 
     assert code == 1
     assert (finding["field"], finding["code"]) == ("influx.token", "SECRET_ADDRESS")
+
+
+def test_what_a_gateway_refuses_of_a_teams_own_address_is_named_as_in_the_file(crm: Any) -> None:
+    text = SINK.replace("{bucket: pricing}", "{bucket: pricing, token: nobodys}")
+    code, out, _ = crm("sink", "apply", crm.file("sink.yaml", text), "-o", "json")
+    [finding] = json.loads(out)["error"]["findings"]
+
+    assert code == 1
+    assert (finding["field"], finding["code"]) == ("by_team.pricing.token", "UNKNOWN_SECRET")
 
 
 @pytest.mark.parametrize(

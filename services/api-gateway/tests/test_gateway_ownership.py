@@ -195,3 +195,47 @@ async def test_a_name_that_begins_with_a_value_is_no_name_on_a_server_that_teams
     assert reasons(error) == [("spec.sinks[0].redis", "DESTINATION_BOUNDLESS")]
     assert "daggers team give 'redis://127.0.0.1:6379/0/*' pricing" in error.violations[0].message
     assert whole.dagger.version == 1
+
+
+async def test_a_registered_sink_gives_each_team_a_container_that_no_other_team_writes_to(
+    enforcing: World, samples: Any, refusal: Refused
+) -> None:
+    own = {"team": "pricing", "sink": {"influx": {"address": {"bucket": "pricing"}}}}
+    shared = spec_pb2.RegisteredSink(
+        name="metrics",
+        teams=["pricing", "delivery"],
+        sink={"influx": {"address": {"url": "http://127.0.0.1:8186", "bucket": "all"}}},
+        by_team=[own],
+    )
+    for _ in range(2):  # again is no harm
+        await enforcing.root.RegisterSink(pb.RegisterSinkRequest(sink=shared))
+
+    def fares(team: str) -> spec_pb2.DaggerSpec:
+        asked = spec(samples, team)
+        asked.sinks[0].CopyFrom(spec_pb2.Sink(registered="metrics", influx={"measurement": "fares"}))
+        return asked
+
+    await enforcing.bot("editor").CreateDagger(create(fares("pricing"), "fares"))
+    await enforcing.bot("stranger").CreateDagger(create(fares("delivery"), "others"))
+    reaching = spec(samples, "delivery", "other", url="http://127.0.0.1:8186", bucket="pricing")
+    error = await refusal(enforcing.bot("stranger").CreateDagger(create(reaching, "mine")))
+
+    owned = enforcing.client.gateway.fold.fleet.catalogue.destinations
+    assert {name: entry.value.team for name, entry in owned.items() if ":8186/" in name} == {
+        "influx://127.0.0.1:8186/pricing/*": "pricing",
+        "influx://127.0.0.1:8186/pricing/fares": "pricing",
+        "influx://127.0.0.1:8186/all/fares": "delivery",
+    }
+    assert reasons(error) == FOREIGN
+
+
+async def test_no_registered_sink_gives_a_team_what_is_another_teams(
+    enforcing: World, refusal: Refused
+) -> None:
+    await enforcing.write(given("redis://127.0.0.1:6379/2/*", "delivery"))
+    own = {"team": "pricing", "sink": {"redis": {"database": 2}}}
+    sink = spec_pb2.RegisteredSink(name="cache", sink={"redis": {"address": "127.0.0.1:6379"}}, by_team=[own])
+
+    error = await refusal(enforcing.root.RegisterSink(pb.RegisterSinkRequest(sink=sink)))
+
+    assert reasons(error) == [("sink.by_team", "FOREIGN_DESTINATION")]

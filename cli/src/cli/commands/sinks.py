@@ -102,10 +102,15 @@ def delete_secret(session: Session, name: Name, yes: Yes = False, dry_run: DryRu
 def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> None:
     """Register the sink of a file (`kind: sink`), or replace it: for daggers from their next launch on."""
     sink = _read(sinkfile.sink, file, flag)
-    flags = {"sink.name": "name", "sink.teams": "teams", "sink.limit": "limit"}
+    flags = {"sink.name": "name", "sink.teams": "teams", "sink.limit": "limit", "sink.by_team": "by_team"}
     if kind := kind_of(sink.sink):
         keys = addresses(load(kind).KEYS)
         flags |= {f"sink.sink.{kind}.{key.field}": f"{kind}.{key.name}" for key in keys}
+        for number, parts in enumerate(sink.by_team):
+            flags |= {
+                f"sink.by_team[{number}].sink.{kind}.{key.field}": f"by_team.{parts.team}.{key.name}"
+                for key in keys
+            }
     with session.connect(flags) as gateway:
         request = gateway_pb2.RegisterSinkRequest(sink=sink)
         answer = gateway.call(gateway.sinks.RegisterSink, request)

@@ -5,6 +5,7 @@ from typing import Any
 from daggers.v1 import gateway_pb2, spec_pb2
 
 from daggerclient.daggerfile.sinks import LIMITS, show, shown_secret
+from daggerclient.sinkfile import shown_by_team
 from daggerspec.keys import every
 from daggerspec.kind import Kind
 from daggerspec.reference import needed
@@ -25,6 +26,7 @@ def sink(what: spec_pb2.RegisteredSink) -> dict[str, Any]:
         "teams": list(what.teams),
         "limit": {name: getattr(what.limit, name) for name in LIMITS},
         "exempt": what.exempt,
+        "by_team": shown_by_team(what),
     }
 
 

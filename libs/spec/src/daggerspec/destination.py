@@ -44,6 +44,10 @@ class Destination:
         """The same on another server."""
         return self if server == self.server else replace(self, server=server)
 
+    def whole(self) -> Destination:
+        """Return all that is in the same container."""
+        return replace(self, name="", is_prefix=True)
+
     def __str__(self) -> str:
         """As people write it: KIND://SERVER/CONTAINER/NAME, behind a name that is a prefix `*`."""
         parts = (quote(part, safe=_SAFE) for part in (self.server, self.container, self.name))

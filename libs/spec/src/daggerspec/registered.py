@@ -50,7 +50,7 @@ def take(
             f"{path}.registered", text, "WRONG_KIND", metadata={**about, "kind_of_sink": str(other)}
         )
         return
-    own, theirs = getattr(sink, kind), getattr(held.sink, kind)
+    own, theirs = getattr(sink, kind), getattr(of_team(held, team, keys), kind)
     for key in addresses(keys):
         if not key.said(theirs):
             continue
@@ -58,6 +58,17 @@ def take(
             text = f"is said by the registered sink {held.name}: leave it out"
             yield Violation(f"{path}.{kind}.{key.field}", text, "UNEXPECTED")
         key.take(own, theirs)
+
+
+def of_team(held: spec_pb2.RegisteredSink, team: str, keys: Sequence[Key]) -> spec_pb2.Sink:
+    """Return where the daggers of a team write by a registered sink: its address, with the team's parts."""
+    kind = held.sink.WhichOneof("kind") or ""
+    address = spec_pb2.Sink.FromString(held.sink.SerializeToString())
+    for parts in (own.sink for own in held.by_team if own.team == team):
+        for key in addresses(keys):
+            if key.said(getattr(parts, kind)):
+                key.take(getattr(address, kind), getattr(parts, kind))
+    return address
 
 
 def secrets(
@@ -98,8 +109,9 @@ def own_secrets(own: Any, whole: Any, keys: Sequence[Key]) -> Iterator[tuple[Key
 def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
     """What is wrong with a sink that is to be registered, beside its address."""
     yield from fields.name(f"{path}.name", value.name)
-    if len(value.teams) > MAX_TEAMS:
-        yield Violation(f"{path}.teams", f"must not be more than {MAX_TEAMS}", "TOO_MANY")
+    for field in ("teams", "by_team"):
+        if len(getattr(value, field)) > MAX_TEAMS:
+            yield Violation(f"{path}.{field}", f"must not be more than {MAX_TEAMS}", "TOO_MANY")
     for number, team in enumerate(value.teams):
         yield from fields.team(f"{path}.teams[{number}]", team)
         if team in value.teams[:number]:
@@ -108,6 +120,28 @@ def plain(path: str, value: spec_pb2.RegisteredSink) -> Iterator[Violation]:
     for name in ("name", "registered", "when", "limit", "on_outage", "max_refused"):
         if name in said:
             yield Violation(f"{path}.sink.{name}", "is said by daggers", "UNEXPECTED")
+
+
+def by_team(path: str, value: spec_pb2.RegisteredSink, keys: Sequence[Key]) -> Iterator[Violation]:
+    """Yield what is wrong with the parts of its address that a sink to be registered has for teams."""
+    kind, parts = value.sink.WhichOneof("kind") or "", addresses(keys)
+    teams = [address.team for address in value.by_team]
+    for number, address in enumerate(value.by_team):
+        where = f"{path}[{number}]"
+        yield from fields.team(f"{where}.team", address.team)
+        if address.team in teams[:number]:
+            yield Violation(f"{where}.team", f"{address.team} is named twice", "DUPLICATE")
+        if value.teams and address.team not in value.teams:
+            text = f"{address.team} is not one of the sink's teams: {', '.join(value.teams)}"
+            yield Violation(f"{where}.team", text, "UNEXPECTED")
+        own = address.sink.WhichOneof("kind")
+        if own != kind:
+            yield Violation(f"{where}.sink", f"must be of the sink's kind, {kind}", "WRONG_KIND")
+            continue
+        for key in flat(keys):
+            if key not in parts and key.said(getattr(address.sink, kind)):
+                text = f"is said by daggers; here stand {', '.join(part.name for part in parts)}"
+                yield Violation(f"{where}.sink.{kind}.{key.field}", text, "UNEXPECTED")
 
 
 def limits(path: str, kind: str, limit: spec_pb2.RateLimit, kept: Sequence[str]) -> Iterator[Violation]:

@@ -36,6 +36,7 @@ def written(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, Place]:
 
 def _cluster(sink: spec_pb2.Sink, fleet: Fleet) -> str:
     """The cluster that a sink says, itself or by its registration."""
+    # Of one for all teams: parts of a team's own are on the same server.
     entry = fleet.catalogue.sinks.get(sink.registered)
     return sink.kafka.cluster or (entry.value.sink.kafka.cluster if entry else "")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -54,14 +53,14 @@ class Ownership:
             if self._is_platforms(place, sink, spec):
                 text = (
                     f"{place} is in a container of cluster {spec.cluster}'s own address that was given to no"
-                    f" team: an administrator can give it (`daggers team give '{_whole(place)}' {spec.team}`)"
+                    f" team: an administrator can give it (`daggers team give '{place.whole()}' {spec.team}`)"
                 )
                 yield Violation(field, text, FOREIGN, metadata={"destination": str(place)})
             elif self._is_boundless(place, sink, spec.team):
                 text = (
                     "begins with a value of the row, so it may be anything on a server that others share:"
                     " begin with a text of your own, or have an administrator give you all of it"
-                    f" (`daggers team give '{_whole(place)}' {spec.team}`)"
+                    f" (`daggers team give '{place.whole()}' {spec.team}`)"
                 )
                 yield Violation(field, text, BOUNDLESS, metadata={"destination": str(place)})
             elif (why := await self._refusal(place, spec.team, name, since)) is not None:
@@ -131,7 +130,7 @@ class Ownership:
         shared = sinks.shared_container(place.kind, cluster.value) if cluster else None
         if shared is None or (shared.server, sink.sink.registered) != (place.server, ""):
             return False
-        is_given = str(_whole(place)) in self._fleet.catalogue.destinations
+        is_given = str(place.whole()) in self._fleet.catalogue.destinations
         return shared.container != place.container and not is_given
 
     def _is_boundless(self, place: Destination, sink: spec_pb2.ResolvedSink, team: str) -> bool:
@@ -139,7 +138,7 @@ class Ownership:
         is_shared = bool(sink.sink.registered) or not sink.HasField("egress")
         if not is_shared or not place.is_prefix or place.name.strip("/"):
             return False
-        owned = self._fleet.catalogue.destinations.get(str(_whole(place)))
+        owned = self._fleet.catalogue.destinations.get(str(place.whole()))
         return owned is None or owned.value.team != team
 
     def _written(self, dagger: Dagger) -> Iterable[Destination]:
@@ -153,11 +152,6 @@ def destinations(held: Sequence[spec_pb2.ResolvedSink]) -> tuple[str, ...]:
     """What sinks write to, each once, as a request says it."""
     places = (sinks.destination(sink) for sink in held)
     return tuple(dict.fromkeys(str(place) for place in places if place is not None))
-
-
-def _whole(place: Destination) -> Destination:
-    """All that is in the container of a destination."""
-    return replace(place, name="", is_prefix=True)
 
 
 def _is_loopback(addresses: Collection[Address]) -> bool:

@@ -146,8 +146,14 @@ class Reach:
         """What may not be reached of a sink that is to be registered; administrators register any."""
         if sink.exempt:
             return Found()
-        outside = [violation for team in sink.teams for violation in self._outside(path, sink.sink, team)][:1]
-        refused = await self._refused(path, sink.sink)
+        addresses: list[tuple[str, spec_pb2.Sink, Sequence[str]]] = [(path, sink.sink, sink.teams)]
+        for number, parts in enumerate(sink.by_team):
+            where = f"{path.removesuffix('.sink')}.by_team[{number}].sink"
+            addresses.append((where, sinks.of_team(sink, parts.team), [parts.team]))
+        outside, refused = list[Violation](), list[Violation]()
+        for where, address, teams in addresses:
+            outside += [wrong for team in teams for wrong in self._outside(where, address, team)][:1]
+            refused += await self._refused(where, address)
         return Found([*outside, *refused]) if self._enforce else Found(outside, refused)
 
     def _held(self, name: str, spec: spec_pb2.DaggerSpec) -> Sequence[spec_pb2.Sink]:

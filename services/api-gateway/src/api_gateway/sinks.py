@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
-from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from access.decision import is_administrator
 from api_gateway import registered, removing
@@ -17,12 +17,12 @@ from api_gateway.registering import put
 from api_gateway.requests import meta_of
 from api_gateway.sinktests import SinkTests
 from api_gateway.writer import Writer
-from chassis.interceptors import Context
+from chassis.interceptors import Context, actor
 from chassis.logging import note
 from daggerspec import places, secrets, sinks
 from daggerspec.places import Place
 from daggerspec.violation import Violation
-from fleet import Fleet
+from fleet import Fleet, ownership
 from fleet.resolve import Registered
 
 pb = gateway_pb2
@@ -95,6 +95,8 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
             self._writer, request, event, "sink", sink.name, self._fleet.catalogue.sinks,
             lambda: (*self._wrong("sink", sink), *reached.wrong),
         )  # fmt: skip
+        if not request.validate_only:
+            await self._give_containers(sink)
         return pb.RegisterSinkResponse(sink=sink, version=version, sequence=sequence)
 
     async def GetSink(  # noqa: N802 - gRPC's name
@@ -143,9 +145,22 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
                 text = f"may not be sent there by team {secret.team}; allowed: {known}"
                 yield Violation(f"{path}.addresses[{number}]", text, "FORBIDDEN_ADDRESS")
 
+    async def _give_containers(self, sink: spec_pb2.RegisteredSink) -> None:
+        """Make the containers that an administrator registers for teams theirs, once the teams are there."""
+        catalogue = self._fleet.catalogue
+        for team, place in sinks.team_containers(sink, Registered(self._fleet)) if sink.exempt else ():
+            if team in catalogue.teams and str(place) not in catalogue.destinations:
+                owned = access_pb2.Destination(name=str(place), team=team)
+                meta = events_pb2.RequestMeta(actor=actor())
+                event = events_pb2.DestinationGiven(meta=meta, destination=owned)
+                await self._writer.write(owned.name, event, "", path="sink.by_team")
+
     def _wrong(self, path: str, sink: spec_pb2.RegisteredSink) -> Iterator[Violation]:
         for violation in sinks.registration(path, sink, Registered(self._fleet)):
             yield meant(violation, self._fleet)
+        for team, place in sinks.team_containers(sink, Registered(self._fleet)):
+            if (why := ownership.refusal(self._fleet.catalogue, place, team)) is not None:
+                yield Violation(f"{path}.by_team", why.detail, why.reason, metadata=why.metadata)
         held = self._fleet.catalogue.sinks.get(sink.name)
         was, kind = held and held.value.sink.WhichOneof("kind"), sink.sink.WhichOneof("kind")
         if was is not None and kind is not None and was != kind:

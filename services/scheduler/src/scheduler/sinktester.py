@@ -93,11 +93,17 @@ class SinkTester:
         if held is None or kind is None:
             refusal = missing("sink", name)
             raise ApiError(grpc.StatusCode.NOT_FOUND, refusal.reason, refusal.detail, refusal.metadata)
-        spec = spec_pb2.DaggerSpec(team=next(iter(held.teams), ""))
-        sink = spec.sinks.add(registered=name, name=name)
-        getattr(sink, kind).SetInParent()
-        resolved = resolve.sink(self._fleet, SINKS_TESTED, spec, sink)
-        if resolved.HasField("egress"):
-            resolved.egress.CopyFrom(self._egress)
-        resolve.place_secrets(resolved, self._fleet)
-        return spec_pb2.JobSpec(dagger=SINKS_TESTED, spec=spec, sinks=[resolved])
+        job = spec_pb2.JobSpec(dagger=SINKS_TESTED, spec=spec_pb2.DaggerSpec(team=next(iter(held.teams), "")))
+        own = [address.team for address in held.by_team]
+        shared = [team for team in held.teams if team not in own] or [""] * (not held.teams)
+        for team in (*shared[:1], *own):  # all others write where the first of them does
+            spec = spec_pb2.DaggerSpec(team=team)
+            sink = spec_pb2.Sink(registered=name, name=f"{name} for {team}" if team in own else name)
+            getattr(sink, kind).SetInParent()
+            resolved = resolve.sink(self._fleet, SINKS_TESTED, spec, sink)
+            if resolved.HasField("egress"):
+                resolved.egress.CopyFrom(self._egress)
+            resolve.place_secrets(resolved, self._fleet)
+            job.spec.sinks.append(sink)
+            job.sinks.append(resolved)
+        return job

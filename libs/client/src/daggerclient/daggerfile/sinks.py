@@ -207,17 +207,24 @@ def fill(
                 what = f"{key.name} is missing: {other} {word} needs it"
                 reader.fail(node, key_path, "MISSING_KEY", what)
             continue
-        _put(reader, values[key.name], key_path, *_field(message, key), key)
+        _put(reader, values[key.name], key_path, *_field(message, key), key, registered=registered)
 
 
 def _put(
-    reader: Reader, value: yaml.Node, path: str, owner: Message, field: FieldDescriptor, key: Key
+    reader: Reader,
+    value: yaml.Node,
+    path: str,
+    owner: Message,
+    field: FieldDescriptor,
+    key: Key,
+    *,
+    registered: bool,
 ) -> None:
     """Fill a field of a message by the value of its key."""
     held = getattr(owner, field.name)
     if key.keys:
         held.SetInParent()
-        fill(reader, value, path, held, key.keys)
+        fill(reader, value, path, held, key.keys, registered=registered)
     elif is_map(field):
         held.update(reader.texts(value, path))
     elif field.is_repeated:

@@ -152,18 +152,70 @@ def registration(path: str, value: spec_pb2.RegisteredSink, catalogue: Catalogue
     yield from registered.limits(f"{above}.limit", name, value.limit, kind.CAPABILITIES.limits)
     wrong = list(registered.address(f"{path}.{name}", name, own, kind.KEYS))
     yield from wrong
-    # What a kind says of a sink of no dagger: of that, what is about the fields of its address.
-    asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
-    resolved = spec_pb2.ResolvedSink(sink=value.sink)
-    told = [*kind.resolve(f"{path}.{name}", resolved, asked)]
-    told += _kinds_own(f"{path}.{name}", kind, own, asked)
-    about = tuple(f"{path}.{name}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
     known = {violation.field for violation in wrong}
-    yield from (
-        violation for violation in told if violation.field.startswith(about) and violation.field not in known
-    )
-    for key, reference, to in registered.own_secrets(own, own, value_keys(name)):
-        where = f"{path}.{name}.{key.field}"
+    told = _address_wrong(f"{path}.{name}", own, value.sink, value, catalogue)
+    yield from (violation for violation in told if violation.field not in known)
+    misplaced = list(registered.by_team(f"{above}.by_team", value, kind.KEYS))
+    yield from misplaced
+    if wrong or misplaced:
+        return
+    server = _server(value.sink, catalogue)
+    for number, parts in enumerate(value.by_team):
+        where = f"{above}.by_team[{number}].sink.{name}"
+        whole = of_team(value, parts.team)
+        yield from _address_wrong(where, getattr(parts.sink, name), whole, value, catalogue)
+        if (other := _server(whole, catalogue)) != server:
+            text = f"is on another server, {other}: register it as a sink of its own"
+            yield Violation(where, text, "OTHER_SERVER")
+
+
+def of_team(value: spec_pb2.RegisteredSink, team: str) -> spec_pb2.Sink:
+    """Return where the daggers of a team write by a registered sink: its address, with the team's parts."""
+    name = kind_of(value.sink)
+    return registered.of_team(value, team, load(name).KEYS) if name else value.sink
+
+
+def team_containers(
+    value: spec_pb2.RegisteredSink, catalogue: Catalogue
+) -> Iterator[tuple[str, Destination]]:
+    """Yield each team that has a container of its own by a registered sink, with all that is in it."""
+    shared = _place(value.sink, catalogue)
+    for parts in value.by_team:
+        place = _place(of_team(value, parts.team), catalogue)
+        if shared is not None and place is not None and place.container != shared.container:
+            yield parts.team, place.whole()
+
+
+def _place(sink: spec_pb2.Sink, catalogue: Catalogue) -> Destination | None:
+    """The destination of a sink that is to be registered, of which no dagger has said a name."""
+    resolved = spec_pb2.ResolvedSink(sink=sink)
+    name = kind_of(sink)
+    if name is None:
+        return None
+    list(load(name).resolve("", resolved, Asked("", spec_pb2.DaggerSpec(), catalogue)))
+    return destination(resolved)
+
+
+def _server(sink: spec_pb2.Sink, catalogue: Catalogue) -> str:
+    """The server of a sink that is to be registered; empty where its kind has none."""
+    place = _place(sink, catalogue)
+    return place.server if place else ""
+
+
+def _address_wrong(
+    path: str, own: Any, sink: spec_pb2.Sink, value: spec_pb2.RegisteredSink, catalogue: Catalogue
+) -> Iterator[Violation]:
+    """What is wrong with the parts `own` of the address of `sink`, which is to be registered."""
+    name = kind_of(sink) or ""
+    kind, whole = load(name), getattr(sink, name)
+    # What a kind says of a sink of no dagger: of that, what is about these parts.
+    asked = Asked("", spec_pb2.DaggerSpec(), catalogue)
+    told = [*kind.resolve(path, spec_pb2.ResolvedSink(sink=sink), asked)]
+    told += _kinds_own(path, kind, whole, asked)
+    about = tuple(f"{path}.{key.field}" for key in registered.addresses(kind.KEYS) if key.said(own))
+    yield from (violation for violation in told if violation.field.startswith(about))
+    for key, reference, to in registered.own_secrets(own, whole, value_keys(name)):
+        where = f"{path}.{key.field}"
         yield from wrong_use(where, reference, to, catalogue.secret)
         secret = catalogue.secret(reference.name) if reference.name else None
         if secret is not None and not value.exempt and secret.team not in value.teams:
