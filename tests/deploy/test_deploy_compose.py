@@ -19,6 +19,10 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from daggers.v1 import spec_pb2
+from influxdb_client import InfluxDBClient
+from influxdb_client.client.write_api import SYNCHRONOUS
+from influxdb_client.rest import ApiException
 
 from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
@@ -68,7 +72,7 @@ def test_a_service_that_lasts_is_asked_for_its_health(name: str) -> None:
     test = SERVICES[name]["healthcheck"]["test"]
 
     assert test[0] == "CMD"
-    assert "healthy.py" not in str(test) or (test[1:3], test[-1] in healthy().CHECKS) == (
+    assert "healthy.py" not in str(test) or (test[1:3], test[-1] in script("healthy").CHECKS) == (
         ["python", "-IS"],
         True,
     )
@@ -83,13 +87,12 @@ def test_up_waits_for_no_look_at_a_service_that_is_well(name: str) -> None:
 
 
 def test_a_look_needs_nothing_but_pythons_library() -> None:
-    script = COMPOSE / "image" / "healthy.py"
     looks = [
         subprocess.run(
-            [sys.executable, "-IS", script, name],
+            [sys.executable, "-IS", COMPOSE / "image" / "healthy.py", name],
             capture_output=True, text=True, check=False, timeout=60, env={"PATH": os.defpath},
         )
-        for name in healthy().CHECKS
+        for name in script("healthy").CHECKS
     ]  # fmt: skip
 
     assert [look.returncode for look in looks] == [1] * len(looks)
@@ -99,12 +102,12 @@ def test_a_look_needs_nothing_but_pythons_library() -> None:
 def test_a_service_is_asked_for_its_health_where_it_tells_its_metrics() -> None:
     metrics = {
         name: int(address.rpartition(":")[2])
-        for name in healthy().METRICS
+        for name in script("healthy").METRICS
         for variable, address in SERVICES[name]["environment"].items()
         if variable.endswith("_METRICS_BIND")
     }
 
-    assert metrics == healthy().METRICS
+    assert metrics == script("healthy").METRICS
 
 
 def test_the_command_is_called_in_hints_as_it_is_called_there() -> None:
@@ -136,9 +139,8 @@ def test_a_service_logs_in_to_the_platforms_kafka(name: str) -> None:
 def test_daggers_read_and_write_where_nobody_logs_in_and_nothing_of_the_platform_is() -> None:
     properties = server_properties()
     kinds = dict(pair.split(":") for pair in properties["listener.security.protocol.map"].split(","))
-    registered = (COMPOSE / "image" / "register.sh").read_text()
 
-    assert f"--kafka {listeners()['DATA']} " in registered
+    assert script("register").CLUSTER.kafka.bootstrap_servers == listeners()["DATA"]
     assert {name for name, kind in kinds.items() if kind == "PLAINTEXT"} == {"DATA", "HOST"}
     assert "StandardAuthorizer" in properties["authorizer.class.name"]
     assert properties["super.users"] == "User:daggers"
@@ -520,9 +522,24 @@ def test_a_call_from_elsewhere_means_the_same_deployment(tmp_path: Path) -> None
     assert services[0] == services[1]
 
 
-def healthy() -> ModuleType:
-    """The script of the health checks."""
-    spec = importlib.util.spec_from_file_location("healthy", COMPOSE / "image" / "healthy.py")
+def test_a_team_has_a_bucket_and_a_token_that_opens_no_other(influx2: dict[str, str], tmp_path: Path) -> None:
+    address = spec_pb2.InfluxAddress(url=influx2["url"], org=influx2["org"], bucket=influx2["bucket"])
+    address.token.file = str(tmp_path / "token")
+    (tmp_path / "token").write_text(influx2["token"])
+    for _ in range(2):  # again is no harm
+        script("register").make_bucket(address, "pricing", tmp_path / "pricing.token")
+    token = (tmp_path / "pricing.token").read_text()
+    with InfluxDBClient(address.url, token, org=address.org) as influx:
+        influx.write_api(SYNCHRONOUS).write("pricing", record="fares value=1")
+        with pytest.raises(ApiException) as refused:
+            influx.write_api(SYNCHRONOUS).write(address.bucket, record="fares value=1")
+
+    assert refused.value.status in (401, 403, 404)
+
+
+def script(name: str) -> ModuleType:
+    """A script of the image."""
+    spec = importlib.util.spec_from_file_location(name, COMPOSE / "image" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
