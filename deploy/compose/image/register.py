@@ -83,7 +83,7 @@ def make_bucket(shared_by_all: spec_pb2.InfluxAddress, team: str, file: Path) ->
         buckets, authorizations = influx.buckets_api(), influx.authorizations_api()
         shared = buckets.find_bucket_by_name(shared_by_all.bucket)
         bucket = buckets.find_bucket_by_name(team) or buckets.create_bucket(
-            bucket_name=team, org_id=shared.org_id, retention_rules=shared.retention_rules
+            bucket_name=team, org=shared.org_id, retention_rules=shared.retention_rules
         )
         resource = PermissionResource(type="buckets", id=bucket.id, org_id=shared.org_id)
         made = authorizations.create_authorization(
