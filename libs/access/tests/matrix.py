@@ -10,6 +10,7 @@ from typing import Any, Final
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
+from libs.access.tests import destinations
 
 from access import Principal
 from access.methods import decide
@@ -154,7 +155,8 @@ def matrix() -> str:
     table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     everywhere = rows()
     there = [row for row in rows(PLAYGROUND.name) if row not in everywhere]
-    return "\n".join([HEAD, *table, *everywhere, "", THERE, *table, *there]) + "\n"
+    parts = [HEAD, *table, *everywhere, "", THERE, *table, *there, "", destinations.table()]
+    return "\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
