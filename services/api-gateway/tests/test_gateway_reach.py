@@ -322,7 +322,22 @@ async def test_a_topic_of_another_team_is_refused_by_every_name_of_its_kafka(
     error = await refusal(enforcing.bot("editor").CreateDagger(create(to(samples, "rows", cluster))))
 
     assert found(error) == [("spec.sinks[0].kafka.topic", "FOREIGN_TOPIC")]
-    assert "daggers of team delivery write to rows" in error.violations[0].message
+    assert "rows is team delivery's" in error.violations[0].message
+
+
+@pytest.mark.parametrize("cluster", ["local", "again", "twin"])
+async def test_a_topic_stays_its_teams_when_no_dagger_writes_there_any_more(
+    enforcing: World, samples: Any, refusal: Refused, cluster: str
+) -> None:
+    await enforcing.bot("stranger").CreateDagger(create(to(samples, "rows", team="delivery"), "theirs"))
+    await enforcing.write(events_pb2.SchedulerStarted(scheduler_id="s"))
+    epoch = enforcing.client.gateway.fold.fleet.leader.epoch
+    await enforcing.root.DeleteDagger(pb.DeleteDaggerRequest(name="theirs"))
+    await enforcing.write(events_pb2.Deleted(meta={"name": "theirs", "epoch": epoch}), "theirs")
+
+    error = await refusal(enforcing.bot("editor").CreateDagger(create(to(samples, "rows", cluster))))
+
+    assert found(error) == [("spec.sinks[0].kafka.topic", "FOREIGN_TOPIC")]
 
 
 @pytest.mark.parametrize("cluster", ["local", "again", "twin"])

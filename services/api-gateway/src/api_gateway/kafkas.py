@@ -12,14 +12,17 @@ from typing import Final, TypeAlias
 from daggers.v1 import spec_pb2
 
 from daggerspec import sinks
+from daggerspec.destination import servers_at
 from daggerspec.kafka import is_same
 from daggerspec.topics import INTERNAL
 from daggerspec.violation import Violation
 from fleet import Fleet
+from fleet.ownership import read as destination
 from fleet.phases import DELETED
 
 Place: TypeAlias = tuple[str, str]
 """A topic: the name of its cluster, and its own."""
+_KAFKA: Final = "kafka://"
 _ELSEWHERE: Final = "write elsewhere, or have an administrator give the topic to your team"
 UNKNOWN = "KAFKA_UNKNOWN"
 """It could not be found out whether two clusters are one Kafka."""
@@ -48,8 +51,18 @@ def read(spec: spec_pb2.DaggerSpec, fleet: Fleet) -> set[Place]:
 
 
 def of_others(name: str, team: str, fleet: Fleet) -> dict[Place, str]:
-    """The topics that daggers of other teams write to, and which team that is."""
-    return {
+    """The topics that other teams own, or daggers of them write to, and which team that is."""
+    names = {
+        servers_at(entry.value.kafka.bootstrap_servers): cluster
+        for cluster, entry in sorted(fleet.clusters.items(), reverse=True)
+    }
+    owned = {
+        (names[place.server], place.name): entry.value.team
+        for text, entry in fleet.catalogue.destinations.items()
+        if entry.value.team != team and text.startswith(_KAFKA)
+        if (place := destination(text)) is not None and place.server in names
+    }
+    return owned | {
         place: dagger.spec.team
         for other, dagger in fleet.daggers.items()
         if other != name and dagger.phase != DELETED and dagger.spec.team != team
@@ -138,7 +151,7 @@ class Kafkas:
         """Topics that daggers of other teams write to."""
         for field, topic, cluster, where, team in _alike(path, new, others):
             if same := self.same(cluster, where):
-                text = f"daggers of team {team} write to {topic}: write elsewhere, or ask an administrator"
+                text = f"{topic} is team {team}'s: {_ELSEWHERE}"
                 yield Violation(field, text, "FOREIGN_TOPIC")
             elif same is None:
                 yield _unknown(field, cluster, where, f"to whose {topic} team {team} writes")
