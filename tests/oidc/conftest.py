@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -32,15 +33,21 @@ def issuer(installed: Path) -> Iterator[str]:
         yield address
 
 
-@contextmanager
-def running(installed: Path, *clients: Path) -> Iterator[str]:
-    """A provider that runs meanwhile, with the clients of a file, and its address."""
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def running(installed: Path, *clients: Path, port: int = 0, keys: Path | None = None) -> Iterator[str]:
+    """A provider that runs meanwhile, with the clients and signing keys of files, and its address."""
+    port = port or free_port()
     provider = subprocess.Popen(
         [str(npm.NODE), "provider.mjs", str(port), *map(str, clients)],
         cwd=installed,
+        env={"PATH": os.defpath, **({"PROVIDER_KEYS": str(keys)} if keys else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )

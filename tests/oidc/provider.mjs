@@ -1,5 +1,6 @@
 // A real OpenID Connect provider for tests, on loopback: `node provider.mjs PORT [CLIENTS]`, with the clients of a JSON
-// file in place of one that is native. Whoever signs in is who they say they are.
+// file in place of one that is native. It signs with the keys of the JWKS file PROVIDER_KEYS, else with its own for
+// development. Whoever signs in is who they say they are.
 import { readFileSync } from 'node:fs';
 import Provider from 'oidc-provider';
 
@@ -15,6 +16,7 @@ const NATIVE = [{
 }];
 const provider = new Provider(issuer, {
   clients: process.argv[3] ? JSON.parse(readFileSync(process.argv[3])) : NATIVE,
+  ...(process.env.PROVIDER_KEYS && { jwks: JSON.parse(readFileSync(process.env.PROVIDER_KEYS)) }),
   conformIdTokenClaims: false,
   claims: { openid: ['sub'], groups: ['groups'], email: ['email', 'email_verified'] },
   scopes: ['openid', 'groups', 'email', 'offline_access'],

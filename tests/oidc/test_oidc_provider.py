@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 from tests.oidc.browser import walk
+from tests.oidc.conftest import free_port, running
 
 from access import Principal
 from api_gateway.oidc import Provider, Refused, Verifier, fetching
@@ -71,3 +77,29 @@ async def test_what_the_provider_gave_for_something_else_names_nobody(
 
     with pytest.raises(Refused):
         await Verifier(provider, fetching(provider.issuer, Allowed())).principal(token)
+
+
+def signing_key(folder: Path, name: str) -> Path:
+    """A file of one new private key."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    entry = {**RSAAlgorithm.to_jwk(key, as_dict=True), "kid": name, "use": "sig", "alg": "RS256"}
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps({"keys": [entry]}))
+    return file
+
+
+async def test_a_provider_that_signs_with_another_key_is_followed_and_the_old_key_opens_nothing(
+    installed: Path, tmp_path: Path
+) -> None:
+    port, now = free_port(), datetime.now(UTC)
+    with running(installed, port=port, keys=signing_key(tmp_path, "old")) as issuer:
+        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed()), lambda: now)
+        old = signed_in(issuer, "ada")["id_token"]
+        before = await verifier.principal(old)
+    with running(installed, port=port, keys=signing_key(tmp_path, "new")) as issuer:
+        now += timedelta(minutes=1)  # keys are asked for at most twice a minute
+        after = await verifier.principal(signed_in(issuer, "ada")["id_token"])
+        with pytest.raises(Refused):
+            await verifier.principal(old)
+
+    assert before == after == Principal("user:ada", frozenset({"group:analysts", "group:riders"}))
