@@ -30,7 +30,7 @@ from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
 from fleet.quotas import Room
-from scheduler import capacity, command, hostservice
+from scheduler import capacity, command, hostservice, runas
 from scheduler.drivers import Drivers
 from scheduler.foreseer import Foreseer
 from scheduler.heartbeats import Heartbeats, set_aside_ends
@@ -41,6 +41,7 @@ from scheduler.previewfolders import PreviewFolders
 from scheduler.previews import Previews
 from scheduler.readsplanner import ReadsPlanner
 from scheduler.rowreader import RowReader
+from scheduler.runas import RunAs
 from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
 from scheduler.shell import Options, Scheduler
@@ -79,7 +80,8 @@ async def serve(
 ) -> None:
     """Serve until it is asked to stop. Raises: LogError, Missing, CannotBind, alone or in a group."""
     state_dir = told.state_dir.resolve()
-    drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable)
+    run_as = runas.parse(told.run_as)
+    drivers = Drivers(state_dir / "runs", host=host_name(), python=sys.executable, run_as=run_as)
     installation = replace(
         find_installation(),
         properties=told.spark_properties_file and told.spark_properties_file.resolve(),
@@ -88,6 +90,7 @@ async def serve(
     )
     leaving = proxies.handed_on(inherited, told.outward_proxy)
     environment = {**leaving, "JAVA_HOME": str(find_java(told.java_home, inherited))}
+    check_users(run_as, drivers.runs, environment["JAVA_HOME"])
     rows = RowReader(sys.executable, environment)
     kafka = told.kafka()
     scheduler_id = identity()
@@ -250,6 +253,20 @@ def find_installation() -> command.Installation:
         runtime=_package("runtime") / "__main__.py",
         log4j=Path(__file__).with_name("log4j2.properties"),
     )
+
+
+def check_users(run_as: RunAs, runs: Path, java_home: str) -> None:
+    """See that drivers can run as the users of teams. Raises: Missing, OSError."""
+    if not run_as:
+        return
+    for folder in (runs.parent, runs):
+        runas.open_way(folder)
+    obstacles = [
+        runas.obstacle(user, runs, sys.executable, f"{java_home}/bin/java")
+        for user in dict.fromkeys(run_as.by_team.values())
+    ]
+    if any(obstacles):
+        raise Missing("; ".join(filter(None, obstacles)))
 
 
 def find_java(told: Path | None, inherited: Mapping[str, str]) -> Path:

@@ -32,7 +32,8 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
-from scheduler import exit_classification
+from scheduler import exit_classification, retention, runas
+from scheduler.runas import RunAs, User
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -40,6 +41,10 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _MIB: Final = 1024 * 1024
 KEPT_ATTEMPTS: Final = 20
 """The directories of so many attempts of replays are kept, whosever they are."""
+
+
+NOBODY_ELSE: Final = RunAs()
+"""All drivers run as the scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +78,14 @@ def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
 class Drivers:
     """The drivers below one directory `runs` of one host.
 
-    `python` runs the wrapper. Not for several threads.
+    `python` runs the wrapper, `run_as` has the users of teams. Not for several threads.
     """
 
-    def __init__(self, runs: Path, *, host: str, python: str) -> None:
+    def __init__(self, runs: Path, *, host: str, python: str, run_as: RunAs = NOBODY_ELSE) -> None:
         self.runs = runs
         self.host = host
         self._python = python
+        self._run_as = run_as
         self._children: set[int] = set()
         self._drained: set[tuple[int, int]] = set()
         self._allowed: dict[str, tuple[str, datetime]] = {}
@@ -102,7 +108,8 @@ class Drivers:
         # A directory that exists is another launch's.
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
         _write_job(run_dir, job)
-        return as_handle(self._spawn(run_dir, job, command, environment), self.host)
+        user = self._run_as.user(job.spec.team)
+        return as_handle(self._spawn(run_dir, job, command, environment, user), self.host)
 
     def start_spare(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
@@ -111,6 +118,10 @@ class Drivers:
         run_dir = Path(job.run_dir)
         (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
         return self._spawn(run_dir, job, command, environment)
+
+    def runs_as_another(self, team: str) -> bool:
+        """Whether a team's drivers run as a user of their own, which no spare does."""
+        return self._run_as.user(team) is not None
 
     def lives(self, spare: DriverIdentity) -> bool:
         """Whether a process of a spare lives."""
@@ -177,8 +188,11 @@ class Drivers:
         _write_spec(run_dir, job)
         replace_bytes(run_dir / rundir.REPLAY, asked.SerializeToString(deterministic=True))
         # Nobody who looks for drivers of the dagger means this one.
-        named = spec_pb2.JobSpec(dagger=rundir.REPLAYS, generation=job.generation)
-        return as_handle(self._spawn(run_dir, named, command, environment), self.host)
+        named = spec_pb2.JobSpec(
+            dagger=rundir.REPLAYS, generation=job.generation, checkpoint_root=job.checkpoint_root
+        )
+        user = self._run_as.user(job.spec.team)
+        return as_handle(self._spawn(run_dir, named, command, environment, user), self.host)
 
     def attempts(self) -> list[Attempt]:
         """The attempts of replays that live, the oldest first."""
@@ -212,11 +226,24 @@ class Drivers:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _spawn(
-        self, run_dir: Path, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+        self,
+        run_dir: Path,
+        job: spec_pb2.JobSpec,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        user: User | None = None,
     ) -> DriverIdentity:
-        """Start the leader of a session, which starts the rest. Raises: OSError."""
+        """Start the leader of a session, which starts the rest, as the scheduler or as `user`.
+
+        Raises: OSError.
+        """
         wrapper = [self._python, "-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
-        wrapper += ["--dagger", job.dagger, "--generation", str(job.generation), "--", *command]
+        wrapper += ["--dagger", job.dagger, "--generation", str(job.generation)]
+        if user is not None:
+            self._hand_over(run_dir, job, user)
+            wrapper += ["--user", user.name]
+            environment = {**environment, **user.environment()}
+        wrapper += ["--", *command]
         log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(
             wrapper[0],
@@ -231,6 +258,17 @@ class Drivers:
         )
         self._children.add(pid)
         return drivers.led_by(pid, run_dir, dagger=job.dagger, generation=job.generation)
+
+    def _hand_over(self, run_dir: Path, job: spec_pb2.JobSpec, user: User) -> None:
+        """Make a driver's directory and its checkpoints its user's alone. Raises: OSError."""
+        runas.open_way(self.runs)
+        runas.open_way(run_dir.parent)
+        (run_dir / rundir.LOG).touch(0o600)
+        runas.hand_over(run_dir, user)
+        checkpoints = retention.directory(job.checkpoint_root) if job.checkpoint_root else None
+        if checkpoints is not None:
+            runas.open_way(checkpoints.parent)
+            runas.hand_over(checkpoints, user)
 
     def write_missing(self) -> None:
         """Write the identities that no wrapper wrote: those of drivers that an older version has launched.
@@ -307,7 +345,8 @@ class Drivers:
         """
         if self._allowed.get(dagger) != (run_dir, until):
             with suppress(FileNotFoundError):
-                replace_text(Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
+                replace_text(place := Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
+                runas.hand_over_file(place)
             self._allowed[dagger] = run_dir, until
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
@@ -316,6 +355,7 @@ class Drivers:
         if not place.exists():
             with suppress(FileNotFoundError):  # its directory was deleted
                 replace_text(place, text)
+                runas.hand_over_file(place)
 
     def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
         """What a shadow last said of itself; None where nothing can be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,7 @@ from chassis.settings import (
 from daggerspec import checkpointroot, folders, places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
+from scheduler import runas
 from scheduler.command import ARCHIVE
 from scheduler.secretplaces import SecretRule
 
@@ -76,6 +78,11 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     secret_places: str = ""
     """Where secrets may be that daggers find by themselves, as in the gateway's setting of this name: WHERE
     TEAM ADDRESS … each, separated by semicolons. Empty: nowhere."""
+    run_as: str = ""
+    """Users of this host that drivers run as: TEAM=USER each, separated by spaces, `*=USER` for all other
+    teams. What a driver has on this host (its directory, its checkpoints) is that user's alone then. Needs
+    root; Python, Java and the files that drivers read (secrets, certificates, reference tables) must be
+    readable to these users. Empty: drivers run as the scheduler does."""
     egress: Literal["observe", "enforce"] = "observe"
     """What becomes of connections of sinks to addresses that no administrator registered, and that are not
     public and not allowed (docs/decisions/0064): observe makes them and says so in the log of the driver,
@@ -145,6 +152,14 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     def _are_places(cls, text: str) -> str:
         """Refuse what is no list of places."""
         places.parse(text)
+        return text
+
+    @field_validator("run_as")
+    @classmethod
+    def _are_users(cls, text: str) -> str:
+        """Refuse teams and users that there are not, and users where only root could become another."""
+        if runas.parse(text) and os.geteuid() != 0:
+            raise ValueError("needs a scheduler that runs as root")
         return text
 
     @model_validator(mode="after")

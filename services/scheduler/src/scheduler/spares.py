@@ -44,6 +44,8 @@ class Spares:
         """The spare as the driver of this launch; None: it starts cold. Raises: OSError, Unresolved."""
         spare = self._observe()
         why = cold(job, master, spare, self._room().driver_memory_mib) if self._on else ""
+        if self._on and self._drivers.runs_as_another(job.spec.team):
+            why = "a user of its team's own"
         if spare is None or why:
             note(**({"cold": why} if why else {}))
             return None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pwd
 import signal
 import sys
 import time
@@ -34,10 +35,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--dagger", required=True)
     parser.add_argument("--generation", type=int, required=True)
+    parser.add_argument("--user", default="", help="whom all of the session runs as; else who starts it")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     run_dir: Path = arguments.run_dir
+    if arguments.user:
+        _become(arguments.user)
     os.chdir(run_dir)
     me = drivers.led_by(os.getpid(), run_dir, dagger=arguments.dagger, generation=arguments.generation)
     try:
@@ -53,6 +57,14 @@ def main(argv: list[str]) -> int:
     # Where it works: the directory of a spare has moved to its launch's by now.
     replace_text(Path(rundir.EXIT_CODE), f"{code}\n", durable=True)
     return 0
+
+
+def _become(name: str) -> None:
+    """Give up all rights but a user's, for good."""
+    user = pwd.getpwnam(name)
+    os.initgroups(name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
 
 
 def _end_session() -> None:

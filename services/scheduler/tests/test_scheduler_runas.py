@@ -1,0 +1,194 @@
+"""Drivers of two teams run as two users: neither reads what the other has; the scheduler rules both."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkdtemp
+
+import psutil
+import pytest
+from daggers.v1 import events_pb2, spec_pb2
+from pydantic import ValidationError
+from services.scheduler.tests.scheduler_world import until
+
+from daggerspec import rundir
+from fleet.observation import Presence
+from scheduler import runas
+from scheduler.drivers import Drivers
+from scheduler.settings import SchedulerSettings
+
+USERS = "pricing=nobody delivery=daemon"
+SYSTEM_PYTHON = "/usr/bin/python3"
+"""That of the tests may be in a folder where another user may not go."""
+PROGRAM = (
+    "import pathlib, signal, sys, time\n"
+    "pathlib.Path(sys.argv[1], 'state').write_text('a secret')\n"
+    "pathlib.Path('tmp', 'rows').write_text('a secret')\n"
+    "print('a secret', flush=True)\n"
+    "while not pathlib.Path('stop').exists(): time.sleep(0.05)\n"
+)
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
+
+
+@pytest.fixture
+def state_dir() -> Path:
+    """A state directory on a way that other users may go, unlike pytest's own."""
+    folder = Path(mkdtemp(prefix="daggers-users-", dir="/tmp"))
+    folder.chmod(0o711)
+    return folder
+
+
+def job(ours: Drivers, name: str, team: str) -> spec_pb2.JobSpec:
+    """A launch of a team's dagger."""
+    checkpoints = ours.runs.parent / "checkpoints" / f"{name}-1"
+    return spec_pb2.JobSpec(
+        dagger=name,
+        generation=5,
+        spec={"team": team},
+        run_dir=str(ours.run_dir(name, 5)),
+        checkpoint_root=str(checkpoints),
+    )
+
+
+def launched(ours: Drivers, name: str, team: str) -> events_pb2.DriverHandle:
+    """Launch a driver that writes where drivers write, and runs until it is told to stop."""
+    told = job(ours, name, team)
+    return ours.start(told, [SYSTEM_PYTHON, "-c", PROGRAM, told.checkpoint_root], {"LC_ALL": "C.UTF-8"})
+
+
+def readable(user: str, *files: Path) -> list[str]:
+    """The files that a user can read."""
+    program = "import os, sys\nfor name in sys.argv[1:]:\n    if os.access(name, os.R_OK): print(name)"
+    entry = pwd.getpwnam(user)
+    done = subprocess.run(
+        [SYSTEM_PYTHON, "-c", program, *map(str, files)],
+        cwd="/", user=entry.pw_uid, group=entry.pw_gid, extra_groups=(),
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+@as_root
+async def test_drivers_of_two_teams_are_two_users_and_the_scheduler_rules_both(state_dir: Path) -> None:
+    ours = Drivers(state_dir / "runs", host="here", python=sys.executable, run_as=runas.parse(USERS))
+    handles = {team: launched(ours, team, team) for team in ("pricing", "delivery")}
+    try:
+        written = {
+            team: [
+                *(
+                    ours.run_dir(team, 5) / name
+                    for name in (rundir.SPEC, rundir.LOG, "tmp/rows", rundir.IDENTITY)
+                ),
+                state_dir / "checkpoints" / f"{team}-1" / "state",
+            ]
+            for team in handles
+        }
+        everything = [file for files in written.values() for file in files]
+        await until(lambda: all(file.exists() for file in everything), "they never wrote")
+        members = {team: psutil.Process(handle.pid) for team, handle in handles.items()}
+        uids = {
+            team: {one.uids().effective for one in (leader, *leader.children(recursive=True))}
+            for team, leader in members.items()
+        }
+        seen = {user: readable(user, *everything) for user in ("nobody", "daemon", "games")}
+        adopting = Drivers(ours.runs, host="here", python=sys.executable, run_as=runas.parse(USERS))
+        adopted = adopting.find("pricing", 5)
+        adopting.allow_refusals("pricing", handles["pricing"].run_dir, datetime.now(UTC))
+        allowed = readable("nobody", ours.run_dir("pricing", 5) / rundir.ALLOWED)
+        adopting.drain(handles["pricing"])
+        await until(lambda: ours.presence(handles["pricing"]) is Presence.GONE, "it was not drained")
+        ended = ours.exit(handles["pricing"])
+        adopting.kill(handles["delivery"])
+        await until(lambda: killed(adopting, handles["delivery"]), "it was not killed")
+    finally:
+        for handle in handles.values():
+            await until(lambda handle=handle: killed(ours, handle), "it lives on")
+
+    assert uids == {"pricing": {pwd.getpwnam("nobody").pw_uid}, "delivery": {pwd.getpwnam("daemon").pw_uid}}
+    assert seen == {
+        "nobody": [str(file) for file in written["pricing"]],
+        "daemon": [str(file) for file in written["delivery"]],
+        "games": [],
+    }
+    assert adopted == handles["pricing"]
+    assert len(allowed) == 1
+    assert ended.code == 0
+
+
+def killed(ours: Drivers, handle: events_pb2.DriverHandle) -> bool:
+    """Kill a driver; whether nothing of it is left."""
+    ours.kill(handle)
+    return ours.presence(handle) is Presence.GONE
+
+
+@as_root
+def test_checkpoints_that_root_wrote_become_the_users_and_links_lead_nowhere(state_dir: Path) -> None:
+    (user,) = runas.parse("pricing=nobody").by_team.values()
+    checkpoints, outside = state_dir / "checkpoints", state_dir / "outside"
+    (checkpoints / "offsets").mkdir(parents=True)
+    (checkpoints / "offsets" / "1").write_text("x")
+    outside.write_text("root's")
+    (checkpoints / "link").symlink_to(outside)
+    for _ in range(2):  # again is no harm
+        runas.hand_over(checkpoints, user)
+
+    owners = {path.name: path.lstat().st_uid for path in (checkpoints, *checkpoints.rglob("*"))}
+    assert owners == dict.fromkeys(("checkpoints", "offsets", "1", "link"), user.uid)
+    assert outside.stat().st_uid == 0
+    assert checkpoints.stat().st_mode & 0o777 == 0o700
+
+
+@as_root
+def test_a_user_who_cannot_run_drivers_is_named_with_what_stands_in_the_way(state_dir: Path) -> None:
+    (user,) = runas.parse("pricing=nobody").by_team.values()
+    closed = state_dir / "closed"
+    closed.mkdir(mode=0o700)
+    tree = state_dir / "packages" / "scheduler"  # the real one may be in a folder where nobody may go
+    tree.mkdir(parents=True)
+    (tree / "wrapper.py").touch()
+    python = state_dir / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tree.parent} exec {SYSTEM_PYTHON} "$@"\n')
+    python.chmod(0o755)
+
+    assert runas.obstacle(user, state_dir, str(python), "/bin/true") == ""
+    assert "Permission denied" in runas.obstacle(user, closed, str(python), "/bin/true")
+    assert "No module named 'scheduler'" in runas.obstacle(user, state_dir, SYSTEM_PYTHON, "/bin/true")
+    assert runas.obstacle(user, state_dir, str(python), str(closed / "java")) == (
+        f"no driver can run as the user nobody ({closed / 'java'}): Permission denied"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("pricing", "must be TEAM=USER"),
+        ("P!=nobody", "must be TEAM=USER"),
+        ("pricing=nobody-of-that-name", "there is no user nobody-of-that-name"),
+        ("pricing=root", "must not run as root"),
+        ("pricing=nobody pricing=daemon", "named twice"),
+    ],
+)
+def test_users_that_cannot_be_are_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        runas.parse(text)
+
+
+def test_all_other_teams_may_have_a_user_of_theirs() -> None:
+    users = runas.parse("pricing=nobody *=daemon")
+
+    assert [users.user(team).name for team in ("pricing", "delivery", "")] == ["nobody", "daemon", "daemon"]
+    assert not runas.parse("")
+    assert runas.parse("").user("pricing") is None
+
+
+def test_who_is_not_root_has_no_drivers_of_other_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ValidationError, match="needs a scheduler that runs as root"):
+        SchedulerSettings(kafka_bootstrap_servers="k:1", state_dir=tmp_path, run_as="pricing=nobody")
