@@ -57,7 +57,7 @@ exit $?
 
 The folder becomes a mount, for Java asks which one its files are on.
 """
-RESULT = re.compile(r"verified: |missing: |(=+ )?\d+ \w+(, \d+ \w+)* in \d|FAILED |ERROR ")
+RESULT = re.compile(r"verified: |missing: |(=+ )?\d+ \w+(, \d+ \w+)* in \d|(FAILED|ERROR) \S+\.py")
 LACKING = re.compile(r"=+ what this machine lacks =+")
 
 

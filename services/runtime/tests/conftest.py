@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -16,6 +17,16 @@ from daggerspec.defaults import consumer_group
 from runtime import hiding
 from runtime.clients import sending
 from runtime.source.context import SourceContext
+
+
+@pytest.fixture(scope="session", autouse=True)
+def zone() -> Iterator[None]:
+    """The zone that a scheduler gives drivers and workers (`scheduler.command`), wherever they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture(autouse=True)
