@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,9 @@ def in_postgres(database: str) -> Counts:
     """The same from the rows of a table."""
     with psycopg.connect(database) as connection:
         rows = connection.execute("SELECT window_timestamp, tag_city_id, num_of_bookings FROM counts")
-        return Counter({(f"{time:%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows})
+        return Counter(
+            {(f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows}
+        )
 
 
 def in_messages(kafka: str, topic: str) -> Counts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -119,7 +119,7 @@ def numbers(desk: Desk) -> Sequence[tuple[object, ...]]:
 
 def counted(desk: Desk) -> Mapping[tuple[str, str], int]:
     rows = desk.sql("SELECT window_timestamp, tag_city_id, num_of_bookings FROM counts")
-    return {(f"{time:%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows}
+    return {(f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", str(city)): n for time, city, n in rows}
 
 
 def test_records_of_a_forwarding_are_read_again_where_they_stand_and_go_to_its_sinks(

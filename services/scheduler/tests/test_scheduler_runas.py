@@ -6,9 +6,10 @@ import os
 import pwd
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -36,11 +37,12 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a pr
 
 
 @pytest.fixture
-def state_dir() -> Path:
+def state_dir() -> Iterator[Path]:
     """A state directory on a way that other users may go, unlike pytest's own."""
-    folder = Path(mkdtemp(prefix="daggers-users-", dir="/tmp"))
-    folder.chmod(0o711)
-    return folder
+    with TemporaryDirectory(prefix="daggers-users-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
 
 
 def job(ours: Drivers, name: str, team: str) -> spec_pb2.JobSpec:

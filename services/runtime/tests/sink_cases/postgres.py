@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -30,7 +31,7 @@ def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Cas
             if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
                 return {}
             rows = connection.execute(f"SELECT window_timestamp, tag_city, n FROM {table}")
-            return {(f"{time:%Y-%m-%dT%H:%M:%SZ}", city): n for time, city, n in rows}
+            return {(f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", city): n for time, city, n in rows}
 
     return resolved, read
 
