@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +26,7 @@ from influxdb_client import InfluxDBClient
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
+from api_gateway.health import Health, serving
 from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
 from daggerclient import teamfile
@@ -108,6 +111,24 @@ def test_a_service_is_asked_for_its_health_where_it_tells_its_metrics() -> None:
     }
 
     assert metrics == script("healthy").METRICS
+
+
+def test_the_gateway_is_asked_for_its_health_where_it_tells_it() -> None:
+    told = SERVICES["api-gateway"]["environment"]["DAGGERS_GATEWAY_HEALTH_BIND"]
+
+    assert told == ":".join(map(str, healthy().HEALTH))
+
+
+def test_the_health_of_a_gateway_is_asked_for_without_a_library_of_grpc() -> None:
+    async def answered() -> list[bool]:
+        told = Health(["daggers.v1.DaggerService"])
+        async with serving(told, "127.0.0.1:0") as port:
+            serves = partial(asyncio.to_thread, healthy().serves, ("127.0.0.1", port))
+            before = await serves()
+            told.end()
+            return [before, await serves()]
+
+    assert asyncio.run(answered()) == [True, False]
 
 
 def test_the_command_is_called_in_hints_as_it_is_called_there() -> None:

@@ -18,10 +18,15 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 GATEWAY = ("localhost", 50051)
+HEALTH = ("127.0.0.1", 50052)
 AUTHORITY = Path("/run/daggers/client/ca.pem")
 TIMEOUT_S = 4
+DATA_FRAME, HEADERS_FRAME, SETTINGS_FRAME = 0, 1, 4
+END_STREAM, END_HEADERS = 1, 4
+# The answer {status: SERVING}: not compressed, of two bytes.
+SERVING = b"\0\0\0\0\x02\x08\x01"
 # Where each tells its metrics, which its own loop answers.
-METRICS = {"api-gateway": 9101, "scheduler": 9102, "health-monitor": 9103}
+METRICS = {"scheduler": 9102, "health-monitor": 9103}
 # Leaders beat every few seconds.
 BEAT_WITHIN_S = 45
 
@@ -48,8 +53,7 @@ def api_gateway() -> str | None:
     ):
         if connection.selected_alpn_protocol() != "h2":
             return "it does not speak HTTP/2"
-    _ask(f"http://127.0.0.1:{METRICS['api-gateway']}/metrics")
-    return None
+    return None if serves(HEALTH) else "it does not serve"
 
 
 def scheduler() -> str | None:
@@ -103,6 +107,44 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     "spark-worker": spark_worker,
     "telemetry": telemetry,
 }
+
+
+def serves(address: tuple[str, int]) -> bool:
+    """Whether a server of gRPC at an address says that it serves. Raises: OSError.
+
+    What is sent is HTTP/2: its beginning, no settings, and one request of stream 1, whose message is empty.
+    """
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/grpc.health.v1.Health/Check",
+        ":authority": address[0],
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    block = b"".join(
+        b"\0" + b"".join(bytes([len(text)]) + text.encode() for text in pair) for pair in headers.items()
+    )
+    asked = _frame(SETTINGS_FRAME) + _frame(HEADERS_FRAME, block, flags=END_HEADERS)
+    asked += _frame(DATA_FRAME, bytes(5), flags=END_STREAM)
+    with socket.create_connection(address, TIMEOUT_S) as connection, connection.makefile("rb") as answered:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + asked)
+        while len(head := answered.read(9)) == 9:
+            body = answered.read(int.from_bytes(head[:3], "big"))
+            if head[3] == DATA_FRAME and body:
+                return body == SERVING
+            if head[3] == HEADERS_FRAME and head[4] & END_STREAM:
+                return False
+    return False
+
+
+def _text(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
+def _frame(kind: int, body: bytes = b"", flags: int = 0) -> bytes:
+    stream = 0 if kind == SETTINGS_FRAME else 1
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
 
 
 def _metric(service: str, name: str) -> float:

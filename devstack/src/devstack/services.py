@@ -44,6 +44,7 @@ def gateway_environment(stack: Stack) -> dict[str, str]:
     return {**usual, **tokens.gateway_environment(stack)} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
+        "DAGGERS_GATEWAY_HEALTH_BIND": stack.health,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
         "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
     }
@@ -69,7 +70,7 @@ def _secret_places(stack: Stack) -> str:
 
 def gateway_ready(stack: Stack) -> bool:
     """Whether the gateway says that it serves."""
-    with grpc.insecure_channel(stack.gateway, options=[("grpc.enable_http_proxy", 0)]) as channel:
+    with grpc.insecure_channel(stack.health, options=[("grpc.enable_http_proxy", 0)]) as channel:
         try:
             health = health_pb2_grpc.HealthStub(channel)
             answer = health.Check(health_pb2.HealthCheckRequest(), timeout=PROBE_S)  # type: ignore[attr-defined] # the stubs leave it out

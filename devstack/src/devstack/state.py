@@ -38,7 +38,7 @@ class Influx:
 class Stack:
     """What a state directory remembers.
 
-    ports: port by purpose: kafka, controller, gateway, influx, influx_rpc, alerts, portal.
+    ports: port by purpose: kafka, controller, gateway, health, influx, influx_rpc, alerts, portal.
     processes: what was started and not yet seen to end, in the order of starting.
     own_influx: the user's InfluxDB, in place of the embedded one.
     installation: the virtual environment that it was last started from; None before that was recorded.
@@ -59,6 +59,11 @@ class Stack:
     def gateway(self) -> str:
         """Address of its gateway."""
         return f"127.0.0.1:{self.ports['gateway']}"
+
+    @property
+    def health(self) -> str:
+        """Address where its gateway tells health."""
+        return f"127.0.0.1:{self.ports['health']}"
 
     @property
     def portal(self) -> str | None:

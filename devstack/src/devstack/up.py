@@ -24,7 +24,7 @@ POLL_S = 0.1
 READY_S = 90.0
 GRACE_S = 20.0
 TAIL_LINES, TAIL_BYTES = 15, 16_384
-PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "alerts", "portal")
+PORTS = ("kafka", "controller", "influx", "influx_rpc", "gateway", "health", "alerts", "portal")
 
 
 @dataclass(frozen=True)
@@ -297,6 +297,7 @@ def _did_not_start(part: Part, process: Started, begin: int, what: str) -> CliEr
 def _owner(port: str) -> str:
     owners = {
         "controller": "kafka",
+        "health": "gateway",
         "influx": "influxdb",
         "influx_rpc": "influxdb",
         "alerts": "alert-receiver",

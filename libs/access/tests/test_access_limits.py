@@ -47,19 +47,19 @@ def test_a_refused_write_takes_nothing_from_reads() -> None:
 
 def test_streams_are_as_many_as_may_be_until_one_is_closed() -> None:
     meter = Meter(Limits(streams=2))
-    opened = [meter.opens(ADA) is None for _ in range(3)]
+    opened = [meter.opens(ADA, has_role=True) is None for _ in range(3)]
     meter.closes(ADA)
 
     assert opened == [True, True, False]
-    assert meter.opens(ADA) is None
-    assert meter.opens(BOB) is None
+    assert meter.opens(ADA, has_role=True) is None
+    assert meter.opens(BOB, has_role=True) is None
 
 
 def test_names_of_the_token_file_are_not_counted() -> None:
     meter = Meter(Limits(requests_per_second=1, writes_per_second=1, streams=1))
 
     assert admitted(meter, ROOT, WRITE, 1_000, 0.001) == 1_000
-    assert [meter.opens(ROOT) for _ in range(3)] == [None] * 3
+    assert [meter.opens(ROOT, has_role=False) for _ in range(3)] == [None] * 3
 
 
 def test_many_principals_that_ask_seldom_are_forgotten() -> None:

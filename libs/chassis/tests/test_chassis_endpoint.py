@@ -10,8 +10,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from chassis.endpoint import CannotBind, Endpoint, endpoint
+from chassis.connections import FIRST_CALL_S
+from chassis.endpoint import CannotBind, Endpoint, bounded, endpoint
 from chassis.files import replace_text
+from chassis.messages import MAX_MESSAGE
 
 TOKEN = "gateway:0123456789abcdef0123456789abcdef\n"
 
@@ -132,3 +134,18 @@ def test_tokens_are_those_of_the_file_as_it_is(tmp_path: Path) -> None:
     replace_text(tokens, "bot:fedcba9876543210fedcba9876543210\n")
 
     assert (both, kept, list(made.tokens().values())) == (["gateway", "bot"], ["gateway", "bot"], ["bot"])
+
+
+async def test_who_is_slow_with_tls_is_not_waited_for(tmp_path: Path) -> None:
+    certificate, key = write_pair(tmp_path, "localhost")
+    server = grpc.aio.server(options=bounded(MAX_MESSAGE, 10))
+    port = endpoint("127.0.0.1:0", certificate=certificate, key=key).open(server)
+    await server.start()
+    silent, slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    slow[1].write(b"\x16\x03\x01\x02\x00\x01")  # how a client of TLS begins
+
+    async with asyncio.timeout(6 * FIRST_CALL_S):
+        assert [await reader.read() for reader, _ in (silent, slow)] == [b"", b""]
+    for _, writer in (silent, slow):
+        writer.close()
+    await server.stop(grace=None)

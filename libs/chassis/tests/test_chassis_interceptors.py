@@ -16,9 +16,11 @@ from daggers.v1 import gateway_pb2 as pb
 from daggers.v1 import gateway_pb2_grpc as rpc
 from google.protobuf import descriptor_pb2, descriptor_pool
 
+from chassis import interceptors
 from chassis.errors import ApiError, from_rpc_error, invalid
 from chassis.interceptors import actor, authentication, interceptor
 from chassis.logging import configure, note
+from chassis.messages import MAX_MESSAGE
 from chassis.tokenfile import Tokens, read_tokens
 from daggerspec.violation import Violation
 
@@ -116,6 +118,27 @@ async def refusal(channel: grpc.aio.Channel, name: str, **options: Any) -> ApiEr
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await get(channel, name, **options)
     return from_rpc_error(caught.value)
+
+
+async def test_a_request_that_does_not_come_is_not_waited_for(
+    channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interceptors, "RECEIVE_S", 0.2)
+    call: Any = channel.stream_unary("/daggers.v1.DaggerService/GetDagger")(timeout=60)
+
+    async with asyncio.timeout(60):
+        assert await call.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert await call.details() == "the request did not come within 0.2 s of its call"
+
+
+async def test_a_request_has_the_size_of_its_method(channel: grpc.aio.Channel) -> None:
+    call: Any = channel.unary_unary("/daggers.v1.DaggerService/GetDagger")(bytes(MAX_MESSAGE + 1), timeout=60)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    refused = from_rpc_error(caught.value)
+
+    assert (refused.code, refused.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
+    assert refused.metadata["limit"] == str(MAX_MESSAGE)
 
 
 async def test_an_answer_passes_through_and_the_call_is_one_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,10 +15,11 @@ from daggers.v1 import events_pb2, gateway_pb2
 from structlog.testing import LogCapture
 
 from api_gateway.fold import Fold
-from api_gateway.server import begin
-from eventlog import Draft
+from api_gateway.projection import Projection
+from eventlog import Draft, LogPosition
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
+from fleet import Fleet
 from fleet.horizon import Horizon
 
 pb = gateway_pb2
@@ -32,11 +34,16 @@ def said(_quiet: None) -> list[Any]:
 
 
 class Counted(MemoryLog):
-    """A log that knows where it was followed from."""
+    """A log that knows where it was followed and replayed from."""
 
     def __init__(self) -> None:
         super().__init__()
         self.followed: list[int] = []
+        self.replayed: list[int] = []
+
+    def replay(self, since: int = -1) -> Any:
+        self.replayed.append(since)
+        return super().replay(since)
 
     def follow(self, since: int = -1) -> Any:
         self.followed.append(since)
@@ -54,9 +61,13 @@ async def filled(harness: Any, samples: Any) -> tuple[Counted, Any]:
     return log, created
 
 
-async def everything(client: Any) -> Any:
+async def all_events(client: Any) -> list[Any]:
     watch = client.daggers.WatchEvents(pb.WatchEventsRequest(until_end=True, since_sequence=-1), timeout=20)
-    events = [step async for step in watch]
+    return [step async for step in watch]
+
+
+async def everything(client: Any) -> Any:
+    events = await all_events(client)
     listed = await client.daggers.ListDaggers(pb.ListDaggersRequest(), timeout=10)
     got = await client.daggers.GetDagger(pb.GetDaggerRequest(name="another_one"), timeout=10)
     schema = await client.catalog.GetSchema(pb.GetSchemaRequest(message="shop.Booking"), timeout=10)
@@ -152,23 +163,55 @@ async def test_a_snapshot_that_cannot_be_used_is_told_of_once_and_the_whole_log_
     assert [each["since"] for each in said if each["event"] == "folded"] == [-1, -1, -1, 5]
 
 
-async def test_what_was_refused_is_told_however_long_ago(
+async def test_what_was_made_of_a_record_is_told_however_long_ago(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = Horizon(records=4, block=2)
-    monkeypatch.setattr("api_gateway.server.begin", lambda projection: (Fold(short), begin(projection)[1]))
-    async with harness.running() as client:
+
+    def beginning(projection: Projection) -> tuple[Fold, LogPosition]:
+        held = projection.snapshot()
+        return Fold(short) if held is None else Fold.restored(held, short), projection.prepare()
+
+    monkeypatch.setattr("api_gateway.server.begin", beginning)
+    monkeypatch.setattr("api_gateway.fold._EVERY", 2)
+    log = Counted()
+    async with harness.running(log) as client:
         await samples.fill(client)
         await client.create()
         for number in range(9):
             stop = events_pb2.StopRequested(name="nobody")
-            await client.log.append(Draft(f"stop-{number}", "/test", "nobody", START, stop))
-        watch = client.daggers.WatchEvents(
-            pb.WatchEventsRequest(until_end=True, since_sequence=-1), timeout=20
-        )
-        events = [step async for step in watch]
-        fold = client.gateway.fold
+            await log.append(Draft(f"stop-{number}", "/test", "nobody", START, stop))
+        first = await all_events(client)
+    async with harness.running(log) as client:
+        again = await all_events(client)
 
-    refused = [bool(step.event.refused) for step in events]
-    assert fold.judged_since == 8
-    assert refused == [False] * 4 + [True] * 9
+    assert [bool(step.event.refused) for step in first] == [False] * 4 + [True] * 9
+    assert [step.event.version for step in first] == [1] * 4 + [0] * 9
+    assert again == first
+    assert log.followed[-1] > 0
+
+
+async def test_many_watches_from_the_beginning_read_the_log_a_few_times_and_fold_it_never(
+    harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not read what it is sent is among them, and holds up nobody."""
+    log = Counted()
+    async with harness.running(log) as client:
+        await samples.fill(client)
+        for number in range(300):
+            stop = events_pb2.StopRequested(name="nobody", meta={"message": "x" * 900})
+            await log.append(Draft(f"stop-{number}", "/test", "nobody", START, stop))
+        await all_events(client)
+        folded: list[Any] = []
+        apply = Fleet.apply
+        monkeypatch.setattr(Fleet, "apply", lambda *said: folded.append(said) or apply(*said))
+        log.replayed.clear()
+        request = pb.WatchEventsRequest(since_sequence=-1)
+        silent = [client.daggers.WatchEvents(request) for _ in range(5)]
+        watches = await asyncio.gather(*(all_events(client) for _ in range(20)))
+        for one in silent:
+            one.cancel()
+
+    assert {len(events) for events in watches} == {303}
+    assert folded == []
+    assert len(log.replayed) < 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ import httpx
 import pytest
 from services.portal.tests.portals import INDEX, WITHIN_S, Answers, Portal, Upstream
 
+from chassis.connections import PER_ADDRESS
 from portal.entry import Ways
 from portal.pages import Pages
 from portal.server import Plan, serving
@@ -41,6 +44,21 @@ def pages(tmp_path: Path) -> Pages:
     return Pages(folder)
 
 
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for localhost that signs itself, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", "key.pem", "-out", "cert.pem", "-days", "1", "-subj", "/CN=localhost"],
+        check=True, capture_output=True, cwd=folder, timeout=60,
+    )  # fmt: skip
+    return folder / "cert.pem", folder / "key.pem"
+
+
 @pytest.fixture
 def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
     """Starts a portal; gives a client of it that is of the same site."""
@@ -63,6 +81,7 @@ def portal(upstream: Upstream, tmp_path: Path, pages: Pages) -> Portal:
             certificate=certificate,
             metrics_bind=further.pop("metrics_bind", ""),
             look_s=further.pop("look_s", 30),
+            connections_per_address=further.pop("connections_per_address", PER_ADDRESS),
             pages=further.pop("pages", pages),
         )
         async with serving(plan, **further) as port:

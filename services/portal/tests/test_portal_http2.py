@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import socket
 import ssl
 import struct
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
-import pytest
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived
@@ -26,21 +23,6 @@ UNARY, STREAM = {"content-type": "application/proto"}, {"content-type": "applica
 SAME_SITE = {"sec-fetch-site": "same-origin"}
 NOTHING = struct.pack(">BI", 0, 0)
 FIRST = struct.pack(">BI", 0, 5) + b"first"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for localhost that signs itself, and its key."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("certificate")
-    subprocess.run(
-        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-keyout", "key.pem", "-out", "cert.pem", "-days", "1", "-subj", "/CN=localhost"],
-        check=True, capture_output=True, cwd=folder, timeout=60,
-    )  # fmt: skip
-    return folder / "cert.pem", folder / "key.pem"
 
 
 async def first_of(said: AsyncIterator[bytes]) -> bytes:

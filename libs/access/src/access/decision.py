@@ -172,6 +172,11 @@ def role(principal: Principal, team: str, fleet: Fleet) -> access_pb2.Role.Value
     return max((member.role for member in entry.value.members if member.principal in names), default=_ANYBODY)
 
 
+def has_role(principal: Principal, fleet: Fleet) -> bool:
+    """Whether a principal has a role in any team, or of the platform."""
+    return principal.administrator or any(role(principal, team, fleet) for team in fleet.catalogue.teams)
+
+
 def word(role: int) -> str:
     """A role as people write it: viewer, editor, owner, administrator."""
     known = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)

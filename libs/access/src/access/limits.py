@@ -29,6 +29,8 @@ class Limits:
     writes_per_second: float = 10
     streams: int = 100
     """Open at once."""
+    streams_without_role: int = 10
+    """The same, of who has no role in any team."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,13 @@ class Meter:
         self._buckets |= {(who.name, name): bucket.less_one() for name, bucket in buckets.items()}
         return None
 
-    def opens(self, who: Principal) -> Exceeded | None:
+    def opens(self, who: Principal, *, has_role: bool) -> Exceeded | None:
         """Count a stream until it `closes`; or answer that there are as many as may be."""
         opened = self._streams.get(who.name, 0)
-        if opened >= self._limits.streams and not who.administrator:
-            return Exceeded("streams", self._limits.streams, _STREAM_AGAIN_S)
+        limit = "streams" if has_role else "streams_without_role"
+        most: int = getattr(self._limits, limit)
+        if opened >= most and not who.administrator:
+            return Exceeded(limit, most, _STREAM_AGAIN_S)
         self._streams[who.name] = opened + 1
         return None
 

@@ -9,16 +9,46 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import grpc
 
+from chassis.connections import FIRST_CALL_S, MAX_CONNECTIONS
 from chassis.logging import logger
 from chassis.rotation import Rotated
 from chassis.service import Unavailable
 from chassis.tokenfile import read_tokens
 
 T = TypeVar("T")
+
+# What of a stream stands here before its call is looked at; the rest of a message is sent when it is read.
+_UNREAD_BYTES: Final = 16 * 1024
+_IDENTITY_ONLY: Final = 1
+_HANDSHAKE_MS: Final = round(FIRST_CALL_S * 1000)
+
+
+def bounded(largest: int, streams: int) -> tuple[tuple[str, int], ...]:
+    """The options of a server of gRPC that who shows no token cannot fill.
+
+    largest: bytes of a message. streams: calls of one connection that go on at once.
+    """
+    return (
+        ("grpc.so_reuseport", 0),  # a second server on this port is an error, not a half of the calls
+        ("grpc.max_receive_message_length", largest),
+        # What is compressed may be a thousand times as much: it is refused unread.
+        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        # Else gRPC lets a fast peer send ahead, by as much as the line takes, for each of its calls.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", _UNREAD_BYTES),
+        ("grpc.max_concurrent_streams", streams),
+        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+        ("grpc.http2.settings_timeout", _HANDSHAKE_MS),
+        # A peer whose machine is gone is found out, also between calls.
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+    )
 
 
 class CannotBind(Unavailable):

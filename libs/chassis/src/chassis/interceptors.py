@@ -9,9 +9,9 @@
     limits           how much one caller may ask, where a service says so
 
 Only then the request is received, so that who shows no token fills no memory: to gRPC each request is a
-stream, of one message. It is decoded here and not by gRPC, so that bytes that are no Protobuf are
-INVALID_ARGUMENT. A service that lets not everybody do everything has a guard behind that: it is asked before
-the handler, and of each answer.
+stream, of one message. It has a time to come in, and a size (`chassis.messages`). It is decoded here and not
+by gRPC, so that bytes that are no Protobuf are INVALID_ARGUMENT. A service that lets not everybody do
+everything has a guard behind that: it is asked before the handler, and of each answer.
 Of gRPC's own services health passes untouched: who serves it bounds what it takes. Reflection asks for a
 token where others do.
 """
@@ -34,12 +34,16 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 from structlog.contextvars import bind_contextvars
 
+from chassis.connections import Connections, peer_of
 from chassis.errors import ApiError
 from chassis.logging import logger, note, unit_of_work
+from chassis.messages import MAX_MESSAGE, largest
 from chassis.tokenfile import Tokens, name_of
 
 ANONYMOUS: Final = "anonymous"
 REQUEST_ID: Final = "x-request-id"
+RECEIVE_S: Final = 30.0
+"""How long a request may take to come, once its call is let in."""
 _PLAIN: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _actor: ContextVar[str] = ContextVar("actor", default=ANONYMOUS)
 
@@ -108,18 +112,27 @@ def interceptor(
     counted: Concern | None = None,
     guard: Guard = Everything(),  # noqa: B008 - a constant
     limited: Concern | None = None,
+    connections: Connections | None = None,
 ) -> Interceptor:
     """All concerns, in order, for the services of a .proto, and of those that it imports publicly.
 
     `authenticated` says who calls (`acts`); None: everybody is anonymous. `counted` stands around
-    errors, `limited` behind `authenticated`.
+    errors, `limited` behind `authenticated`. `connections` hears of each call.
 
     Raises: TypeError for a method that takes a stream of requests: the concerns are about one.
     """
     streamed = [method.full_name for method in methods(api) if method.client_streaming]
     if streamed:
         raise TypeError(f"{', '.join(streamed)} would pass without identity, log line, or authentication")
-    return Interceptor(guard, authenticated or _anybody, counted or _nothing, limited or _nothing)
+    sizes = {path(method): largest(method) for method in methods(api)}
+    return Interceptor(
+        guard,
+        authenticated or _anybody,
+        counted or _nothing,
+        limited or _nothing,
+        sizes,
+        connections or Connections(),
+    )
 
 
 def methods(api: FileDescriptor) -> Iterator[MethodDescriptor]:
@@ -137,8 +150,16 @@ def path(method: MethodDescriptor) -> str:
 class Interceptor(grpc.aio.ServerInterceptor):
     """Puts the concerns around every handler but those of gRPC itself. Streaming handlers are generators."""
 
-    def __init__(self, guard: Guard, authenticated: Check, counted: Concern, limited: Concern) -> None:
-        self._guard = guard
+    def __init__(
+        self,
+        guard: Guard,
+        authenticated: Check,
+        counted: Concern,
+        limited: Concern,
+        sizes: Mapping[str, int],
+        connections: Connections,
+    ) -> None:
+        self._guard, self._sizes, self._connections = guard, sizes, connections
         self._authenticated, self._counted, self._limited = authenticated, counted, limited
         self._handlers: dict[str, tuple[Handler, Handler]] = {}
         """Of each method its own handler, and the one with all concerns around it."""
@@ -212,7 +233,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
         async def stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
             call = _call(method, context, unary=False)
             try:
-                await self._authenticated(call)
+                await self._known(call)
                 async for answer in cast(Any, handler).stream_stream(requests, context):
                     yield answer
             except Exception as error:  # noqa: BLE001 - as above
@@ -246,13 +267,33 @@ class Interceptor(grpc.aio.ServerInterceptor):
                 "the call has no deadline: set one (a few seconds for reads, 30 for writes)",
                 {"method": call.method},
             )
+        await self._known(call)
+
+    async def _known(self, call: Call) -> None:
+        """Raises: ApiError when it is not known who calls."""
+        peer = peer_of(call.context.peer())
+        if peer is None:
+            await self._authenticated(call)
+            return
+        self._connections.begin(peer)
         await self._authenticated(call)
+        self._connections.trust(peer)
 
     async def _admitted(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
         """The request of a call. Raises: ApiError when it is none, or not to be."""
-        # Not by the generator that gRPC hands over: to leave one before its end costs a task.
-        received = await call.context.read()
-        asked = _decoded(decode, b"" if received is grpc.aio.EOF else received, call.method)
+        # Not by the generator that gRPC hands over: one that is left before its end costs a task, and its
+        # message stays for long.
+        try:
+            async with asyncio.timeout(RECEIVE_S):
+                received = await call.context.read()
+        except TimeoutError as error:
+            text = f"the request did not come within {RECEIVE_S:g} s of its call"
+            metadata = {"method": call.method}
+            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "REQUEST_TOO_SLOW", text, metadata) from error
+        request = b"" if received is grpc.aio.EOF else received
+        if len(request) > (limit := self._sizes.get(call.method, MAX_MESSAGE)):
+            raise _too_large(call.method, len(request), limit)
+        asked = _decoded(decode, request, call.method)
         self._guard.admit(call, asked)
         return asked
 
@@ -344,6 +385,15 @@ def unauthenticated(call: Call, how: Mapping[str, str] = MappingProxyType({})) -
         "TOKEN_REQUIRED",
         f"the call carries no valid token: send metadata `authorization: Bearer TOKEN`{hint}",
         {"method": call.method, **how},
+    )
+
+
+def _too_large(method: str, size: int, limit: int) -> ApiError:
+    return ApiError(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "MESSAGE_TOO_LARGE",
+        f"the request has {size} bytes, and {method.rpartition('/')[2]} takes at most {limit}",
+        {"method": method, "size": str(size), "limit": str(limit)},
     )
 
 

@@ -103,6 +103,8 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             checker=checker,
             bounds=settings.bounds,
             unknown_teams=settings.becomes_of_unknown_teams,
+            health_bind=settings.health_bind,
+            per_address=settings.connections_per_address,
             drain_s=settings.drain_s,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),

@@ -128,7 +128,7 @@ async def watch(
     """The steps of one watch. Raises: ApiError, as `watching.begin`, and DRAINING when the gateway ends."""
     since = request.since_sequence if request.HasField("since_sequence") else None
     follower, ledger = alerts.follower, alerts.ledger
-    await begin("dagger", request.dagger, since, alerts.log, follower)
+    await begin("dagger", request.dagger, since, alerts.log.end, follower)
     position, only_open = (-1, True) if since is None else (since, False)
     while True:
         end = ledger.sequence

@@ -23,6 +23,7 @@ from api_gateway.fold import Fold
 from api_gateway.gate import Gate
 from api_gateway.heard import Heard
 from api_gateway.hosts import Hosts
+from api_gateway.past import Past
 from api_gateway.previewing import Previewing
 from api_gateway.projection import Projection
 from api_gateway.reader import Reader
@@ -64,7 +65,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         gate: Gate,
         sink_tests: SinkTests,
     ) -> None:
-        self._log = log
+        self._log, self._past = log, Past(log)
         self._follower = follower
         self._fold = fold
         self._fleet: Fleet = fold.fleet
@@ -268,7 +269,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         self, request: gateway_pb2.WatchEventsRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.WatchEventsResponse]:
         """A snapshot, unless a sequence is given, and then every control record behind it."""
-        async with aclosing(watch(request, self._log, self._follower, self._fold)) as steps:
+        async with aclosing(watch(request, self._past, self._follower, self._fold)) as steps:
             async for step in steps:
                 yield step
 

@@ -1,6 +1,7 @@
 """WatchEvents: every control record after a sequence, in order, without a gap, resumable.
 
-History comes from the log, what is new from the fold's own reading of it. A watch that falls too far behind
+History comes from the log, with what the fold made of each record; what is new, from the fold's own reading
+of it. A watch that falls too far behind
 goes back to the log, so a slow watcher slows nobody down. A step that is neither a snapshot nor an event says
 only how far the watch is: it ends the snapshot, a watch `until_end`, and a watch that the gateway ends.
 """
@@ -14,9 +15,11 @@ from typing import NamedTuple
 from daggers.v1 import gateway_pb2
 
 from api_gateway.fold import Fold
+from api_gateway.past import Past
+from api_gateway.verdicts import Verdict, judged
 from api_gateway.watching import begin, damaged, draining, unavailable
 from chassis.logging import note
-from eventlog import Log, LogDamaged, LogUnavailable, Record
+from eventlog import LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, about, view
@@ -29,14 +32,11 @@ class _Judged(NamedTuple):
     """A record, and what the fold says of it."""
 
     record: Record
-    refused: str
-    """Why it is not applied; empty when it is."""
-    version: int
-    """As in `Event`."""
+    verdict: Verdict
 
 
 async def watch(
-    request: gateway_pb2.WatchEventsRequest, log: Log, follower: Follower[Applied], fold: Fold
+    request: gateway_pb2.WatchEventsRequest, past: Past, follower: Follower[Applied], fold: Fold
 ) -> AsyncGenerator[Response, None]:
     """The steps of one watch.
 
@@ -45,24 +45,24 @@ async def watch(
     """
     name = request.name
     since = request.since_sequence if request.HasField("since_sequence") else None
-    end = await begin("name", name, since, log, follower)
+    end = await begin("name", name, since, past.end, follower)
     if since is None:
         since = follower.sequence
-        for step in _snapshot(fold.fleet, name):
-            yield step
+        for shown in _snapshot(fold.fleet, name):
+            yield shown
         yield Response(sequence=since)
     position = said = since
     until = end if request.until_end else None
     if until is None:
-        records = _records(log, follower, fold, since)
+        records = _records(past, follower, fold, since)
     else:
-        records = _history(log, follower, fold, since, up_to=until)
+        records = _history(past, follower, fold, since, up_to=until)
     async with aclosing(records):
-        async for judged in records:
-            position = judged.record.sequence
-            if name in ("", about(judged.record)):
+        async for step in records:
+            position = step.record.sequence
+            if name in ("", about(step.record)):
                 said = position
-                yield _event(judged)
+                yield _event(step)
     note(sequence=position)
     if until is not None and position >= until:
         if said != position:
@@ -73,7 +73,7 @@ async def watch(
 
 
 async def _records(
-    log: Log, follower: Follower[Applied], fold: Fold, since: int
+    past: Past, follower: Follower[Applied], fold: Fold, since: int
 ) -> AsyncGenerator[_Judged, None]:
     """Every record behind `since`, until the gateway drains."""
     position = since
@@ -81,43 +81,30 @@ async def _records(
         # Subscribed first, so that nothing falls between what the log says now and what comes.
         subscription = follower.subscribe()
         try:
-            past = _history(log, follower, fold, position, up_to=follower.sequence)
-            async with aclosing(past) as history:
-                async for judged in history:
-                    position = judged.record.sequence
-                    yield judged
-            async for judged in _news(follower, subscription):
-                if judged.record.sequence > position:
-                    position = judged.record.sequence
-                    yield judged
+            behind = _history(past, follower, fold, position, up_to=follower.sequence)
+            async with aclosing(behind) as history:
+                async for step in history:
+                    position = step.record.sequence
+                    yield step
+            async for step in _news(follower, subscription):
+                if step.record.sequence > position:
+                    position = step.record.sequence
+                    yield step
         finally:
             follower.unsubscribe(subscription)
 
 
 async def _history(
-    log: Log, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
+    past: Past, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
 ) -> AsyncGenerator[_Judged, None]:
-    if since >= up_to:
-        return
-    # What was refused longer ago than the fold remembers is found out by folding anew.
-    anew = None if since + 1 >= fold.judged_since else Fleet()
     position = since
     try:
-        async with aclosing(log.replay(since if anew is None else -1)) as records:
+        async with aclosing(past.records(since, up_to)) as records:
             async for record in records:
-                if record.sequence > up_to or follower.draining:
+                if follower.draining:
                     return
-                if anew is None and record.sequence < fold.judged_since:
-                    break  # it is forgotten by now
-                judged = _known(record, fold) if anew is None else _judged(record, anew.apply(record))
-                if record.sequence > since:
-                    position = record.sequence
-                    yield judged
-            else:
-                return
-        async with aclosing(_history(log, follower, fold, position, up_to=up_to)) as rest:
-            async for judged in rest:
-                yield judged
+                position = record.sequence
+                yield _Judged(record, fold.verdict(position))
     except LogUnavailable as error:
         raise unavailable(error, position) from error
     except LogDamaged as error:
@@ -130,7 +117,7 @@ async def _news(follower: Follower[Applied], subscription: Subscription[Applied]
         await follower.until(lambda: bool(subscription.steps or follower.draining or follower.damage))
         while subscription.steps:
             step = subscription.steps.popleft()
-            yield _judged(step.record, step.applied)
+            yield _Judged(step.record, judged(step.applied))
         if follower.damage:
             raise damaged(follower.damage, follower.sequence)
         if follower.draining or subscription.overflowed:
@@ -145,26 +132,16 @@ def _snapshot(fleet: Fleet, name: str) -> list[Response]:
     ]
 
 
-def _known(record: Record, fold: Fold) -> _Judged:
-    """What the fold remembers of a record."""
-    answer = fold.fleet.answers.get(record.id)
-    return _Judged(record, fold.refused(record.sequence), answer.version if answer else 0)
-
-
-def _judged(record: Record, applied: Applied) -> _Judged:
-    return _Judged(record, applied.refused, applied.answer.version if applied.answer else 0)
-
-
-def _event(judged: _Judged) -> Response:
-    record = judged.record
+def _event(step: _Judged) -> Response:
+    record = step.record
     event = gateway_pb2.Event(
         sequence=record.sequence,
         id=record.id,
         type=record.type,
         source=record.source,
         subject=record.subject,
-        refused=judged.refused,
-        version=judged.version,
+        refused=step.verdict.refused,
+        version=step.verdict.version,
     )
     event.time.FromDatetime(record.time)
     # The bytes as they stand in the log: also those of a type this gateway does not know.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from google.protobuf.message import DecodeError
+
+from api_gateway.verdicts import Verdict, Verdicts, judged
 from eventlog import LogPosition, Record, chained
 from fleet import Applied, Fleet, snapshot
-from fleet.encoding import read_texts, texts
+from fleet.encoding import texts
 from fleet.horizon import STANDARD, Horizon
 from fleet.snapshot import Changed, ChangeSet
 
 _EVERY: Final = 1_000
-_KIND: Final = "refusals"
+_KIND: Final = "verdicts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Fold:
         """A position at least a thousand records back, where there is one, and one behind it."""
         self.known = True
         """False when it turned out that what was folded is another log's."""
-        self._refused: OrderedDict[int, str] = OrderedDict()
+        self._verdicts = Verdicts()
         self._changes = ChangeSet()
         self._reread: LogPosition | None = None
 
@@ -55,8 +57,8 @@ class Fold:
         for key in sorted(held.entries):
             if key.startswith(f"{_KIND}/"):
                 try:
-                    fold._refused.update(read_texts(held.entries[key]))
-                except ValueError as error:
+                    fold._verdicts.read(held.entries[key])
+                except (DecodeError, ValueError) as error:
                     raise snapshot.Unusable(f"its entry {key} cannot be read") from error
         return fold
 
@@ -65,14 +67,9 @@ class Fold:
         """How far the log is folded, or read again, and which log it is."""
         return self.fleet.position if self._reread is None else self._reread
 
-    @property
-    def judged_since(self) -> int:
-        """The first sequence of which `refused` knows."""
-        return self.fleet.horizon.since(self.fleet.sequence)
-
-    def refused(self, sequence: int) -> str:
-        """Why the record at `sequence` is not applied; empty when it is. Known from `judged_since` on."""
-        return self._refused.get(sequence, "")
+    def verdict(self, sequence: int) -> Verdict:
+        """What was made of the record at `sequence`."""
+        return self._verdicts.of(sequence)
 
     def take_changes(self) -> ChangeSet:
         """What changed since the last call; everything at the first."""
@@ -83,32 +80,25 @@ class Fold:
         """What a keeper of this fold's entries has to do, so that they are those of its state now."""
         fleet, since = self.fleet, -1 if changes.everything else changes.since
         changed = snapshot.changed(fleet, changes)
-        refused = ((item[0], item) for item in reversed(self._refused.items()))
-        return Changed(
-            changed.everything,
-            (*changed.gone, *snapshot.forgotten(fleet, since, _KIND)),
-            changed.entries | snapshot.blocks(fleet, since, _KIND, refused, texts),
-        )
+        verdicts = self._verdicts.newest_first(fleet.horizon.block_of(since + 1))
+        blocks = snapshot.blocks(fleet, since, _KIND, verdicts, texts)
+        return Changed(changed.everything, changed.gone, changed.entries | blocks)
 
     def forget(self) -> None:
         """Nothing is known: it was of another log. What was restored is not, and stays."""
         if self._reread is None:
             self.known, self.fleet = False, Fleet(self.fleet.horizon)
-            self._refused.clear()
+            self._verdicts.clear()
 
     def apply(self, record: Record) -> Applied:
         """Fold one record in. Never raises for any record that can stand in a topic."""
         if self._reread is not None and record.sequence <= self.fleet.sequence:
             self._reread = LogPosition(record.sequence, chained(self._reread.history, record))
             self._anchor(self._reread)
-            return Applied(record.subject, changed=False, refused=self.refused(record.sequence))
-        self._reread, judged_since = None, self.judged_since
+            return Applied(record.subject, changed=False, refused=self.verdict(record.sequence).refused)
+        self._reread = None
         applied = self.fleet.apply(record)
-        if applied.refused:
-            self._refused[record.sequence] = applied.refused
-        if judged_since != self.judged_since:
-            while self._refused and next(iter(self._refused)) < self.judged_since:
-                self._refused.popitem(last=False)
+        self._verdicts.add(record.sequence, judged(applied))
         self._changes.add(record, applied)
         self._anchor(self.fleet.position)
         return applied

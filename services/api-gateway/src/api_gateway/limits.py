@@ -20,11 +20,17 @@ _SAID: Final = {
     "requests_per_second": "asks for more than {most:g} calls a second",
     "writes_per_second": "asks for more than {most:g} writes a second",
     "streams": "has {most:g} streams open, which is as many as it may",
+    "streams_without_role": "has {most:g} streams open, which is as many as it may without a role in a team",
 }
 
 
-def limited(limits: Limits, clock: Callable[[], float] = time.monotonic) -> Concern:
-    """Refuses what is too much for one principal. `clock`: seconds that go on.
+def limited(
+    limits: Limits,
+    has_role: Callable[[Principal], bool] = lambda _: True,
+    clock: Callable[[], float] = time.monotonic,
+) -> Concern:
+    """Refuses what is too much for one principal. `has_role`: whether one has a role in any team; `clock`:
+    seconds that go on.
 
     Raises, where the concern is entered: ApiError, RESOURCE_EXHAUSTED with the time to wait.
     """
@@ -33,7 +39,9 @@ def limited(limits: Limits, clock: Callable[[], float] = time.monotonic) -> Conc
     @contextmanager
     def counted(call: Call) -> Iterator[None]:
         who = principal()
-        exceeded = meter.asks(who, call.method, clock()) or (None if call.unary else meter.opens(who))
+        exceeded = meter.asks(who, call.method, clock())
+        if exceeded is None and not call.unary:
+            exceeded = meter.opens(who, has_role=has_role(who))
         if exceeded is not None:
             raise _refused(who, call, exceeded)
         try:

@@ -11,6 +11,7 @@ from typing import Final, cast
 import grpc
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
+from access.decision import has_role
 from access.limits import Limits
 from api_gateway import health, reflection
 from api_gateway.alerts import Alerts, AlertService
@@ -49,10 +50,12 @@ from api_gateway.teams import Teams, Unknown
 from api_gateway.tenancy import AccessService
 from api_gateway.vitals import Vitals
 from api_gateway.writer import Writer
-from chassis.endpoint import Endpoint
+from chassis.connections import PER_ADDRESS, Connections, guarding
+from chassis.endpoint import Endpoint, bounded
 from chassis.generic import Generic
 from chassis.interceptors import Check, Concern, interceptor
 from chassis.logging import logger
+from chassis.messages import MAX_CARRIER
 from daggerspec.places import Place
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
 from eventlog.fold import Seen
@@ -65,7 +68,8 @@ from fleet.snapshot import Unusable
 _LAST_ANSWERS_S: Final = 0.5
 # How long a request may take from the log back into the fold.
 _PATIENCE_S: Final = 30.0
-_MAX_MESSAGE: Final = 16 * 1024 * 1024
+# Of what is answered: what somebody may see of a dagger, with its schemas.
+_MAX_ANSWER: Final = 16 * 1024 * 1024
 _SERVICES: Final = tuple(
     service.full_name
     for file in gateway_pb2.DESCRIPTOR.public_dependencies
@@ -82,6 +86,8 @@ class Gateway:
     """A gateway that serves."""
 
     port: int
+    health_port: int | None
+    """Where it tells its health and nothing else; None: nowhere."""
     follower: Follower[Applied]
     fold: Fold
     projector: Projector
@@ -111,6 +117,8 @@ async def serving(
     checker: Checker = in_thread,
     bounds: Bounds = Bounds(),  # noqa: B008 - a constant
     unknown_teams: Unknown = Unknown.ALLOW,
+    health_bind: str | None = None,
+    per_address: int = PER_ADDRESS,
     drain_s: float = 10.0,
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
@@ -122,8 +130,9 @@ async def serving(
     is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
     `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
     audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker` checks
-    queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `drain_s` is how many
-    seconds calls may take once the gateway drains.
+    queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `health_bind` is where
+    health is told by itself, host:port; `per_address` is how many connections one address may have; `drain_s`
+    is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -160,35 +169,42 @@ async def serving(
         teams = Teams(fold.fleet, writer, unknown_teams)
         requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
         masking = Masking(fold.fleet, requests.made)
-        async with _served(
-            log,
-            follower,
-            fold,
-            reader,
-            projection,
-            _quarantined(
-                quarantine, set_aside, projection, reader, masking, requests, writer, log, fold, hosts
-            ),
-            endpoint,
-            writer,
-            requests,
-            masking,
-            reference_places,
-            secret_places,
-            hosts,
-            samples,
-            reach,
-            heard,
-            vitals,
-            told,
-            away,
-            counted,
-            gate,
-            authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
-            limited(limits),
-            drain_s,
-        ) as port:
-            yield Gateway(port, follower, fold, projector, failed)
+        healthy = health.Health(_SERVICES)
+        # Around the other, so that a gateway that drains is still heard to.
+        async with (
+            health.serving(healthy, health_bind) as health_port,
+            _served(
+                log,
+                follower,
+                fold,
+                reader,
+                projection,
+                _quarantined(
+                    quarantine, set_aside, projection, reader, masking, requests, writer, log, fold, hosts
+                ),
+                endpoint,
+                writer,
+                requests,
+                masking,
+                reference_places,
+                secret_places,
+                hosts,
+                samples,
+                reach,
+                heard,
+                vitals,
+                told,
+                away,
+                counted,
+                gate,
+                authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
+                limited(limits, lambda who: not enforce or has_role(who, fold.fleet)),
+                healthy,
+                per_address,
+                drain_s,
+            ) as port,
+        ):
+            yield Gateway(port, health_port, follower, fold, projector, failed)
         await audit.written(drain_s)
     finally:
         folding.cancel()
@@ -283,18 +299,19 @@ async def _served(
     gate: Gate,
     who: Check,
     limits: Concern,
+    healthy: health.Health,
+    per_address: int,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits)
+    connections = Connections(per_address)
+    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits, connections)
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
-            ("grpc.max_receive_message_length", _MAX_MESSAGE),
-            ("grpc.max_send_message_length", _MAX_MESSAGE),
-            ("grpc.max_concurrent_streams", _MAX_STREAMS),
+            *bounded(MAX_CARRIER, _MAX_STREAMS),
+            ("grpc.max_send_message_length", _MAX_ANSWER),
             ("grpc.max_connection_idle_ms", 10 * _MINUTE_MS),
             ("grpc.max_connection_age_ms", 60 * _MINUTE_MS),
-            ("grpc.so_reuseport", 0),  # a second gateway on this port is an error, not a half of the calls
         ],
     )
     services = cast(grpc.aio.Server, Generic(server))
@@ -330,13 +347,13 @@ async def _served(
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, services)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), services)
-    healthy = health.Health(_SERVICES)
-    server.add_generic_rpc_handlers((healthy.handler(),))
+    server.add_generic_rpc_handlers((healthy.handler(connections),))
     reflection.enable((*_SERVICES, health.SERVICE), server)
     port = endpoint.open(server)
     await server.start()
     try:
-        yield port
+        async with guarding(connections, port):
+            yield port
     finally:
         healthy.end()
         follower.drain()

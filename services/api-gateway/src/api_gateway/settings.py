@@ -12,6 +12,7 @@ from api_gateway.oidc import Provider
 from api_gateway.reach import Bounds
 from api_gateway.teams import Unknown
 from chassis.binding import host_and_port, secured
+from chassis.connections import PER_ADDRESS
 from chassis.settings import (
     EgressSettings,
     FolderSettings,
@@ -31,6 +32,10 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
 
     bind: str = "127.0.0.1:50051"
     """Address to serve on, host:port. Anything but loopback needs TLS files and a token file."""
+
+    health_bind: str | None = None
+    """Address to tell health on by itself, host:port, by gRPC's health service without TLS and tokens: who
+    reaches it learns whether this gateway serves. Unset: only at the address for calls, until 0.3.0."""
 
     database_url: str = Field(default="sqlite:///daggers-gateway.db", repr=False)
     """Where the read side is kept: sqlite:///FILE, or postgresql://user:password@host/database. It is rebuilt
@@ -87,6 +92,13 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     streams: int = Field(default=100, ge=1)
     """Watches and other streams that a principal may have open at this gateway."""
 
+    streams_without_role: int = Field(default=10, ge=1)
+    """The same, for a principal that has no role in any team."""
+
+    connections_per_address: int = Field(default=PER_ADDRESS, ge=1)
+    """Connections that one address may have; of more, those are closed first that showed no token. Clients
+    behind one proxy share its address."""
+
     host_token_file: FilePath | None = None
     """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
     and rows is the first. Unset: none, which schedulers on loopback may do without. Read
@@ -114,10 +126,11 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     drain_s: float = Field(default=10.0, ge=0, le=300)
     """How long calls that are going on may take after SIGTERM, in seconds."""
 
-    @field_validator("bind")
+    @field_validator("bind", "health_bind")
     @classmethod
-    def _host_and_port(cls, bind: str) -> str:
-        host_and_port(bind)
+    def _host_and_port(cls, bind: str | None) -> str | None:
+        if bind is not None:
+            host_and_port(bind)
         return bind
 
     @field_validator("oidc_issuer")
@@ -183,7 +196,9 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @property
     def limits(self) -> Limits:
         """How much one principal may ask."""
-        return Limits(self.requests_per_second, self.writes_per_second, self.streams)
+        return Limits(
+            self.requests_per_second, self.writes_per_second, self.streams, self.streams_without_role
+        )
 
     @property
     def bounds(self) -> Bounds:

@@ -21,7 +21,7 @@ from sqlmodel import Session, col, delete, insert, select
 import daggerspec
 import eventlog
 import fleet
-from api_gateway import fold, rows, tables
+from api_gateway import fold, rows, tables, verdicts
 from api_gateway.fold import Snapshot
 from api_gateway.tables import ProjectionRow, SnapshotRow
 from eventlog import LogPosition
@@ -98,7 +98,7 @@ def code() -> bytes:
 
     Another version of any of it may make another state of the same records: it reads no snapshot of this one.
     """
-    files = [Path(module.__file__ or "") for module in (fold, rows, tables)]
+    files = [Path(module.__file__ or "") for module in (fold, rows, tables, verdicts)]
     digested = hashlib.blake2b(google.protobuf.__version__.encode(), digest_size=16)
     for package in (daggerspec, eventlog, fleet, daggers):
         sources = sorted(file for place in package.__path__ for file in Path(place).rglob("*.py"))

@@ -6,7 +6,7 @@ where to resume.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -14,13 +14,20 @@ import grpc
 from chassis.errors import ApiError, invalid
 from daggerspec import fields
 from daggerspec.violation import Violation
-from eventlog import Log, LogDamaged, LogUnavailable
+from eventlog import LogDamaged, LogUnavailable
 from eventlog.follower import Follower
 
 
-async def begin(path: str, name: str, since: int | None, log: Log, follower: Follower[Any]) -> int:
+async def begin(
+    path: str,
+    name: str,
+    since: int | None,
+    end_of: Callable[[], Awaitable[int]],
+    follower: Follower[Any],
+) -> int:
     """Check what a watch asks for, a name (field `path`; or none) and a sequence, and wait for its fold.
 
+    `end_of` gives the sequence of the log's last record.
     Answers the sequence of its last record now. Raises: ApiError, UNAVAILABLE when Kafka does not answer,
     OUT_OF_RANGE when the log ends before `since`, FAILED_PRECONDITION when it is damaged.
     """
@@ -32,7 +39,7 @@ async def begin(path: str, name: str, since: int | None, log: Log, follower: Fol
     if follower.damage:
         raise damaged(follower.damage, follower.sequence)
     try:
-        end = await log.end()
+        end = await end_of()
     except LogUnavailable as error:
         raise unavailable(error, follower.sequence) from error
     except LogDamaged as error:

@@ -48,6 +48,7 @@ def read(told: PortalSettings) -> Plan:
         drain_s=told.drain_s,
         certificate=certificate,
         metrics_bind=told.metrics_bind,
+        connections_per_address=told.connections_per_address,
         links=Links(told.notebook_url, told.grafana_url),
     )
 

@@ -20,17 +20,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from chassis.interceptors import RECEIVE_S
 from chassis.logging import note, unit_of_work
+from chassis.messages import MAX_CARRIER
 from portal.metrics import Counted, not_counted
 
 UNARY: Final = "application/proto"
 STREAM: Final = "application/connect+proto"
-MAX_BODY: Final = 4 * 1024 * 1024
-"""Bytes of a request; the gateway takes no more either."""
 _MAX_ANSWER: Final = 64 * 1024 * 1024
 _WAIT_MS, _MAX_WAIT_MS = 10_000.0, 60_000.0
 LOOK_S: Final = 30.0
 _ENVELOPE: Final = struct.Struct(">BI")
+MAX_BODY: Final = MAX_CARRIER + _ENVELOPE.size
+"""Bytes of a request; the gateway takes no more either."""
 _LAST: Final = 2
 
 _CODES: Final = {code: code.name.lower() for code in grpc.StatusCode} | {
@@ -131,6 +133,8 @@ class Bridge:
             sent = _enveloped(body)
         except NotLoggedIn as why:
             return _refusal("unauthenticated", str(why))
+        except TimeoutError:
+            return _refusal("deadline_exceeded", f"the request did not come within {RECEIVE_S:g} s", 408)
         except ValueError as why:
             return _refusal("invalid_argument", str(why))
         # Nobody is told how to decode: messages stay bytes.
@@ -228,12 +232,13 @@ def _refusal(code: str, message: str, status: int | None = None) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body. Raises: ValueError when it is too large."""
+    """The whole body. Raises: ValueError when it is too large, TimeoutError when it does not come."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise ValueError(f"the request is larger than {MAX_BODY} bytes")
+    async with asyncio.timeout(RECEIVE_S):
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise ValueError(f"the request is larger than {MAX_BODY} bytes")
     return bytes(body)
 
 

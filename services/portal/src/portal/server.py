@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from chassis.binding import host_and_port, is_loopback
+from chassis.connections import PER_ADDRESS
 from chassis.endpoint import CannotBind
 from chassis.logging import logger
 from chassis.metrics import Metrics
@@ -44,6 +45,7 @@ class Plan:
     """Certificate chain and its key."""
     metrics_bind: str = ""
     """Where Prometheus asks, host:port; nowhere when empty."""
+    connections_per_address: int = PER_ADDRESS
     links: Links = field(default_factory=Links)
     pages: Pages = field(default_factory=Pages)
 
@@ -71,7 +73,7 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
         )
         async with (
             metrics.serving(plan.metrics_bind, lambda: gauges(bridge.streams, sessions.count())),
-            answering(app, listener, plan.certificate, plan.drain_s),
+            answering(app, listener, plan.certificate, plan.connections_per_address, plan.drain_s),
         ):
             try:
                 logger().info(

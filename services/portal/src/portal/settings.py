@@ -75,6 +75,10 @@ class PortalSettings(MetricsSettings):
     life_s: float = Field(default=24 * 3600, gt=0)
     """A session ends this long after the login, in seconds."""
 
+    connections_per_address: int = Field(default=1_000, ge=1)
+    """Connections that one address may have. Behind a proxy everybody has the proxy's: give it as many as it
+    opens."""
+
     drain_s: float = Field(default=5.0, ge=0, le=300)
     """How long calls that are going on may take after SIGTERM, in seconds."""
 

@@ -1,5 +1,7 @@
 """HTTP on a socket: 1.1 in plain text by uvicorn; with a certificate HTTP/2, too, by hypercorn.
 
+Neither bounds how long a browser may take to say what it wants, nor how many connections it has.
+
 Browsers speak HTTP/2 on TLS alone. Without it they open six connections to a host, and what is followed
 holds one each; with it, everything goes over one.
 """
@@ -9,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,7 +23,9 @@ from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from chassis.connections import FIRST_CALL_S, Connections, guarding, written
 
 _STREAMS: Final = 250
 """Calls that one browser may have open; what a tab has beyond them waits."""
@@ -30,16 +35,45 @@ _REQUESTS: Final = 2**31
 """A connection ends when it is idle, and not, with all that is followed on it, after so many requests."""
 
 
-def answering(
-    app: ASGIApp, listener: socket.socket, certificate: tuple[Path, Path] | None, drain_s: float
-) -> AbstractAsyncContextManager[None]:
+@asynccontextmanager
+async def answering(
+    app: ASGIApp,
+    listener: socket.socket,
+    certificate: tuple[Path, Path] | None,
+    per_address: int,
+    drain_s: float,
+) -> AsyncIterator[None]:
     """Answer on a socket while the block runs; what goes on at its end may take `drain_s` more seconds.
 
-    certificate: the chain's file and its key's; without it, plain text.
+    certificate: the chain's file and its key's; without it, plain text. per_address: connections that one
+    address may have.
     """
+    connections = Connections(per_address, idle_s=_IDLE_S)
+    heard = _Heard(app, connections)
     if certificate is None:
-        return _plain(app, listener, drain_s)
-    return _secure(app, listener, certificate, drain_s)
+        served = _plain(heard, listener, drain_s)
+    else:
+        served = _secure(heard, listener, certificate, drain_s)
+    async with guarding(connections, listener.getsockname()[1]), served:
+        yield
+
+
+class _Heard:
+    """An application whose connections are known by what is asked on them."""
+
+    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+        self._app, self._connections = app, connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["client"]:
+            await self._app(scope, receive, send)
+            return
+        browser = written(*scope["client"])
+        self._connections.begin(browser)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._connections.end(browser, time.monotonic())
 
 
 class _Uvicorn(uvicorn.Server):
@@ -102,7 +136,11 @@ async def _secure(
 
     # Not hypercorn's own serve(): that waits half a minute for a browser that does not answer the end of TLS.
     server = await asyncio.start_server(
-        connected, sock=listener, ssl=config.create_ssl_context(), ssl_shutdown_timeout=_CLOSE_S
+        connected,
+        sock=listener,
+        ssl=config.create_ssl_context(),
+        ssl_handshake_timeout=FIRST_CALL_S,
+        ssl_shutdown_timeout=_CLOSE_S,
     )
     try:
         yield

@@ -18,9 +18,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 
-from chassis.endpoint import Endpoint
+from chassis.connections import Connections, guarding
+from chassis.endpoint import Endpoint, bounded
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Concern, Context, authentication, interceptor
+from chassis.messages import MAX_CARRIER
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
 from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
@@ -41,11 +43,9 @@ DRAIN_S: Final = 2.0
 MAX_STREAMS: Final = 256
 READING: Final = 4
 """Files that are read at once."""
-# A caller whose machine is gone is found out, and one that asks whether we are there is no attacker.
+# A caller that asks whether we are there is no attacker.
 _OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_concurrent_streams", MAX_STREAMS),
-    ("grpc.keepalive_time_ms", 30_000),
+    *bounded(MAX_CARRIER, MAX_STREAMS),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
 
@@ -282,13 +282,16 @@ async def serving(
     service: HostService, endpoint: Endpoint, counted: Concern | None = None
 ) -> AsyncIterator[int]:
     """Serves inside the block; gives the port. `counted` counts calls. Raises: CannotBind."""
-    calls = interceptor(host_pb2.DESCRIPTOR, authentication(endpoint.tokens), counted)
+    connections = Connections()
+    known = authentication(endpoint.tokens)
+    calls = interceptor(host_pb2.DESCRIPTOR, known, counted, connections=connections)
     server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
     host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
     port = endpoint.open(server)
     await server.start()
     try:
-        yield port
+        async with guarding(connections, port):
+            yield port
     finally:
         service.drain()
         await server.stop(DRAIN_S)
