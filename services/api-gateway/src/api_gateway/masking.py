@@ -190,16 +190,19 @@ class Masking:
             return lines
         return [_ROW.sub(rf"\1{MASKED}", line) for line in lines]
 
-    async def quarantined(self, dagger: Dagger, records: Sequence[telemetry_pb2.Quarantined]) -> None:
-        """Mask what was set aside of a dagger, by what each launch read."""
+    async def quarantined(self, dagger: Dagger, records: Sequence[telemetry_pb2.Quarantined]) -> int:
+        """Mask what was set aside of a dagger, by what each launch read; how many records are."""
         if self._sees_all():
-            return
+            return 0
         generations = {record.generation for record in records}
         requests = await self._provenance.of_generations(dagger, generations)
+        masked = 0
         for record in records:
             request = requests[record.generation]
             if request is None or self._is_unseen(request):
                 _set_aside(record)
+                masked += 1
+        return masked
 
     def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
         """Mask what would be set aside of a specification."""

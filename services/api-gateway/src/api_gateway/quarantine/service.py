@@ -141,11 +141,10 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
             raise _not_one(request, len(candidates))
         (listed,) = candidates
         answer = gateway_pb2.GetQuarantinedResponse(record=listed.record, status=_status(listed))
-        await self._parts.masking.quarantined(dagger, [answer.record])
-        if answer.record.value == listed.record.value:
-            answer.decoded, answer.undecodable = decoded(listed.record, fleet)
-        else:
+        if await self._parts.masking.quarantined(dagger, [answer.record]):
             answer.undecodable = "it has sensitive fields that are not shown to you"
+        else:
+            answer.decoded, answer.undecodable = decoded(listed.record, fleet)
         return answer
 
     async def ReplayQuarantined(  # noqa: N802 - gRPC's name
