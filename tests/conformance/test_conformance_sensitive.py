@@ -115,8 +115,9 @@ def queries(draw: st.DrawFn) -> str:
         prefix = "o."
     elif shape in ("grouped", "first"):
         prefix = ""
-    hidden, clean = f"{prefix}{EMAIL}", [f"{prefix}{column}" for column in CLEAN]
-    seen, chooses = [*clean, hidden], draw(st.sampled_from([clean, seen]))
+    clean = [f"{prefix}{column}" for column in CLEAN]
+    seen = [*clean, f"{prefix}{EMAIL}"]
+    chooses = draw(st.sampled_from([clean, seen]))
     where = f" WHERE {draw(condition(chooses))}" if draw(st.booleans()) else ""
     one, other = draw(value(seen)), draw(value(seen))
     stream = "orders o" if prefix else "orders"

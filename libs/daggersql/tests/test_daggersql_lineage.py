@@ -96,20 +96,6 @@ def test_the_first_of_a_window_have_what_their_rows_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "keys"),
-    [
-        (f"SELECT COUNT(1) AS x, {END} FROM orders GROUP BY {WINDOW}, customer.email", {"customer.email"}),
-        (f"SELECT COUNT(1) AS x, {END} FROM orders GROUP BY {WINDOW}", set()),
-        ("SELECT number AS x FROM orders", {"__topic", "__partition", "__offset"}),
-    ],
-)
-def test_what_rows_are_grouped_by_is_in_their_keys_also_where_no_column_shows_it(
-    sql: str, keys: set[str]
-) -> None:
-    assert set(plan(sql).key_origins) == {("orders", key) for key in keys}
-
-
-@pytest.mark.parametrize(
     ("sql", "copy"),
     [
         ("SELECT number AS x FROM orders", ("orders", "number")),

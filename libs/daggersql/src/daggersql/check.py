@@ -186,7 +186,6 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         bounds=bounds.bounds(nodes(select)),
         origins=tuple(tuple(sorted(origin)) for origin in lineage.origins(select)),
         copies=lineage.copies(select),
-        key_origins=tuple(sorted(lineage.key_origins(select))),
         places=tuple(report.place(output.span) for output in select.outputs),
         influences=tuple(
             Influence(clause, tuple(sorted(origins)), report.place(span))

@@ -282,8 +282,6 @@ class Plan:
     copies: tuple[tuple[str, str] | None, ...] = ()
     """Of each of `columns`: the table and the dotted path of the field that its values are, as they stand in
     the records; None where they are computed."""
-    key_origins: tuple[tuple[str, str], ...] = ()
-    """Of what tells its rows apart."""
     places: tuple[Place, ...] = ()
     """Of each of `columns`: where its name stands, or what it is when it has none of its own."""
     influences: tuple[Influence, ...] = ()

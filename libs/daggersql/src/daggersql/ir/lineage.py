@@ -85,17 +85,6 @@ def calls(query: Result) -> tuple[str | None, ...]:
     return Lineage().calls(query)
 
 
-def key_origins(query: Result) -> Fields:
-    """Of what tells rows apart: groups, which no column need show."""
-    lineage = Lineage()
-    if isinstance(query, Union):
-        keys = (key_origins(branch) for branch in query.branches)
-        return NONE.union(*keys)
-    lineage.bind(query.relation)
-    own = [*query.keys] if query.window is not None else [*identity(query.relation).keys]
-    return lineage.of_all(own, query)
-
-
 @dataclass(slots=True)
 class Lineage:
     """Looks through relations, whose names are different in the whole query."""
