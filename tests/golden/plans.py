@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 PLANS, CALLS = (Path(__file__).with_name(name) for name in ("plans.json", "calls.json"))
 # Findings are for people: their words may change. What values are made of, what a table knows rows by, and
 # which rows a sink wants, is in no state. Stages give the same rows as the whole.
-_NOT_KEPT = ("warnings", "origins", "copies", "key_origins", "key", "conditions", "staged", "lookahead")
+_NOT_KEPT = (
+    *("warnings", "origins", "copies", "places", "influences"),
+    *("key", "conditions", "staged", "lookahead"),
+)
 # What readers may leave out, as the SQL asks for it again, is in no state: it may change, too.
 _NOT_KEPT_OF_READS = ("conditions",)
 # Of which grid a column's cells are is for maps.

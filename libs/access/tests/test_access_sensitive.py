@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from access import Principal
-from access.sensitive import Made, may_write, sees, touched, unseen
+from access.sensitive import DERIVE, Made, deciding, dropped, hidden, sees, touched, unseen, written
 from daggerspec.columns import Column, Role
 from eventlog.testing import given
 from fleet import Fleet
@@ -35,10 +37,27 @@ def registered(*granted: str, stream: spec_pb2.Stream = STREAM) -> Fleet:
     )
 
 
-def made(*paths: str, keys: tuple[str, ...] = ()) -> Made:
-    """Rows with a column for each path."""
+@dataclass(frozen=True)
+class Where:
+    """An influence at line 2."""
+
+    origins: Sequence[tuple[str, str]]
+    clause: str = "WHERE"
+    place: tuple[int, int, int, int] = (2, 1, 2, 9)
+
+
+def made(*paths: str, by: tuple[str, ...] = (), **more: Any) -> Made:
+    """Rows with a column for each path, which are chosen by other paths."""
     columns = [Column(path, Role.FIELD, path, "string") for path in paths]
-    return Made(columns, [[("t", path)] for path in paths], [("t", key) for key in keys])
+    origins = [[("t", path)] for path in paths]
+    return Made(columns, origins, [(1, 8, 1, 12)] * len(paths), [Where([("t", path)]) for path in by], **more)
+
+
+def found(who: Principal, rows: Made, fleet: Fleet) -> list[tuple[str, str, int | None]]:
+    """What may not be written, and what may not decide."""
+    streams = unseen(who, SPEC, fleet)
+    wrong = [*written(who, rows, streams, fleet), *deciding(who, rows, streams, fleet)]
+    return [(one.field, one.metadata["path"], one.line) for one in wrong]
 
 
 def test_who_is_granted_it_by_name_or_by_group_sees_it_and_administrators_do() -> None:
@@ -71,28 +90,67 @@ def test_a_field_is_sensitive_with_what_is_below_it_and_what_holds_it(path: str,
 
 def test_rows_of_a_sensitive_field_are_written_for_who_is_granted_it_alone() -> None:
     fleet, rows = registered("user:ada"), made("customer.city", "phone")
-    refused = may_write(BOB, SPEC, rows, fleet)
+    (refused,) = written(BOB, rows, unseen(BOB, SPEC, fleet), fleet)
 
-    assert [may_write(who, SPEC, rows, fleet).allowed for who in (ADA, ROOT)] == [True, True]
-    assert may_write(BOB, SPEC, made("customer.city"), fleet).allowed
-    assert (refused.allowed, refused.reason) == (False, "SENSITIVE_COLUMN")
-    assert refused.detail == (
-        "user:bob may not have column phone written to a sink: it is made of phone of stream bookings, which"
-        " is sensitive: an administrator can grant that"
+    assert [found(who, rows, fleet) for who in (ADA, ROOT)] == [[], []]
+    assert found(BOB, made("customer.city"), fleet) == []
+    assert (refused.reason, refused.line, refused.suggestion) == ("SENSITIVE_COLUMN", 1, DERIVE)
+    assert refused.message == (
+        "column phone would be written to a sink: it is made of phone of stream bookings, which is sensitive"
+        " and not granted to user:bob: an administrator can grant that"
     )
     assert refused.metadata == {"principal": "user:bob", "stream": "bookings", "path": "phone"}
+    assert [column.name for column in hidden(rows, unseen(BOB, SPEC, fleet))] == ["phone"]
 
 
-def test_a_sensitive_key_is_written_too() -> None:
-    refused = may_write(BOB, SPEC, made("customer.city", keys=("customer.email",)), registered())
+def test_all_places_are_said_where_a_sensitive_field_decides() -> None:
+    rows = made(
+        "customer.city", "phone", by=("customer.email", "number"),
+        conditions={"sinks[0].when": [("t", "phone")], "sinks[1].when": [("t", "number")]},
+        telling={"sinks[1]": ["customer.city", "phone"]},
+    )  # fmt: skip
 
-    assert (refused.allowed, "the key of its rows" in refused.detail) == (False, True)
+    assert found(BOB, rows, registered()) == [
+        ("", "phone", 1),
+        ("", "customer.email", 2),
+        ("sinks[0].when", "phone", None),
+        ("sinks[1]", "phone", None),
+    ]
+    assert found(ADA, rows, registered("user:ada")) == []
 
 
 def test_event_time_is_as_sensitive_as_the_field_that_it_is() -> None:
+    """And then rows come by it, whatever the query says."""
     stream = spec_pb2.Stream(name="bookings", sensitive=["event_time"], time_field="event_time")
 
-    assert not may_write(BOB, SPEC, made("rowtime"), registered(stream=stream)).allowed
+    assert found(BOB, made("rowtime"), registered(stream=stream)) == [
+        ("", "event_time", 1), ("streams", "event_time", None),
+    ]  # fmt: skip
+    assert found(BOB, made("customer.city"), registered(stream=stream)) == [("streams", "event_time", None)]
+
+
+def test_all_of_a_stream_is_sensitive_once_nobody_knows_what_was() -> None:
+    fleet = folded(
+        events_pb2.StreamRegistered(meta=META, stream=STREAM),
+        events_pb2.StreamRemoved(meta=META, name="bookings"),
+    )
+
+    assert not sees(BOB, "bookings", fleet)
+    assert sees(ROOT, "bookings", fleet)
+    assert found(BOB, made("customer.city"), fleet) == [("", "", 1), ("streams", "", None)]
+
+
+def test_an_edit_drops_what_its_query_no_longer_reads() -> None:
+    fleet = registered()
+    streams = unseen(BOB, SPEC, fleet)
+    kept = list(deciding(BOB, made(by=("phone",)), streams, fleet))
+
+    def paths(before: Made | None) -> list[str]:
+        return [violation.metadata["path"] for violation in dropped(BOB, before, streams, kept, fleet)]
+
+    assert paths(made("customer.city", "phone")) == []
+    assert paths(made("phone", by=("customer.email",))) == ["customer.email"]
+    assert paths(None) == [""]
 
 
 def test_an_account_that_is_gone_has_no_grant_when_another_has_its_name() -> None:

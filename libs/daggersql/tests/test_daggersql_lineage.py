@@ -2,54 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import pytest
-from google.protobuf.descriptor_pool import DescriptorPool
-from tests.conformance.corpus import compiled
+from tests.conformance.shop import END, JOINED, TIMED, WINDOW, plan
 
 from daggerspec.columns import Cell
-from daggersql import Plan, Table, check
-
-SHOP = """
-syntax = "proto3";
-package shop.v1;
-import "google/protobuf/timestamp.proto";
-
-message Item { string name = 1; double price = 2; }
-message Customer { string email = 1; string city = 2; }
-message Order {
-  google.protobuf.Timestamp event_time = 1;
-  string number = 2;
-  Customer customer = 3;
-  repeated Item items = 4;
-  map<string, string> labels = 5;
-  double amount = 6;
-}
-"""
-WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
-END = "TUMBLE_END(rowtime, INTERVAL '1' MINUTE) AS window_timestamp"
-TIMED = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))"
-
-
-@cache
-def tables() -> tuple[Table, ...]:
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "shop.proto").write_text(SHOP)
-        files = compiled(Path(folder) / "shop.proto", include=Path(folder)).file
-    pool = DescriptorPool()
-    for file in files:
-        pool.Add(file)  # type: ignore[no-untyped-call]  # protobuf's own stub lacks it
-    order = pool.FindMessageTypeByName("shop.v1.Order")
-    return Table("orders", order, "event_time"), Table("refunds", order, "event_time")
-
-
-def plan(sql: str) -> Plan:
-    checked = check(sql, tables())
-    assert checked.plan is not None, checked.findings
-    return checked.plan
 
 
 def made_of(sql: str, column: str = "x") -> set[str]:
@@ -98,12 +54,6 @@ def test_a_value_is_made_of_all_that_its_expression_reads(sql: str, origins: set
     assert made_of(sql) == {f"orders.{origin}" for origin in origins}
 
 
-JOINED = (
-    "FROM orders o {} refunds r ON o.number = r.number AND r.rowtime BETWEEN o.rowtime - INTERVAL '1' MINUTE"
-    " AND o.rowtime + INTERVAL '1' MINUTE"
-)
-
-
 @pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
 def test_each_side_of_a_join_has_its_own(kind: str) -> None:
     sql = f"SELECT o.amount AS x, r.customer.email AS y, o.number || r.number AS z {JOINED.format(kind)}"
@@ -143,20 +93,6 @@ def test_the_first_of_a_window_have_what_their_rows_have() -> None:
 
     for column, path in (("x", "customer.city"), ("n", "amount"), ("m", "customer.email")):
         assert f"orders.{path}" in made_of(sql, column)
-
-
-@pytest.mark.parametrize(
-    ("sql", "keys"),
-    [
-        (f"SELECT COUNT(1) AS x, {END} FROM orders GROUP BY {WINDOW}, customer.email", {"customer.email"}),
-        (f"SELECT COUNT(1) AS x, {END} FROM orders GROUP BY {WINDOW}", set()),
-        ("SELECT number AS x FROM orders", {"__topic", "__partition", "__offset"}),
-    ],
-)
-def test_what_rows_are_grouped_by_is_in_their_keys_also_where_no_column_shows_it(
-    sql: str, keys: set[str]
-) -> None:
-    assert set(plan(sql).key_origins) == {("orders", key) for key in keys}
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,40 @@ def test_owners_stand_in_a_snapshot() -> None:
     assert again.daggers == log.fleet.daggers
 
 
+def test_a_destination_remembers_whose_rows_may_be_there_until_it_is_released() -> None:
+    log = Log()
+    place = ownership.read("redis://cache:6379/0/trips:*")
+    assert place is not None
+    for name in ("first", "second"):
+        log.ask("alpha", TRIPS, FARES, name=name)
+    before = ownership.writers(log.fleet.catalogue, place)
+    log.write(given_to("beta", TRIPS))
+    given_away = ownership.writers(log.fleet.catalogue, place)
+    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+    delete(log, "first")
+    delete(log, "second")
+    log.write(released())
+
+    assert before == given_away == set(log.fleet.catalogue.writers[TRIPS])
+    assert len(before) == 2
+    assert again.catalogue.writers[FARES] == tuple(sorted(before))
+    assert FARES not in log.fleet.catalogue.writers
+
+
+def test_beyond_a_bound_a_destination_says_that_there_were_others() -> None:
+    log = Log()
+    place = ownership.read(FARES)
+    assert place is not None
+    request = events_pb2.DaggerRequested(destinations=[FARES])
+    for sequence in range(ownership.WRITERS + 2):
+        ownership.take(log.fleet.catalogue, request, sequence)
+    remembered = log.fleet.catalogue.writers[FARES]
+
+    assert (remembered[0], remembered[-1]) == (ownership.ELSEWHERE, ownership.WRITERS + 1)
+    assert len(remembered) == ownership.WRITERS + 1
+    assert ownership.ELSEWHERE in ownership.writers(log.fleet.catalogue, place)
+
+
 NAMES = st.text("ab/%*é", max_size=3)
 PLACES = st.builds(Destination, st.just("k"), st.sampled_from("st"), st.just("c"), NAMES, st.booleans())
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from daggers.v1 import spec_pb2
 
 from daggerspec import sinks
+from daggerspec.columns import Column, role_of
 from daggerspec.sinks import elasticsearch
 
 
@@ -23,6 +26,27 @@ def test_a_new_column_is_added_to_what_the_sink_has_made_or_has_to_be_there() ->
         "the mapping of trips gets note where it is strict",
         "the table trips is altered where it lacks note, if create_table made it",
     ]
+
+
+COLUMNS = [Column(name, role_of(name), name, "string") for name in ("tag_city", "mail", "window_timestamp")]
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ({"log": {"limit": 1}}, ()),
+        ({"influx": {"measurement": "m"}}, ("tag_city", "window_timestamp")),
+        ({"influx": {"measurement": "m_${mail}"}}, ("tag_city", "mail", "window_timestamp")),
+        ({"postgres": {"table": "t", "key": ["mail"]}}, ("tag_city", "mail", "window_timestamp")),
+        ({"redis": {"key": "k:${tag_city}"}}, ("tag_city", "window_timestamp")),
+        ({"kafka": {"topic": "t"}}, ()),
+        ({}, ()),
+    ],
+)
+def test_columns_by_which_a_sink_tells_rows_apart_or_finds_them(
+    sink: dict[str, Any], told: tuple[str, ...]
+) -> None:
+    assert sinks.telling(spec_pb2.Sink(**sink), COLUMNS) == told
 
 
 @pytest.mark.parametrize(

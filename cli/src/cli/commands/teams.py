@@ -13,6 +13,7 @@ from cli.gateway import in_words
 from cli.group import group
 from cli.json_views.access import conflict as conflict_view
 from cli.json_views.access import destination as destination_view
+from cli.json_views.access import sensitive_conflict as sensitive_view
 from cli.json_views.access import team as team_view
 from cli.json_views.access import usage as usage_view
 from cli.output import Printer
@@ -38,6 +39,18 @@ CONFLICTS = Entries(
     ("DAGGER", "TEAM", "WRITES TO", "OWNER"),
     lambda conflict: (conflict.dagger, conflict.team, conflict.destination, conflict.owned.team),
     "no dagger writes to what another team owns",
+)
+SENSITIVE = Entries(
+    sensitive_view,
+    ("DAGGER", "TEAM", "READS", "AT", "ASKED FOR BY"),
+    lambda conflict: (
+        conflict.dagger,
+        conflict.team,
+        f"{conflict.path} of {conflict.stream}",
+        f"{conflict.field}:{conflict.line}:{conflict.column}" if conflict.line else conflict.field,
+        conflict.updater,
+    ),
+    "",
 )
 Destination = Annotated[
     str,
@@ -137,11 +150,22 @@ def list_conflicts(
     """Daggers that write to what another team owns: they run on, and are refused at their next edit.
 
     Give what they write to to one of the teams (`daggers team give`), or let one of them write elsewhere.
+    And daggers that go by a sensitive field which those who asked for them do not see: grant it
+    (`daggers grant sensitive`), or have somebody with the grant edit them.
     """
     request = gateway_pb2.ListDestinationConflictsRequest(team=team)
     with session.connect({"team": "--team"}) as gateway:
         answer = gateway.call(gateway.access.ListDestinationConflicts, request)
-    CONFLICTS.show_all(session.out, answer.conflicts)
+    conflicts, sensitive = list(answer.conflicts), list(answer.sensitive)
+
+    def text(out: Printer) -> None:
+        if conflicts or not sensitive:
+            out.table(CONFLICTS.columns, map(CONFLICTS.row, conflicts), empty=CONFLICTS.empty)
+        if sensitive:
+            out.table(SENSITIVE.columns, map(SENSITIVE.row, sensitive), empty=SENSITIVE.empty)
+
+    views = [*map(conflict_view, conflicts), *map(sensitive_view, sensitive)]
+    session.out.show(views, text)
 
 
 @command(teams, "give", example="daggers team give 'influx://influx:8086/rows/pricing_*' pricing")

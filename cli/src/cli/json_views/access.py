@@ -84,6 +84,20 @@ def conflict(what: gateway_pb2.DestinationConflict) -> dict[str, Any]:
     }
 
 
+def sensitive_conflict(what: gateway_pb2.SensitiveConflict) -> dict[str, Any]:
+    """A dagger that goes by a sensitive field which who asked for it does not see, and where."""
+    return {
+        "dagger": what.dagger,
+        "team": what.team,
+        "updater": what.updater,
+        "stream": what.stream,
+        "path": what.path,
+        "field": what.field,
+        "line": what.line or None,
+        "column": what.column or None,
+    }
+
+
 def destination(what: access_pb2.Destination) -> dict[str, Any]:
     """What sinks write to, and whose it is."""
     return {"name": what.name, "team": what.team}

@@ -40,8 +40,13 @@ class Principal:
         return self.name.removeprefix(ACCOUNT) if self.name.startswith(ACCOUNT) else ""
 
 
+def is_principal(written: str) -> bool:
+    """Whether it names somebody who may be given roles; the token file's names, and nobody's, do not."""
+    return _WRITTEN.fullmatch(written) is not None
+
+
 def violations(path: str, written: str) -> Iterator[Violation]:
     """What is wrong with a principal that somebody writes down."""
-    if not _WRITTEN.fullmatch(written):
+    if not is_principal(written):
         text = "must be user:NAME, group:NAME or account:NAME, without spaces"
         yield Violation(path, text, "INVALID_PRINCIPAL")

@@ -17,7 +17,7 @@ from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
 from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
 from daggersql.functions import registry
-from daggersql.ir import closing, lineage, timeparts, whole
+from daggersql.ir import closing, influences, lineage, timeparts, whole
 from daggersql.ir.relations import Select, Union
 from daggersql.ir.walk import identity, nodes
 from daggersql.limits import MAX_ALL_EMITTED, MOST_REPAIRED, check_size
@@ -28,7 +28,7 @@ from daggersql.lints.timeseries import (
     warn_of_points,
     warn_of_records,
 )
-from daggersql.plan import Checked, Column, Plan, RowCondition, Table
+from daggersql.plan import Checked, Column, Influence, Plan, RowCondition, Table
 from daggersql.syntax.cursor import KEYWORDS
 from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
@@ -93,7 +93,8 @@ def _condition(
             refuse_condition(query, condition, report)
         if not report.failed:
             called = {node.function for node in condition.nodes() if node.function}
-            return RowCondition(text, sql_of(condition), tuple(sorted(called)))
+            origins = lineage.origins_of_condition(condition, query)
+            return RowCondition(text, sql_of(condition), tuple(sorted(called)), tuple(sorted(origins)))
     return report.findings()
 
 
@@ -185,7 +186,11 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         bounds=bounds.bounds(nodes(select)),
         origins=tuple(tuple(sorted(origin)) for origin in lineage.origins(select)),
         copies=lineage.copies(select),
-        key_origins=tuple(sorted(lineage.key_origins(select))),
+        places=tuple(report.place(output.span) for output in select.outputs),
+        influences=tuple(
+            Influence(clause, tuple(sorted(origins)), report.place(span))
+            for clause, span, origins in influences.influences(select)
+        ),
     )
 
 

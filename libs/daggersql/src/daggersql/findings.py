@@ -162,6 +162,10 @@ class Report:
         """Whether an error was found."""
         return bool(self._errors)
 
+    def place(self, span: Span) -> tuple[int, int, int, int]:
+        """Line and column of a part of the text, and those of what stands just behind it."""
+        return *self._place(span[0]), *self._place(max(span))
+
     def findings(self) -> tuple[Finding, ...]:
         """Every finding once, errors first, each kind in the order of the text."""
         return tuple(
@@ -174,18 +178,15 @@ class Report:
         kind = self._errors if severity is Severity.ERROR else self._warnings
         if len(kind) < MAX_FINDINGS:
             words, edit = self._suggested(suggestion)
-            kind.append(Finding(code, severity, message, *self._places(span), words, edit))
+            kind.append(Finding(code, severity, message, *self.place(span), words, edit))
         elif kind is self._errors:
             raise Enough(code, span, message)
 
     def _suggested(self, suggestion: Suggestion) -> tuple[str | None, Edit | None]:
         if not isinstance(suggestion, Rewrite):
             return suggestion, None
-        edit = Edit(*self._places(suggestion.span), suggestion.text)
+        edit = Edit(*self.place(suggestion.span), suggestion.text)
         return suggestion.words or suggestion.text, edit
-
-    def _places(self, span: Span) -> tuple[int, int, int, int]:
-        return *self._place(span[0]), *self._place(max(span))
 
     def _place(self, offset: int) -> tuple[int, int]:
         if self._starts is None:

@@ -217,6 +217,25 @@ class RowCondition:
     """Over the rows, as a relation that is called `row`."""
     functions: tuple[str, ...]
     """Names of our own functions that it calls."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Tables and dotted paths of the fields that it goes by."""
+
+
+Place: TypeAlias = tuple[int, int, int, int]
+"""Line and column of a part of a text, and those of what stands behind it, as in a `Finding`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """A place of the query where fields decide which rows there are, or what a group holds."""
+
+    clause: str
+    """Where they decide, for a sentence: WHERE, ON, HAVING, GROUP BY, PARTITION BY, ORDER BY, UNNEST, a
+    window, an aggregate, an ORDER BY whose first rows are equal."""
+    origins: tuple[tuple[str, str], ...]
+    """Tables and dotted paths of the fields."""
+    place: Place
+    """Where that stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +282,11 @@ class Plan:
     copies: tuple[tuple[str, str] | None, ...] = ()
     """Of each of `columns`: the table and the dotted path of the field that its values are, as they stand in
     the records; None where they are computed."""
-    key_origins: tuple[tuple[str, str], ...] = ()
-    """Of what tells its rows apart."""
+    places: tuple[Place, ...] = ()
+    """Of each of `columns`: where its name stands, or what it is when it has none of its own."""
+    influences: tuple[Influence, ...] = ()
+    """All that decides which rows there are beside the records themselves, in the order of the text. What no
+    influence and no column reads can change without a byte of the rows changing."""
     conditions: tuple[RowCondition, ...] = ()
     """Those that were asked for its rows, and with which nothing is wrong: no part of the query."""
 
@@ -299,6 +321,7 @@ __all__ = [
     "Condition",
     "Constant",
     "Field",
+    "Influence",
     "Part",
     "Partial",
     "PartialAggregation",

@@ -91,6 +91,9 @@ class Catalogue:
         """They outlive their stream: one that is registered anew is as restricted as the one before."""
         self.destinations: dict[str, Entry[access_pb2.Destination]] = {}
         """What has an owner (`fleet.ownership`)."""
+        self.writers: dict[str, tuple[int, ...]] = {}
+        """Of each of those: sequences of the requests whose rows may be there, the oldest first; ELSEWHERE in
+        front where there were more."""
         self.joined: dict[str, dict[str, datetime]] = {}
         """When each topic came into a stream, by stream."""
         self.removed: dict[str, dict[str, int]] = {kind: {} for kind in REMOVALS.values()}
@@ -166,6 +169,8 @@ class Catalogue:
         self.removed[kind][name] = version
         if kind == "stream":
             self.joined.pop(name, None)
+        if kind == "destination":
+            self.writers.pop(name, None)
         if kind == "account":
             self._leave(f"account:{name}", sequence)
         return version

@@ -5,7 +5,7 @@ A message says everything of its part: what was read is equal to what was writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -142,13 +142,18 @@ _OPTIONAL: Final = frozenset(
 )
 
 
-def entry_state(value: str, entry: Entry[Any], joined: Mapping[str, datetime]) -> state_pb2.EntryState:
-    """A registered thing, which is a `value` of the message; `joined` as the catalogue has it of a stream."""
+def entry_state(
+    value: str, entry: Entry[Any], joined: Mapping[str, datetime], writers: Sequence[int] = ()
+) -> state_pb2.EntryState:
+    """A registered thing, which is a `value` of the message; `joined` as the catalogue has it of a stream,
+    `writers` of a destination.
+    """
     state = state_pb2.EntryState(version=entry.version, sequence=entry.sequence, since=entry.since)
     getattr(state, value).CopyFrom(entry.value)
     getattr(state, value).SetInParent()
     for topic, time in joined.items():
         state.joined.add(topic=topic, time=timestamp(time))
+    state.writers.extend(writers)
     return state
 
 
@@ -161,6 +166,8 @@ def _read_entry(fleet: Fleet, data: bytes) -> None:
     getattr(fleet.catalogue, f"{kind}s")[value.stream if kind == "grant" else value.name] = Entry(
         value, state.version, state.sequence, state.since
     )
+    if state.writers:
+        fleet.catalogue.writers[value.name] = tuple(state.writers)
     if kind == "stream":
         fleet.catalogue.joined[value.name] = {
             topic.topic: topic.time.ToDatetime(tzinfo=UTC) for topic in state.joined

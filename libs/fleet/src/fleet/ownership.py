@@ -17,6 +17,10 @@ from fleet.answers import Code, Refusal
 from fleet.catalogue import Catalogue, Entry
 
 FOREIGN: Final = "FOREIGN_DESTINATION"
+WRITERS: Final = 1_000
+"""So many requests whose rows are in a destination are remembered."""
+ELSEWHERE: Final = -1
+"""In place of those that are not: the log alone knows."""
 Owned = Entry[access_pb2.Destination]
 
 
@@ -69,11 +73,22 @@ def foreign(text: str, owned: access_pb2.Destination) -> Refusal:
 
 
 def take(catalogue: Catalogue, request: events_pb2.DaggerRequested, sequence: int) -> None:
-    """Make what a request writes to, that was accepted, its team's."""
+    """Make what a request writes to, that was accepted, its team's, and remember that its rows are there."""
     for text in request.destinations:
         if text not in catalogue.destinations:
             owned = access_pb2.Destination(name=text, team=request.spec.team)
             catalogue.put("destination", text, owned, sequence)
+        before = catalogue.writers.get(text, ())
+        more = (ELSEWHERE, *before[-WRITERS + 1 :]) if len(before) >= WRITERS else before
+        catalogue.writers[text] = (*more, sequence)
+
+
+def writers(catalogue: Catalogue, destination: Destination) -> frozenset[int]:
+    """Sequences of the requests whose rows may be where those of a destination are; ELSEWHERE is among them
+    where not all are remembered.
+    """
+    found = (catalogue.writers.get(entry.value.name, ()) for entry in overlapping(catalogue, destination))
+    return frozenset(sequence for some in found for sequence in some)
 
 
 def read(text: str) -> Destination | None:

@@ -131,7 +131,8 @@ def changed(fleet: Fleet, changes: ChangeSet) -> Changed:
                 gone.append((key, f"{key} "))  # no name goes on with a space, or with what sorts before it
                 continue
             joined = fleet.joined.get(name, {}) if kind == "streams" else {}
-            entries[key] = encoding.to_bytes(encoding.entry_state(value, held[name], joined))
+            writers = fleet.catalogue.writers.get(name, ()) if kind == "destinations" else ()
+            entries[key] = encoding.to_bytes(encoding.entry_state(value, held[name], joined, writers))
     if every or changes.schemas:
         gone.append(("schemas/", "schemas0"))  # 0 comes behind /
         entries |= encoding.schemas(fleet)

@@ -60,7 +60,11 @@ class Query:
                 return _within(part, first, violation.line, named)
         whole = _FORWARD if self.expressions or not self.parts else _SQL
         return Violation(
-            f"{path}.{whole}", violation.message, violation.reason, suggestion=violation.suggestion
+            f"{path}.{whole}",
+            violation.message,
+            violation.reason,
+            suggestion=violation.suggestion,
+            metadata=violation.metadata,
         )
 
 

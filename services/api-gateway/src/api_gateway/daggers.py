@@ -256,7 +256,6 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
         """Everything that is found about a specification; what cannot run is an answer, not an error."""
         name, spec = request.name, filled(request.name, request.spec)
         judged = await self._requests.judged(name, spec, context)
-        self._requests.permit(spec, judged)
         event = events_pb2.DaggerRequested(name=name, spec=spec, warnings=judged.warnings)
         wrong = list(fields.name("name", name)) if name else []
         if not judged.violations:

@@ -63,14 +63,21 @@ class Gate:
 
         Raises: ApiError, PERMISSION_DENIED.
         """
+        if self.refuses(decision):
+            raise _denied(_asked.get()[0], decision)
+
+    def refuses(self, decision: Decision, *, always: bool = False) -> bool:
+        """Whether the call that is going on is refused by a decision; one that is not allowed is audited.
+
+        `always`: also by a gateway that observes.
+        """
         if decision.allowed:
-            return
+            return False
         call, request = _asked.get()
-        self._audit.tell(self._audited(call, request, decision))
-        refused = self._refuses(call)
+        refused = always or self._refuses(call)
+        self._audit.tell(self._audited(call, request, decision, refused=refused))
         note(denied=decision.reason, refused=refused)
-        if refused:
-            raise _denied(call, decision)
+        return refused
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
         """Raises: ApiError, PERMISSION_DENIED when a role was taken away meanwhile."""
@@ -99,14 +106,16 @@ class Gate:
         """Whether what is not allowed is refused."""
         return self._enforce or METHODS[call.method].always
 
-    def _audited(self, call: Call, request: Any, decision: Decision) -> audit_pb2.CallAudited:
+    def _audited(
+        self, call: Call, request: Any, decision: Decision, *, refused: bool | None = None
+    ) -> audit_pb2.CallAudited:
         return audit_pb2.CallAudited(
             principal=principal().name,
             method=call.method,
             subject=_subject(request),
             teams=sorted(set(METHODS[call.method].teams(request, self._fold.fleet))),
             allowed=decision.allowed,
-            refused=not decision.allowed and self._refuses(call),
+            refused=not decision.allowed and (self._refuses(call) if refused is None else refused),
             reason=decision.reason,
             detail=decision.detail,
             call_id=call.id,

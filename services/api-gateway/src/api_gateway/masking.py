@@ -1,32 +1,37 @@
 """Sensitive fields of streams, masked in whatever is answered of daggers and streams: rows, logs, samples,
 quarantined records. Also while the gate only observes: nobody could say before that a field is sensitive.
+
+What is masked goes by the requests by which the bytes were written (`provenance`), not by what the dagger is
+now. Rows that a sensitive field has chosen are not shown at all: which there are tells its values.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
-from daggers.v1 import gateway_pb2, spec_pb2, telemetry_pb2
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from access import sensitive
-from access.sensitive import Made
+from access.decision import is_administrator
+from access.sensitive import DERIVE, SENSITIVE, Made
 from api_gateway.authentication import principal
+from api_gateway.provenance import Provenance
 from chassis.errors import ApiError
+from daggerspec import query
 from daggerspec.columns import TIMES, Column, Role
 from fleet import Dagger, Fleet
 
 MASKED: Final = "(masked)"
 _ROW: Final = re.compile(r"(\brow )\{.*")
 """What the sink log prints into a driver's log."""
-_SINK: Final = "sink"
 _REMEMBERED: Final = 256
+_MOST: Final = 64
+"""Queries that are looked at for one reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,6 @@ class Mask:
     """Names of tags and fields; what else a row has was written by an earlier revision, or is sensitive."""
     time: bool
     """Whether their times are."""
-    key: bool
-    """Whether their keys are; of others only that they are different."""
-    salt: bytes
     hidden: tuple[Column, ...] = ()
     """Those that are sensitive: also where a row has no value of one, which tells something, too."""
 
@@ -59,8 +61,12 @@ class Mask:
             row.fields.extend([*others, *masked])
             if not self.time:
                 row.ClearField("time")
-            if not self.key and row.key:
-                row.key = hashlib.blake2b(row.key.encode(), key=self.salt, digest_size=16).hexdigest()
+
+    def end(self, done: gateway_pb2.PreviewDone) -> None:
+        """Mask what the end of a preview counts of values. A host from before it masks computes them."""
+        if self.hidden:
+            for field in ("invalid", "series"):
+                done.ClearField(field)
 
     def check(self, request: gateway_pb2.ReadRowsRequest) -> None:
         """Raises: ApiError when rows are chosen by what is not shown."""
@@ -69,48 +75,99 @@ class Mask:
         for name in names:
             if name not in self.shown and not (self.time and name in TIMES):
                 text = f"column {name} is made of sensitive fields: rows cannot be chosen or ordered by it"
-                metadata = {"column": name, "principal": principal().name}
-                raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_COLUMN", text, metadata)
+                raise _denied(text, {"column": name, "principal": principal().name})
 
 
 class Masking:
     """Masks what the principal of the call that is going on does not see."""
 
-    def __init__(self, fleet: Fleet, made: Callable[[Dagger], Awaitable[Made | None]]) -> None:
-        """`made`: what the rows of a dagger are made of; None where its query can no longer be checked."""
-        self._fleet, self._made = fleet, made
-        self._salt = secrets.token_bytes(16)
-        self._known: dict[tuple[str, int, int], Made] = {}
+    def __init__(
+        self,
+        fleet: Fleet,
+        provenance: Provenance,
+        made: Callable[[str, spec_pb2.DaggerSpec], Awaitable[Made | None]],
+    ) -> None:
+        """`made`: what the rows of a dagger of this name and specification are made of; None where its query
+        can no longer be checked.
+        """
+        self._fleet, self._provenance, self._made = fleet, provenance, made
+        self._known: dict[bytes, Made] = {}
 
     async def of(self, dagger: Dagger) -> Mask | None:
-        """What is shown of a dagger's rows; None: all of it."""
+        """What is shown of a dagger's rows, of all that may be where they are; None: all of it.
+
+        Raises: ApiError, PERMISSION_DENIED where sensitive fields decide which rows there are.
+        """
+        if self._sees_all():
+            return None
         dagger = self._fleet.daggers.get(dagger.name, dagger)
-        streams = sensitive.unseen(principal(), dagger.spec, self._fleet)
-        return self._mask(await self._remembered(dagger), streams) if streams else None
+        return await self._of(f"rows of dagger {dagger.name}", await self._provenance.of_rows(dagger))
+
+    async def check_archive(self, dagger: Dagger) -> None:
+        """Raises: ApiError for who does not see all columns of a dagger's rows: files are as large as what is
+        in them.
+        """
+        mask = await self.of(dagger)
+        if mask is not None and mask.hidden:
+            raise _has_hidden(f"files of dagger {dagger.name}", mask)
+
+    async def check_release(self, destination: str) -> None:
+        """Raises: ApiError for who does not see what is in a destination: what its next owner reads there is
+        judged by their own query.
+        """
+        if self._sees_all():
+            return
+        what = f"rows in {destination}"
+        mask = await self._of(what, await self._provenance.of_destination(destination))
+        if mask is not None and mask.hidden:
+            raise _has_hidden(what, mask)
+
+    async def _of(self, what: str, requests: Sequence[events_pb2.DaggerRequested] | None) -> Mask | None:
+        if requests is None:
+            text = f"{what} may be of more revisions than are remembered: any may have read what is hidden"
+            raise _denied(text, {"principal": principal().name})
+        queries = {_looked_at(request.spec): request for request in requests}
+        unseen = [sensitive.unseen(principal(), request.spec, self._fleet) for request in queries.values()]
+        if not any(unseen):
+            return None
+        if len(queries) > _MOST:
+            text = f"{what} are of {len(queries)} queries, more than {_MOST}: not all are looked at"
+            raise _denied(text, {"principal": principal().name})
+        hidden: dict[str, Column] = {}
+        columns: list[Column] = []
+        for (key, request), streams in zip(queries.items(), unseen, strict=True):
+            made = await self._remembered(key, request)
+            if made is None and streams:
+                text = f"{what} are of a query that cannot be checked any more, and reads sensitive fields"
+                raise _denied(text, {"principal": principal().name})
+            if made is not None:
+                self._check_deciding(what, made, streams)
+                hidden |= {column.name: column for column in sensitive.hidden(made, streams)}
+                columns += made.columns
+        return mask_of(columns, tuple(hidden.values()))
+
+    def _check_deciding(self, what: str, made: Made, streams: Mapping[str, spec_pb2.Stream]) -> None:
+        """Raises: ApiError where sensitive fields decide which rows there are."""
+        for violation in sensitive.deciding(principal(), made, streams, self._fleet):
+            raise _denied(f"{what} are not shown: {violation.message}; {DERIVE}", violation.metadata)
 
     def previewed(self, spec: spec_pb2.DaggerSpec, made: Made) -> Mask | None:
-        """What is shown of the rows of a specification; None: all of it."""
+        """What is shown of the rows of a specification that was judged; None: all of it."""
         streams = sensitive.unseen(principal(), spec, self._fleet)
-        return self._mask(made, streams) if streams else None
+        return mask_of(made.columns, sensitive.hidden(made, streams)) if streams else None
 
-    def _mask(self, made: Made | None, streams: dict[str, spec_pb2.Stream]) -> Mask:
-        if made is None:
-            return Mask(frozenset(), time=False, key=False, salt=self._salt)
-        of_columns = zip(made.columns, made.origins, strict=True)
-        hidden = tuple(column for column, origins in of_columns if any(sensitive.touched(origins, streams)))
-        masked = _names(hidden)
-        return Mask(
-            frozenset(_names(made.columns) - masked),
-            time=masked.isdisjoint(TIMES),
-            key=not any(sensitive.touched(made.keys, streams)),
-            salt=self._salt,
-            hidden=hidden,
+    def _sees_all(self) -> bool:
+        """Whether nothing is hidden from who calls: so it is for most, and nothing is looked up then."""
+        who, fleet = principal(), self._fleet
+        if is_administrator(who, fleet):
+            return True
+        return not fleet.catalogue.removed["stream"] and all(
+            sensitive.sees(who, name, fleet) for name in fleet.streams
         )
 
-    async def _remembered(self, dagger: Dagger) -> Made | None:
-        """What its rows are made of: asked at each step. What a newer schema adds is an unknown column."""
-        key = dagger.name, dagger.create_sequence, dagger.version
-        made = self._known.pop(key, None) or await self._made(dagger)
+    async def _remembered(self, key: bytes, request: events_pb2.DaggerRequested) -> Made | None:
+        """What rows are made of: asked at each step. What a newer schema adds is an unknown column."""
+        made = self._known.pop(key, None) or await self._made(request.name, request.spec)
         if made is not None:
             self._known[key] = made
             if len(self._known) > _REMEMBERED:
@@ -118,35 +175,84 @@ class Masking:
         return made
 
     def sample(self, stream: spec_pb2.Stream, records: Iterable[gateway_pb2.SampledRecord]) -> None:
-        """Mask records of a stream."""
+        """Mask records of a stream: also how long they are, which is as long as what is in them."""
         if sensitive.sees(principal(), stream.name, self._fleet):
             return
         for record in records:
-            record.key = b""
+            for field in ("key", "size", "unknown"):
+                record.ClearField(field)
             if record.WhichOneof("content") == "json":
                 record.json = json.dumps(_masked(json.loads(record.json), stream.sensitive))
 
-    def quarantined(self, dagger: Dagger, records: Iterable[telemetry_pb2.Quarantined]) -> None:
-        """Mask what was set aside of a dagger."""
-        self.set_aside(dagger.spec, records)
+    async def log(self, dagger: Dagger, lines: Sequence[str]) -> Sequence[str]:
+        """Lines of a driver's log, without the rows that stand in them."""
+        if self._sees_all() or not any(map(self._is_unseen, await self._provenance.of_log(dagger))):
+            return lines
+        return [_ROW.sub(rf"\1{MASKED}", line) for line in lines]
 
-    def check_edits(self, dagger: Dagger) -> None:
-        """Raises: ApiError for who does not see what records hold, and cannot say what they are to hold."""
-        if streams := sensitive.unseen(principal(), dagger.spec, self._fleet):
-            names = ", ".join(sorted({stream.name for stream in streams.values()}))
-            text = f"records of dagger {dagger.name} have sensitive fields of {names}: they cannot be edited"
-            metadata = {"dagger": dagger.name, "principal": principal().name}
-            raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
+    async def quarantined(self, dagger: Dagger, records: Sequence[telemetry_pb2.Quarantined]) -> int:
+        """Mask what was set aside of a dagger, by what each launch read; how many records are."""
+        if self._sees_all():
+            return 0
+        generations = {record.generation for record in records}
+        requests = await self._provenance.of_generations(dagger, generations)
+        masked = 0
+        for record in records:
+            request = requests[record.generation]
+            if request is None or self._is_unseen(request):
+                _set_aside(record)
+                masked += 1
+        return masked
 
     def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
-        """Mask what was set aside: bytes that nobody could read are shown whole or not at all."""
-        if not sensitive.unseen(principal(), spec, self._fleet):
+        """Mask what would be set aside of a specification."""
+        if sensitive.unseen(principal(), spec, self._fleet):
+            for record in records:
+                _set_aside(record)
+
+    async def check_edits(self, dagger: Dagger) -> None:
+        """Raises: ApiError for who does not see what records hold, and cannot say what they are to hold."""
+        if self._sees_all():
             return
-        for record in records:
-            for field in ("value", "key", "decoded_prefix", "row", "sha256"):
-                record.ClearField(field)
-            if record.stage == _SINK:  # a sink says of a row what it likes
-                record.detail = MASKED
+        for request in await self._provenance.of_log(dagger):
+            if streams := sensitive.unseen(principal(), request.spec, self._fleet):
+                names = ", ".join(sorted({stream.name for stream in streams.values()}))
+                text = f"records of {dagger.name} have sensitive fields of {names}: they cannot be edited"
+                metadata = {"dagger": dagger.name, "principal": principal().name}
+                raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
+
+    def _is_unseen(self, request: events_pb2.DaggerRequested) -> bool:
+        return bool(sensitive.unseen(principal(), request.spec, self._fleet))
+
+
+def _set_aside(record: telemetry_pb2.Quarantined) -> None:
+    """Mask one record: bytes that nobody could read are shown whole or not at all."""
+    for field in ("value", "key", "decoded_prefix", "row", "sha256", "truncated"):
+        record.ClearField(field)
+    if record.detail:  # it may say what it was that could not be read, or written
+        record.detail = MASKED
+
+
+def mask_of(columns: Iterable[Column], hidden: tuple[Column, ...]) -> Mask:
+    """What is shown of rows with these columns, of which some are hidden."""
+    masked = _names(hidden)
+    return Mask(frozenset(_names(columns) - masked), time=masked.isdisjoint(TIMES), hidden=hidden)
+
+
+def _looked_at(spec: spec_pb2.DaggerSpec) -> bytes:
+    """All of a specification that says what is sensitive of its rows: others are not looked at again."""
+    text = query.of(spec).sql
+    said = spec_pb2.DaggerSpec(sql=text, streams=spec.streams, sinks=spec.sinks, forward=spec.forward)
+    return said.SerializeToString(deterministic=True)
+
+
+def _has_hidden(what: str, mask: Mask) -> ApiError:
+    names = ", ".join(sorted(column.name for column in mask.hidden))
+    return _denied(f"{what} have columns that are made of sensitive fields: {names}", {"columns": names})
+
+
+def _denied(text: str, metadata: Mapping[str, str]) -> ApiError:
+    return ApiError(grpc.StatusCode.PERMISSION_DENIED, SENSITIVE, text, metadata)
 
 
 def _names(columns: Iterable[Column]) -> set[str]:
@@ -154,13 +260,8 @@ def _names(columns: Iterable[Column]) -> set[str]:
     return {name for one in columns for name in (one.name, one.key, one.name.partition(".")[0])}
 
 
-def log(lines: Sequence[str]) -> list[str]:
-    """Lines of a driver's log without the rows that stand in it."""
-    return [_ROW.sub(rf"\1{MASKED}", line) for line in lines]
-
-
 def _masked(value: Any, paths: Iterable[str]) -> Any:
-    """A JSON value with MASKED where these dotted paths lead, in each element of lists."""
+    """A JSON value with MASKED where these dotted paths lead, in each element of lists, and if nothing is."""
     by_field: dict[str, list[str]] = {}
     for path in paths:
         first, _, rest = path.partition(".")
@@ -169,10 +270,11 @@ def _masked(value: Any, paths: Iterable[str]) -> Any:
         return [_masked(item, paths) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return {name: _below(inner, by_field.get(name, [])) for name, inner in value.items()}
+    whole = {name: MASKED for name, rests in by_field.items() if "" in rests}
+    others = {name: inner for name, inner in value.items() if name not in whole}
+    # Behind all others, wherever they stood: a place tells as well whether there was one.
+    return {name: _below(inner, by_field.get(name, [])) for name, inner in others.items()} | whole
 
 
 def _below(value: Any, paths: Sequence[str]) -> Any:
-    if "" in paths:
-        return MASKED
     return _masked(value, paths) if paths else value

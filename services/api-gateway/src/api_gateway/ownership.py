@@ -82,7 +82,7 @@ class Ownership:
             await asyncio.sleep(0)  # others are served meanwhile
 
     async def _conflicts(self, dagger: Dagger) -> AsyncIterator[Refusal]:
-        for place in self._written(dagger):
+        for place in self.written(dagger):
             why = await self._refusal(place, dagger.spec.team, dagger.name, dagger.create_sequence)
             if why is not None:
                 yield why
@@ -98,6 +98,16 @@ class Ownership:
             if other.spec.team != team and is_older and await self._is_same(theirs.server, place.server):
                 return foreign(str(place), access_pb2.Destination(name=str(theirs), team=other.spec.team))
         return None
+
+    async def aliases(self, place: Destination) -> AsyncIterator[Destination]:
+        """A place by each name of its server under which something has an owner, its own among them."""
+        for server in sorted({*self._servers_of(place.kind), place.server}):
+            if await self._is_same(server, place.server):
+                yield place.on(server)
+
+    def unjudged(self, place: Destination) -> list[Dagger]:
+        """Living daggers whose requests nobody judged, and that may write to a place."""
+        return [dagger for dagger, _ in self._unjudged.like(place)]
 
     def _servers_of(self, kind: str) -> set[str]:
         """The servers of a kind on which something has, or had, an owner."""
@@ -141,7 +151,7 @@ class Ownership:
         owned = self._fleet.catalogue.destinations.get(str(place.whole()))
         return owned is None or owned.value.team != team
 
-    def _written(self, dagger: Dagger) -> Iterable[Destination]:
+    def written(self, dagger: Dagger) -> Iterable[Destination]:
         """What a dagger writes to, as its request said, or else as its addresses are now."""
         if not dagger.destinations:
             return self._unjudged.written_by(dagger)

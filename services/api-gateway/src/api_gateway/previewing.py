@@ -69,7 +69,7 @@ class Previewing:
         began = time.monotonic()
         name, spec = request.name or PREVIEWED, without_sinks(request.spec)
         spec = filled(name, spec)
-        judged = await self._requests.judged(name, spec, context)
+        judged = await self._requests.judged(name, spec, context, written=False)
         refuse(
             [
                 *(fields.name("name", request.name) if request.name else ()),
@@ -87,12 +87,14 @@ class Previewing:
                 name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
             )
             sequence = self._fleet.sequence
+            mask = self._masking.previewed(spec, Made(plan.columns, plan.origins, plan.places))
+            masked = [column.name for column in mask.hidden] if mask else ()
 
             def of(host: str) -> host_pb2.PreviewHostDaggerRequest:
-                return host_pb2.PreviewHostDaggerRequest(request=asked, min_sequence=sequence, host=host)
+                return host_pb2.PreviewHostDaggerRequest(
+                    request=asked, min_sequence=sequence, host=host, masked_columns=masked
+                )
 
-            made = Made(plan.columns, plan.origins, plan.key_origins)
-            mask = self._masking.previewed(spec, made)
             first_row_ms = None
             steps = self._hosts.anywhere(lambda host: host.PreviewHostDagger, of, context)
             async with aclosing(steps):
@@ -105,6 +107,8 @@ class Previewing:
                             mask.rows(step.rows.rows)
                     elif step.HasField("done"):
                         self._masking.set_aside(spec, step.done.examples)
+                        if mask is not None:
+                            mask.end(step.done)
                         if first_row_ms is not None:
                             step.done.first_row_ms = first_row_ms
                         step.done.total_ms = round((time.monotonic() - began) * 1000)

@@ -77,7 +77,7 @@ class Reach:
         self._resolver = resolver
         # Of its own: names that are answered slowly must hold up nobody who waits for the database.
         self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
-        self._ownership = Ownership(fleet, self._addresses_of)
+        self.ownership = Ownership(fleet, self._addresses_of)
 
     async def found(
         self,
@@ -108,7 +108,7 @@ class Reach:
         wrong = [*outside, *(loop for loop in loops if loop.reason != UNKNOWN)]
         refused += [violation for violation in others if violation.reason != UNKNOWN]
         judged = {violation.field for violation in others}
-        foreign = self._ownership.violations(path, name, spec, held)
+        foreign = self.ownership.violations(path, name, spec, held)
         refused += [violation async for violation in foreign if violation.field not in judged]
         if self._enforce:
             return Found((*wrong, *refused), unknown, written_to(held) if spec.team else ())
@@ -201,12 +201,12 @@ class Reach:
 
     def conflicts(self) -> AsyncIterator[tuple[Dagger, Refusal]]:
         """Daggers that write to what another team owns, each with why it may not."""
-        return self._ownership.conflicts()
+        return self.ownership.conflicts()
 
     async def check_rows(self, dagger: Dagger) -> None:
         """Raises: ApiError where a dagger writes to what is another team's, as is what is read there."""
         if self._enforce:
-            await self._ownership.check_rows(dagger)
+            await self.ownership.check_rows(dagger)
 
     async def _topics(
         self,

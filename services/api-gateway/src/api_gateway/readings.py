@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2
 
-from api_gateway import masking, validation
+from api_gateway import validation
 from api_gateway.fold import Fold
 from api_gateway.heard import Heard
 from api_gateway.hosts import Asking, Hosts
@@ -71,8 +71,7 @@ class Readings:
                 now = self._fold.fleet.living(dagger.name) if step.path else None
                 if now is not None and now.phase not in (RUNNING, DEGRADED):
                     step.warnings.extend(self._heard.vitals(now).warnings)
-                if await self._masking.of(dagger) is not None:
-                    step.lines[:] = masking.log(step.lines)
+                step.lines[:] = await self._masking.log(dagger, step.lines)
                 yield step
 
     async def rows(
@@ -140,6 +139,7 @@ class Readings:
             metadata = {"dagger": request.name, "sinks": ", ".join(sorted(kept))}
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
         await self._requests.check_rows(dagger)
+        await self._masking.check_archive(dagger)
         asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
             lambda host: host.DescribeHostArchive,
             lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
-from access import sensitive
+from access import Principal, sensitive
+from access.principal import is_principal
 from access.sensitive import Made
 from api_gateway import specs, validation
 from api_gateway.authentication import principal
@@ -22,7 +23,7 @@ from api_gateway.writer import Writer, refused
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from chassis.logging import note
-from daggerspec import cutover, fields
+from daggerspec import cutover, fields, sinks
 from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
@@ -131,7 +132,6 @@ class Requests:
         else:
             judged = await self.judged(name, spec, context)
             warnings, violations = judged.warnings, judged.violations
-            self.permit(spec, judged)
             plan = judged.query.plan
             query = cutover.query_state(spec, plan) if plan else None
             asked = event(warnings, query, judged.destinations, all_registered=True)
@@ -169,28 +169,76 @@ class Requests:
             answer = await self._writer.write(request.name, event, request.request_id, path="name")
         return self.shown(request.name), answer.sequence
 
-    async def judged(self, name: str, spec: spec_pb2.DaggerSpec, context: Context) -> specs.Judged:
-        """What is found about a spec whose defaults are filled in, and that who calls asks for."""
+    async def judged(
+        self, name: str, spec: spec_pb2.DaggerSpec, context: Context, *, written: bool = True
+    ) -> specs.Judged:
+        """What is found about a spec whose defaults are filled in, and that who calls asks for. Not
+        `written`: its rows are only shown to who calls, masked.
+        """
         judged = await self._judged(name, spec)
         reached = await self._reach.found("spec", name, spec, judged.sinks, principal(), context)
         if reached.observed:
             note(observed=sorted({violation.reason for violation in reached.observed}))
-        others = (*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong)
+        others = [*self._teams.violations("spec.team", spec), *judged.others, *reached.wrong]
+        observed = list(reached.observed)
+        if unseen := await self._unseen(name, spec, judged, written=written):
+            refused = self._gate.refuses(sensitive.refusal(unseen), always=not written)
+            (others if refused else observed).extend(unseen)
         return replace(
             judged,
-            others=others,
-            observed=tuple(reached.observed),
+            others=tuple(others),
+            observed=tuple(observed),
             destinations=tuple(reached.destinations),
         )
 
-    async def _judged(self, name: str, spec: spec_pb2.DaggerSpec) -> specs.Judged:
-        return await specs.judge("spec", name, spec, self._fleet, self._checks, now=datetime.now(UTC))
+    async def _judged(self, name: str, spec: spec_pb2.DaggerSpec, *, accepted: bool = False) -> specs.Judged:
+        now = datetime.now(UTC)
+        return await specs.judge("spec", name, spec, self._fleet, self._checks, now=now, accepted=accepted)
 
-    def permit(self, spec: spec_pb2.DaggerSpec, judged: specs.Judged) -> None:
-        """Raises: ApiError when who calls may not have written what the rows are made of."""
-        made = _made(judged)
-        if made is not None:
-            self._gate.enters(sensitive.may_write(principal(), spec, made, self._fleet))
+    async def _unseen(
+        self, name: str, spec: spec_pb2.DaggerSpec, judged: specs.Judged, *, written: bool
+    ) -> Sequence[Violation]:
+        """Where a spec goes by sensitive fields that who calls does not see."""
+        who, fleet = principal(), self._fleet
+        found = self._located(who, spec, judged, written=written)
+        if written and (living := fleet.living(name)) is not None:
+            before = sensitive.unseen(who, living.spec, fleet)
+            rows = await self.made(living.name, living.spec) if before else None
+            dropped = sensitive.dropped(who, rows, before, found, fleet)
+            found += [judged.located_violation(violation) for violation in dropped]
+        return found
+
+    def _located(
+        self, who: Principal, spec: spec_pb2.DaggerSpec, judged: specs.Judged, *, written: bool
+    ) -> list[Violation]:
+        """Where a spec goes by sensitive fields that somebody does not see; nowhere where it has no plan."""
+        streams, made = sensitive.unseen(who, spec, self._fleet), _made(spec, judged)
+        if made is None or not streams:
+            return []
+        # No column is written that could tell rows of a sink apart, and none is while they are only shown.
+        found = list(sensitive.deciding(who, replace(made, telling={}), streams, self._fleet))
+        if written:
+            found += sensitive.written(who, made, streams, self._fleet)
+        return [
+            replace(one, field=f"{judged.path}.{one.field}") if one.field else judged.located_violation(one)
+            for one in found
+        ]
+
+    async def unseen_by_updaters(self, team: str) -> list[tuple[Dagger, Violation]]:
+        """Living daggers of a team, or of all for none, that go by sensitive fields which who asked for them
+        does not see, by name, and where. Groups that somebody is in nobody knows here.
+        """
+        found = []
+        for name in sorted(self._fleet.daggers):
+            dagger = self._fleet.living(name)
+            if dagger is None or team not in ("", dagger.spec.team):
+                continue
+            who = Principal(dagger.updater, administrator=not is_principal(dagger.updater))
+            if sensitive.unseen(who, dagger.spec, self._fleet):
+                spec = filled(name, dagger.spec)
+                judged = await self._judged(name, spec, accepted=True)
+                found += [(dagger, one) for one in self._located(who, spec, judged, written=True)]
+        return found
 
     async def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> Plan | None:
         """The plan of a spec whose defaults are filled in; None where its query cannot be checked."""
@@ -200,13 +248,15 @@ class Requests:
         """Raises: ApiError where the rows of a dagger are in a place of another team."""
         await self._reach.check_rows(dagger)
 
-    async def made(self, dagger: Dagger) -> Made | None:
-        """What the rows of a dagger are made of; None where its query can no longer be checked."""
-        return _made(await self._judged(dagger.name, dagger.spec))
+    async def made(self, name: str, spec: spec_pb2.DaggerSpec) -> Made | None:
+        """What the rows of a dagger of this spec are made of, as it was accepted; None where its query can no
+        longer be checked.
+        """
+        return _made(spec, await self._judged(name, filled(name, spec), accepted=True))
 
     async def columns(self, dagger: Dagger) -> Sequence[Column]:
         """The output columns of a dagger; none where its query can no longer be checked."""
-        made = await self.made(dagger)
+        made = await self.made(dagger.name, dagger.spec)
         return made.columns if made else ()
 
     def decided(self, event: Request) -> Dagger:
@@ -222,9 +272,20 @@ class Requests:
         return view.to_proto(self._fleet.daggers[name], self._fleet)
 
 
-def _made(judged: specs.Judged) -> Made | None:
+def _made(spec: spec_pb2.DaggerSpec, judged: specs.Judged) -> Made | None:
     plan = judged.query.plan
-    return Made(plan.columns, plan.origins, plan.key_origins) if plan else None
+    if plan is None:
+        return None
+    by_text = {condition.text: condition.origins for condition in plan.conditions}
+    numbered = list(enumerate(spec.sinks))
+    return Made(
+        plan.columns,
+        plan.origins,
+        plan.places,
+        plan.influences,
+        {f"sinks[{number}].when": by_text[sink.when] for number, sink in numbered if sink.when in by_text},
+        {f"sinks[{number}]": sinks.telling(sink, plan.columns) for number, sink in numbered},
+    )
 
 
 def meta_of(request: Any) -> events_pb2.RequestMeta:

@@ -32,6 +32,7 @@ from api_gateway.previewing import Previewing
 from api_gateway.previewseconds import PreviewSeconds
 from api_gateway.projection import Projection
 from api_gateway.projector import Projector
+from api_gateway.provenance import Provenance
 from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
@@ -168,7 +169,7 @@ async def serving(
         reach = Reach(fold.fleet, samples, bounds, enforce=enforce)
         teams = Teams(fold.fleet, writer, unknown_teams)
         requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
-        masking = Masking(fold.fleet, requests.made)
+        masking = Masking(fold.fleet, Provenance(fold.fleet, log, reach.ownership), requests.made)
         healthy = health.Health(_SERVICES)
         # Around the other, so that a gateway that drains is still heard to.
         async with (
@@ -341,7 +342,7 @@ async def _served(
         fold.fleet, writer, reader, projection, samples, masking, heard, reference_places
     )
     gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, services)
-    access = AccessService(fold.fleet, writer, reader, heard, seconds, reach)
+    access = AccessService(fold.fleet, writer, reader, heard, seconds, reach, requests, masking)
     gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, services)
     sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)

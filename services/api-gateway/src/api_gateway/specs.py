@@ -59,7 +59,11 @@ class Judged:
 
     def located(self, finding: Finding) -> Violation:
         """What was found about the query, as a violation of the field that it is in."""
-        return self.text.located(self.path, finding.violation(""))
+        return self.located_violation(finding.violation(""))
+
+    def located_violation(self, violation: Violation) -> Violation:
+        """What is wrong at a place of the query, as a violation of the field that it is in."""
+        return self.text.located(self.path, violation)
 
     def _told(self, violation: Violation) -> str:
         place = f"line {violation.line}, column {violation.column}" if violation.line else violation.field
@@ -67,9 +71,18 @@ class Judged:
 
 
 async def judge(
-    path: str, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, checks: Checks, *, now: datetime
+    path: str,
+    name: str,
+    spec: spec_pb2.DaggerSpec,
+    fleet: Fleet,
+    checks: Checks,
+    *,
+    now: datetime,
+    accepted: bool = False,
 ) -> Judged:
-    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `path`."""
+    """Check the spec of the dagger `name`, its defaults filled in. Paths begin with `path`. `accepted`: it
+    was let through once, as is known of one that the dagger has.
+    """
     catalogue = Registered(fleet)
     checked, others = Checked(None, ()), [*rules.in_the_future(path, spec, now)]
     text = query.of(spec)
@@ -77,7 +90,8 @@ async def judge(
         checked = await asyncio.to_thread(check, text.sql, ())  # refused for its size, whatever it reads
     elif (unknown := rules.unknown_tables(spec, catalogue)) is not None:
         try:
-            checked = await checks.check(spec, fleet, accepted=_has(fleet, name, spec), unknown=unknown)
+            known = accepted or _has(fleet, name, spec)
+            checked = await checks.check(spec, fleet, accepted=known, unknown=unknown)
         except Unresolved as error:
             others.append(Violation(f"{path}.streams", error.detail, error.reason))
     asked = Asked(name, spec, catalogue, checked.plan)

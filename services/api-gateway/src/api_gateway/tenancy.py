@@ -17,11 +17,12 @@ from access import decision, principal, tokens
 from api_gateway import registered, removing, validation
 from api_gateway.authentication import principal as caller
 from api_gateway.heard import Heard
+from api_gateway.masking import Masking
 from api_gateway.missing import no_entry
 from api_gateway.previewseconds import QUOTA, PreviewSeconds
 from api_gateway.reach import Reach
 from api_gateway.reader import Reader
-from api_gateway.requests import meta_of, refuse
+from api_gateway.requests import Requests, meta_of, refuse
 from api_gateway.writer import Writer, refused
 from chassis.errors import ApiError
 from chassis.interceptors import Context, actor
@@ -51,13 +52,16 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         heard: Heard,
         seconds: PreviewSeconds,
         reach: Reach,
+        requests: Requests,
+        masking: Masking,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`seconds`: what previews of each team took here; `reach` knows who writes to what; `clock`: this
-        instant, UTC.
+        """`seconds`: what previews of each team took here; `reach` knows who writes to what, `requests` what
+        daggers are made of, `masking` what of that who calls sees; `clock`: this instant, UTC.
         """
         self._fleet, self._writer, self._reader, self._clock = fleet, writer, reader, clock
         self._heard, self._seconds, self._reach = heard, seconds, reach
+        self._requests, self._masking = requests, masking
 
     # ---- Teams and roles -----------------------------------------------------------------------------------
 
@@ -250,13 +254,14 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
     ) -> pb.ReleaseDestinationResponse:
         """Make a destination nobody's that no dagger writes to."""
         event = events_pb2.DestinationReleased(meta=meta_of(request), name=request.name)
+        await self._masking.check_release(request.name)
         sequence = await removing.remove(self._writer, self._fleet, request, event)
         return pb.ReleaseDestinationResponse(sequence=sequence)
 
     async def ListDestinationConflicts(  # noqa: N802 - gRPC's name
         self, request: pb.ListDestinationConflictsRequest, context: Context
     ) -> pb.ListDestinationConflictsResponse:
-        """Daggers that write to what another team owns, by name."""
+        """Daggers that write to what another team owns, or read what is sensitive to their editors."""
         refuse(list(validation.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
         answer = pb.ListDestinationConflictsResponse(sequence=fleet.sequence)
@@ -269,6 +274,17 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
                     destination=why.metadata["destination"],
                     owned=owned,
                 )
+        for dagger, violation in await self._requests.unseen_by_updaters(request.team):
+            answer.sensitive.add(
+                dagger=dagger.name,
+                team=dagger.spec.team,
+                updater=dagger.updater,
+                stream=violation.metadata["stream"],
+                path=violation.metadata["path"],
+                field=violation.field,
+                line=violation.line or 0,
+                column=violation.column or 0,
+            )
         return answer
 
     # ---- The caller ----------------------------------------------------------------------------------------

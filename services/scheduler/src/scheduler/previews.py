@@ -156,7 +156,12 @@ class Previews:
                     await self._start(lane, asked.spec.cluster, job)
             assert lane.host is not None
             lane.last = job
-            preview = host_pb2.PreviewJob(job=job, range=asked.range, max_rows=asked.max_rows)
+            preview = host_pb2.PreviewJob(
+                job=job,
+                range=asked.range,
+                max_rows=asked.max_rows,
+                masked_columns=request.masked_columns,
+            )
             run_dir = lane.host.folder / str(job.generation)
             preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / rundir.CHECKPOINTS)
             async with aclosing(lane.host.steps(preview)) as steps:

@@ -1,7 +1,8 @@
 """Which fields of streams the values of an output column are made of. Pure.
 
 A value is made of all that its expression reads, in whatever function or condition, and be it only to count
-it: what one can be told from is not decided here. WHERE, HAVING and ON choose rows and are no part of values.
+it: what one can be told from is not decided here. WHERE, HAVING and ON choose rows and are no part of values
+(`daggersql.ir.influences`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from daggersql.ir.expr import Expr, Kind, Ref
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     GROUPS,
+    ROW,
     Identity,
     Join,
     Picked,
@@ -29,32 +31,50 @@ from daggersql.ir.walk import RECORD, columns_of, expressions, identity, tables
 
 Fields: TypeAlias = frozenset[tuple[str, str]]
 """Tables, each with the dotted Protobuf path of a field."""
-_NONE: Fields = frozenset()
+NONE: Fields = frozenset()
 
 
 def origins(query: Result) -> tuple[Fields, ...]:
     """Of each output column. Of a record as it is: all that its message has, for it may stand there."""
-    selects = query.branches if isinstance(query, Union) else (query,)
-    whole = {
+    whole = fields_of_records(query)
+    return tuple(spelled_out(fields, whole) for fields in Lineage().outputs(query))
+
+
+def selects(query: Result) -> tuple[Select, ...]:
+    """The SELECTs that a query unites; of any other itself."""
+    return query.branches if isinstance(query, Union) else (query,)
+
+
+def fields_of_records(query: Result) -> Mapping[str, Fields]:
+    """All fields of each table whose records may be had as they are, by its name."""
+    return {
         table.name: frozenset((table.name, str(field_.name)) for field_ in table.message.fields)
-        for table in tables([select.relation for select in selects])
+        for table in tables([select.relation for select in selects(query)])
         if table.records
     }
-    return tuple(_spelled_out(fields, whole) for fields in _Lineage().outputs(query))
 
 
-def _spelled_out(fields: Fields, whole: Mapping[str, Fields]) -> Fields:
-    """With all fields of a table in the place of its records."""
+def spelled_out(fields: Fields, whole: Mapping[str, Fields]) -> Fields:
+    """These fields with all fields of a table in the place of its records."""
     records = {table for table, path in fields if path in RECORD and table in whole}
     return fields.union(*(whole[table] for table in records))
+
+
+def origins_of_condition(condition: Expr, query: Result) -> Fields:
+    """Of a condition on the rows that a query gives (`relations.ROW`)."""
+    by_name = {output.name: fields for output, fields in zip(query.outputs, origins(query), strict=True)}
+    named = (
+        node.ref.path[0] for node in condition.nodes() if node.ref is not None and node.ref.relation == ROW
+    )
+    return NONE.union(*(by_name[name] for name in named))
 
 
 def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
     """Of each output column: the field that its values are, unchanged; None where they are computed."""
     if isinstance(query, Select):
-        return tuple(_Lineage().copy(output.value, query) for output in query.outputs)
+        return tuple(Lineage().copy(output.value, query) for output in query.outputs)
     of_branches = [
-        [_Lineage().copy(value, branch) for value in values]
+        [Lineage().copy(value, branch) for value in values]
         for branch, values in zip(query.branches, query.values, strict=True)
     ]
     return tuple(origins[0] if len(set(origins)) == 1 else None for origins in zip(*of_branches, strict=True))
@@ -62,22 +82,11 @@ def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
 
 def calls(query: Result) -> tuple[str | None, ...]:
     """Of each output column: the function of our own whose answers its values are, be they cast."""
-    return _Lineage().calls(query)
-
-
-def key_origins(query: Result) -> Fields:
-    """Of what tells rows apart: groups, which no column need show."""
-    lineage = _Lineage()
-    if isinstance(query, Union):
-        keys = (key_origins(branch) for branch in query.branches)
-        return _NONE.union(*keys)
-    lineage.bind(query.relation)
-    own = [*query.keys] if query.window is not None else [*identity(query.relation).keys]
-    return lineage.of_all(own, query)
+    return Lineage().calls(query)
 
 
 @dataclass(slots=True)
-class _Lineage:
+class Lineage:
     """Looks through relations, whose names are different in the whole query."""
 
     known: dict[str, Relation] = field(default_factory=dict)
@@ -157,18 +166,20 @@ class _Lineage:
 
     def of(self, value: Expr, select: Select | None) -> Fields:
         """Of an expression; `select` is whose groups it may be over."""
-        fields: set[tuple[str, str]] = set()
+        return self._united(fields for _, fields in self.leaves(value, select))
+
+    def leaves(self, value: Expr, select: Select | None) -> Iterator[tuple[Expr, Fields]]:
+        """The columns that an expression names, and what each is made of; `select` as in `of`."""
         stack = [value]
         while stack:
             node = stack.pop()
             if node.read is not None:
-                fields.add(node.read)
+                yield node, frozenset({node.read})
                 stack += node.args[1:]  # what it is taken from is read by that path
                 continue
             stack += node.args
             if node.ref is not None:
-                fields |= self._of_column(node.ref, select)
-        return frozenset(fields)
+                yield node, self._of_column(node.ref, select)
 
     def _of_column(self, ref: Ref, select: Select | None) -> Fields:
         if ref.relation == GROUPS and select is not None:
@@ -189,12 +200,12 @@ class _Lineage:
                 return self._once(relation, name, lambda: self._of_identity(identity(below), name, None))
             case Query():
                 return self._once(relation, name, lambda: self._of_query(relation, name))
-        return _NONE
+        return NONE
 
     def _of_group(self, ref: Ref, select: Select) -> Fields:
         letter, number = ref.path[0][:1], ref.path[0][1:]
         if letter == "w":
-            return self.of(select.window.time, None) if select.window else _NONE
+            return self.of(select.window.time, None) if select.window else NONE
         return self.of((select.keys if letter == "k" else select.aggregates)[int(number)], None)
 
     def _of_query(self, relation: Query, name: str) -> Fields:
@@ -224,11 +235,11 @@ class _Lineage:
 
     @staticmethod
     def _united(fields: Iterable[Fields]) -> Fields:
-        return _NONE.union(*fields)
+        return NONE.union(*fields)
 
 
 def _everything(query: Result) -> Iterator[Fields]:
     """All that a query reads."""
-    for select in query.branches if isinstance(query, Union) else (query,):
+    for select in selects(query):
         for expression in expressions(select):
             yield frozenset(node.read for node in expression.nodes() if node.read is not None)

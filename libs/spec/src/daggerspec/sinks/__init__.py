@@ -16,16 +16,21 @@ from itertools import count
 from typing import Any, cast
 
 from daggers.v1 import spec_pb2
+from google.protobuf.message import Message
 
-from daggerspec import fields, outages, query, registered
+from daggerspec import fields, outages, query, registered, template
 from daggerspec.catalogue import Catalogue, Unresolved
-from daggerspec.columns import Output
+from daggerspec.columns import TIMES, Column, Output, Role
 from daggerspec.destination import Destination
 from daggerspec.keys import Key, flat
 from daggerspec.kind import Asked, Kind, Resolved
+from daggerspec.protobuf import is_map
 from daggerspec.secrets import wrong_use
 from daggerspec.state import updates
 from daggerspec.violation import Violation
+
+_IN_ORDER = ("kafka", "log")
+"""The kinds whose rows are read back as they were written, one after the other, whatever is in them."""
 
 
 @cache  # a look at the folder takes longer than all other checks of a spec
@@ -383,6 +388,33 @@ def trigger(spec: spec_pb2.DaggerSpec) -> timedelta | None:
     asked = [load(name).CAPABILITIES.trigger if name else None for name in map(kind_of, spec.sinks)]
     wanted = [name for name in asked if name is not None]
     return min(wanted) if wanted and len(wanted) == len(asked) else None
+
+
+def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Names of the columns that decide which rows of a sink are one, in what order they are read back, or
+    where they lie: its tags, the time of a row, and what the sink names. More than do, never less.
+    """
+    name = kind_of(sink)
+    if name is None:
+        return ()
+    said = set(_texts(getattr(sink, name)))
+    named = said | {reference.column for text in said for reference in template.references(text)}
+    if name not in _IN_ORDER:
+        named |= {column.name for column in columns if column.role is Role.TAG or column.name in TIMES}
+    return tuple(column.name for column in columns if column.name in named)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    """All texts of a message, keys of maps among them."""
+    for descriptor, value in message.ListFields():
+        if is_map(descriptor):
+            yield from (text for entry in value.items() for text in entry if isinstance(text, str))
+            continue
+        for part in value if descriptor.is_repeated else (value,):
+            if isinstance(part, str):
+                yield part
+            elif isinstance(part, Message):
+                yield from _texts(part)
 
 
 def is_time_series(spec: spec_pb2.DaggerSpec) -> bool:

@@ -96,7 +96,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         answer = gateway_pb2.ListQuarantinedResponse(
             records=[entry.record for entry in listed], statuses=[_status(entry) for entry in listed]
         )
-        self._parts.masking.quarantined(dagger, answer.records)
+        await self._parts.masking.quarantined(dagger, answer.records)
         if request.brief:
             for record in answer.records:
                 for field in _CONTENT:
@@ -141,11 +141,10 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
             raise _not_one(request, len(candidates))
         (listed,) = candidates
         answer = gateway_pb2.GetQuarantinedResponse(record=listed.record, status=_status(listed))
-        self._parts.masking.quarantined(dagger, [answer.record])
-        if answer.record.value == listed.record.value:
-            answer.decoded, answer.undecodable = decoded(listed.record, fleet)
-        else:
+        if await self._parts.masking.quarantined(dagger, [answer.record]):
             answer.undecodable = "it has sensitive fields that are not shown to you"
+        else:
+            answer.decoded, answer.undecodable = decoded(listed.record, fleet)
         return answer
 
     async def ReplayQuarantined(  # noqa: N802 - gRPC's name
@@ -155,7 +154,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         refuse([*replays.replay_violations(request)])
         dagger, fleet = await self._current(request.dagger, context)
         if request.edits:
-            self._parts.masking.check_edits(dagger)
+            await self._parts.masking.check_edits(dagger)
 
         async def foresee(
             asked: events_pb2.QuarantineReplayRequested, edits: Sequence[telemetry_pb2.QuarantineEdited]

@@ -14,6 +14,7 @@ from typing import Final
 from daggers.v1 import gateway_pb2, host_pb2
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.streaming.query import StreamingQuery
 
 import daggersql
@@ -154,7 +155,8 @@ class Preview:
                 self._failure = failure
                 raise
 
-        writer = assembled.rows.writeStream.queryName(self._computed.spec.dagger).outputMode("append")
+        shown = masked(assembled.rows, self._asked.masked_columns)
+        writer = shown.writeStream.queryName(self._computed.spec.dagger).outputMode("append")
         return (
             writer.option("checkpointLocation", path).foreachBatch(batch).trigger(availableNow=True).start()
         )
@@ -242,6 +244,16 @@ class Preview:
             done.cost.records_per_second = done.records / self._span_s
             done.cost.cores = done.cpu_seconds / self._span_s
             done.cost.rows_per_minute = self._counted.whole / self._span_s * 60
+
+
+def masked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with NULL in the place of columns, so that Spark computes nothing of them: what cannot be
+    shown must not be told by an error, a size, or a count of values either.
+    """
+    for column in columns:
+        quoted = f"`{column.replace('`', '``')}`"
+        rows = rows.withColumn(column, F.lit(None).cast(rows.select(quoted).schema[0].dataType))
+    return rows
 
 
 def range_of(asked: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetime) -> tuple[Range, float]:
