@@ -9,6 +9,7 @@ from google.protobuf import descriptor_pb2 as dp
 from google.protobuf import timestamp_pb2
 
 from api_gateway import compatibility, schemas
+from chassis.messages import MAX_CARRIER
 from eventlog.testing import given
 from fleet import Fleet
 
@@ -250,3 +251,30 @@ def test_a_change_that_breaks_readers_is_refused(
     samples: Any, change: Callable[[dp.FileDescriptorProto], None], found: list[str]
 ) -> None:
     assert breaks(samples, change) == found
+
+
+def delimited(tag: int, content: bytes) -> bytes:
+    """A field of bytes, as it stands in a message."""
+    length, size = bytearray(), len(content)
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([tag, *length, size]) + content
+
+
+def named_messages() -> bytes:
+    messages = b"".join(delimited(0x22, delimited(0x0A, b"M%d" % number)) for number in range(300_000))
+    return delimited(0x0A, delimited(0x0A, b"x.proto") + messages)
+
+
+def nameless_files() -> bytes:
+    return b"\x0a\x00" * (MAX_CARRIER // 2)
+
+
+@pytest.mark.parametrize(("bomb", "reason"), [(nameless_files, "TOO_MANY"), (named_messages, "TOO_LARGE")])
+def test_a_descriptor_bomb_is_refused_before_it_is_built(bomb: Callable[[], bytes], reason: str) -> None:
+    files = dp.FileDescriptorSet.FromString(bomb())
+    with pytest.raises(schemas.Unusable) as refused:
+        schemas.pruned(files)
+
+    assert [violation.reason for violation in refused.value.violations] == [reason]

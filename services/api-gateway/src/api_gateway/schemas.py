@@ -7,6 +7,7 @@ brings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -27,7 +28,7 @@ from google.protobuf import descriptor_pb2 as dp
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from api_gateway import comments
+from api_gateway import comments, validation
 from daggerspec.nearest import hint, nearest
 from daggerspec.protobuf import TIMESTAMP
 from daggerspec.violation import Violation
@@ -35,6 +36,8 @@ from fleet.catalogue import closure, defining_file
 
 MAX_COMMENTS: Final = 128 * 1024
 """Bytes of the comments that are registered with a schema; of one that has more none is."""
+MAX_FILES: Final = 5_000
+"""Files that a schema may bring: each is looked at before it is known whether it is needed."""
 _AT: Final = "schema.files"
 _POOL_SAYS: Final = "Couldn't build proto file into descriptor pool: "
 _WELL_KNOWN: Final = {
@@ -65,6 +68,9 @@ class Unusable(Exception):  # noqa: N818 - reads as what is wrong
 
 def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     """What is registered of the files. Raises: Unusable."""
+    if len(files.file) > MAX_FILES:
+        text = f"must not be more than {MAX_FILES}, and are {len(files.file)}"
+        raise Unusable([Violation(_AT, text, "TOO_MANY")])
     own = {file.name: _stripped(file) for file in files.file if file.name not in _WELL_KNOWN}
     if sum(file.source_code_info.ByteSize() for file in own.values()) > MAX_COMMENTS:
         for file in own.values():
@@ -75,6 +81,10 @@ def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     with_messages = [name for name, file in own.items() if file.message_type]
     everything = dp.FileDescriptorSet(file=[*own.values(), *_WELL_KNOWN.values()])
     ordered = closure(everything, with_messages)
+    # Before the pool, which takes a hundred times as much memory.
+    too_large = list(validation.event_size(_AT, sum(file.ByteSize() for file in ordered)))
+    if too_large:
+        raise Unusable(too_large)
     pool = DescriptorPool()
     for file in ordered:
         try:
@@ -100,7 +110,7 @@ def messages_of(file: dp.FileDescriptorProto) -> Iterator[tuple[str, dp.Descript
 
 def _problems(files: dp.FileDescriptorSet, own: dict[str, dp.FileDescriptorProto]) -> Iterator[Violation]:
     names = [file.name for file in files.file]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in sorted(name for name, times in Counter(names).items() if times > 1):
         yield Violation(_AT, f"{name} is there twice", "DUPLICATE")
     for name, file in own.items():
         if not name:
