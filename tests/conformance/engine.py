@@ -26,7 +26,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from daggersql import PartialAggregation, Plan, Read
 from runtime import functions
 from runtime.launch import guard
-from runtime.preview.run import masked
 from runtime.references.loading import References
 from runtime.source.metrics import count_late
 from runtime.source.reader import control_rows, preaggregate
@@ -57,22 +56,16 @@ class Engine:
         self._functions = Registration(session, files.SerializeToString())
 
     def answer(
-        self,
-        plan: Plan,
-        views: Mapping[str, pa.Table],
-        tables: Mapping[str, Any] | None = None,
-        hidden: Sequence[str] = (),
+        self, plan: Plan, views: Mapping[str, pa.Table], tables: Mapping[str, Any] | None = None
     ) -> pa.Table:
-        """What the plan gives over rows that are all there. `tables` are the contents of reference tables,
-        `hidden` columns that a preview masks.
-        """
+        """What the plan gives over rows that are all there. `tables` are the contents of reference tables."""
         for name, rows in views.items():
             frame = self._session.createDataFrame(rows, schema=from_arrow_schema(rows.schema))
             frame.createOrReplaceTempView(f"`{name}`")
         self._register(plan)
         with tempfile.TemporaryDirectory() as directory:
             self._references(plan, tables or {}, Path(directory)).refresh(self._session)
-            return masked(self._asked(plan, plan.reads), hidden).toArrow()
+            return self._asked(plan, plan.reads).toArrow()
 
     def invalid_input(self) -> Mapping[str, int]:
         """Values that functions could not use, by function, since the engine began."""
