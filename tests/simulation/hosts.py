@@ -345,6 +345,11 @@ class SimulatedDrivers:
         """As Drivers'."""
         return self.runs / name / str(generation)
 
+    def runs_as_another(self, team: str) -> bool:
+        """As Drivers', of a scheduler with one user."""
+        del team
+        return False
+
     def start(
         self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
     ) -> events_pb2.DriverHandle:

@@ -7,7 +7,6 @@ written `FIRST` was killed. What it had written stands beside.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
+from services.runtime.tests.archives import unpack
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.test_job_driver import kafka_sink
 from services.runtime.tests.test_job_streams import TwoStreams, moment, written
@@ -128,8 +128,7 @@ def renamed(folder: Path, names: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_driver_goes_on_from_a_checkpoint_made_before(tmp_path: Path, kafka: str, name: str) -> None:
     kind = KINDS[name]
-    with tarfile.open(FIXTURES / f"{name}.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(FIXTURES / f"{name}.tar.xz", tmp_path)
     told = json.loads((tmp_path / "told.json").read_text())
     dagger = kind.dagger(tmp_path, kafka, sql=kind.sql, idle_timeout_s=0)
     dagger.sinks = [kafka_sink(kafka, f"rows-{dagger.name}")]

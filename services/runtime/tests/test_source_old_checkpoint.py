@@ -6,7 +6,6 @@ The checkpoints were made at 39202320, by the query and the records of this test
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicCollection
+from services.runtime.tests.archives import unpack
 from services.runtime.tests.streams import BEGIN, COUNT, Feed, Job, booking, windows
 
 from runtime.source.watermark import Windows
@@ -47,8 +47,7 @@ def test_a_checkpoint_made_before_goes_on(
     for number, seconds in enumerate((FIRST[1], FIRST[0])):
         feed.send(map(booking, seconds), number)
     described = feed.admin.describe_topics(TopicCollection([feed.topic]))[feed.topic].result()
-    with tarfile.open(FIXTURES / f"{kind}.tar.xz") as packed:
-        packed.extractall(tmp_path / "checkpoint", filter="data")
+    unpack(FIXTURES / f"{kind}.tar.xz", tmp_path / "checkpoint")
     told = json.loads((tmp_path / "checkpoint" / "told.json").read_text())
     kept = [
         file
