@@ -51,6 +51,9 @@ class Feed:
     def __init__(self, ours: Deployment, order: Any) -> None:
         self.sent: list[tuple[int, str, int]] = []
         """Event time (ms), city, price in cents."""
+        self.refused = 0
+        """How often an order was refused, as one that nobody may write; it was sent again then."""
+        self._again: list[tuple[int, str, int]] = []
         self._order = order
         self._producer = Producer(
             {"bootstrap.servers": ours.kafka, "enable.idempotence": True, "message.timeout.ms": 3_600_000,
@@ -81,19 +84,28 @@ class Feed:
         while not self._stop.wait(0.25):
             begun = time.monotonic()
             for _ in range(10):
-                self._send(int((time.time() - random.random()) * 1000))
-            while self._producer.flush(1):
-                pass
+                at = int((time.time() - random.random()) * 1000)
+                self._send((at, random.choice(["berlin", "jakarta"]), random.randint(200, 600)))
+            while self._producer.flush(1) or self._again:
+                again, self._again = self._again, []
+                time.sleep(0.2 if again else 0)
+                for order in again:
+                    self._send(order)
             self._longest = max(self._longest, time.monotonic() - begun)
 
-    def _send(self, at: int) -> None:
-        city, cents = random.choice(["berlin", "jakarta"]), random.randint(200, 600)
+    def _send(self, sent: tuple[int, str, int]) -> None:
+        at, city, cents = sent
         order = self._order(city=city, price=cents / 100)
         order.placed_at.FromMilliseconds(at)
 
         def acknowledged(error: KafkaError | None, _: Message) -> None:
-            assert error is None, error
-            self.sent.append((at, city, cents))
+            if error is None:
+                self.sent.append(sent)
+                return
+            # Kafka has just learned that there are rules, and not yet which.
+            assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+            self.refused += 1
+            self._again.append(sent)
 
         self._producer.produce("coffee-orders", order.SerializeToString(), on_delivery=acknowledged)
 

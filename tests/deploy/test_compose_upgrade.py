@@ -173,5 +173,6 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
             step("the way back", lambda: typed(back[-1], before, new=new))
             time.sleep(90)
 
+    say(f"orders that Kafka refused until it knew who may do what: {feed.refused}")
     assert loops == []
     assert recounted(before, feed, since)
