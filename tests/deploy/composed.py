@@ -6,14 +6,15 @@ cannot be made here: that service is behind a profile.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -21,7 +22,6 @@ import yaml
 from devstack import ports
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = ROOT / "deploy" / "compose"
 SCRIPTS = Path(__file__).with_name("compose_walk")
 NEEDED = ("dockerd", "docker", "iptables", "debootstrap", "go", "cargo", "mvn")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"  # noqa: TID251 - a child's own
@@ -80,11 +80,17 @@ def _answers(engine: Engine) -> bool:
 
 @contextmanager
 def engine() -> Iterator[Engine]:
-    """The engine while the context is open; the first time it takes half an hour."""
+    """The engine while the context is open, for one at a time; the first time it takes half an hour."""
     where = os.environ.get("DAGGERS_COMPOSE_WORK")  # noqa: TID251 - an option of these tests
     work = Path(where) if where else Path(sys.prefix) / "share" / "daggers" / "compose"
     work.mkdir(parents=True, exist_ok=True)
-    has = Engine(work)
+    with (work / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several workers, and of two runs
+        yield from _started(Engine(work))
+
+
+def _started(has: Engine) -> Iterator[Engine]:
+    work = has.work
     runs = _answers(has)
     if not runs:
         has.run(SCRIPTS / "engine.sh", work, "start")
@@ -110,8 +116,7 @@ class Deployment:
     folder: Path
     """Where commands are called; what is in there is in /work."""
     name: str = "daggers-test"
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """What stands in `.env`."""
+    checkout: Path = ROOT
 
     def __post_init__(self) -> None:
         """Choose the ports, and write what replaces Grafana's image."""
@@ -120,14 +125,13 @@ class Deployment:
         without = self.folder / "without-grafana.yaml"
         without.write_text(yaml.safe_dump({"services": {"grafana": {"profiles": ["grafana"]}}}))
         self.environment = self.engine.environment(
-            COMPOSE_FILE=f"{COMPOSE / 'compose.yaml'}:{without}",
+            COMPOSE_FILE=f"{self.checkout / 'deploy' / 'compose' / 'compose.yaml'}:{without}",
             COMPOSE_PROJECT_NAME=self.name,
             PWD=str(self.folder),
             PYTHON_IMAGE="daggers-base/python",
             KAFKA_IMAGE="daggers-base/kafka",
             INFLUXDB_IMAGE="daggers-base/influxdb",
             **{name: str(port) for name, port in self.ports.items()},
-            **self.settings,
         )
 
     @property
@@ -176,12 +180,20 @@ class Deployment:
 
 
 @contextmanager
-def deployed(engine: Engine, folder: Path, **settings: str) -> Iterator[Deployment]:
+def deployed(
+    engine: Engine, folder: Path, *, name: str = "daggers-test", checkout: Path = ROOT
+) -> Iterator[Deployment]:
     """A deployment that is built, and of which nothing is left afterwards; not started yet."""
     folder.chmod(0o755)  # containers read there as user 10001
-    deployment = Deployment(engine, folder, settings=settings)
+    deployment = Deployment(engine, folder, name, checkout=checkout)
     deployment("build", timeout=3600)
     try:
         yield deployment
     finally:
         deployment("--profile", "*", "down", "--volumes", "--timeout", "20")
+
+
+def say(line: str) -> None:
+    """Print a line for who watches."""
+    sys.__stdout__.write(f"\n{time.strftime('%T')} {line}")  # type: ignore[union-attr]
+    sys.__stdout__.flush()  # type: ignore[union-attr]
