@@ -123,8 +123,8 @@ def deciding(
     """
     for influence in made.influences:
         what = f"{influence.clause} goes by"
-        found = touched(influence.origins, streams)
-        yield from _violations(principal, what, "", influence.place, found, fleet)
+        fields = touched(influence.origins, streams)
+        yield from _violations(principal, what, "", influence.place, fields, fleet)
     for path, origins in made.conditions.items():
         what = "rows of a sink are chosen by"
         yield from _violations(principal, what, path, None, touched(origins, streams), fleet)
@@ -135,8 +135,8 @@ def deciding(
             yield from _violations(principal, what, path, None, touched(named.get(name, ()), streams), fleet)
     for table in streams:
         what = f"rows of table {table} come in the order of"
-        found = touched([(table, "rowtime")], streams)
-        yield from _violations(principal, what, "streams", None, found, fleet)
+        fields = touched([(table, "rowtime")], streams)
+        yield from _violations(principal, what, "streams", None, fields, fleet)
 
 
 def dropped(
@@ -152,8 +152,8 @@ def dropped(
     paths = {(stream.name, _ALL) for stream in streams.values()}
     if before is not None:
         origins = (*before.origins, *(influence.origins for influence in before.influences))
-        found = (pair for some in origins for pair in touched(some, streams))
-        paths = {(stream.name, path) for stream, path in found}
+        fields = (pair for some in origins for pair in touched(some, streams))
+        paths = {(stream.name, path) for stream, path in fields}
     read = {(violation.metadata["stream"], violation.metadata["path"]) for violation in kept}
     for name, path in sorted(paths - read):
         stream = spec_pb2.Stream(name=name)
@@ -165,11 +165,11 @@ def _violations(
     what: str,
     field: str,
     place: Place | None,
-    found: Iterable[tuple[spec_pb2.Stream, str]],
+    fields: Iterable[tuple[spec_pb2.Stream, str]],
     fleet: Fleet,
 ) -> Iterator[Violation]:
     """One for each sensitive path at a place."""
-    for stream, path in found:
+    for stream, path in fields:
         of = f"{path} of stream {stream.name}, which is sensitive"
         if path == _ALL:
             of = f"something of stream {stream.name}, of which nobody knows any more what is sensitive"

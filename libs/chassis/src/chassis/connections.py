@@ -167,7 +167,7 @@ class Sockets:
 
     def look(self) -> dict[Peer, int]:
         """Who is connected now, and by which descriptor."""
-        found: dict[Peer, int] = {}
+        descriptors: dict[Peer, int] = {}
         names: dict[str, Peer | None] = {}
         # By names and not by paths, which take ten times as long for thousands of connections.
         for number in os.listdir(_FILES):  # noqa: PTH208
@@ -176,9 +176,9 @@ class Sockets:
                 if name.startswith("socket:"):
                     names[name] = self._known[name] if name in self._known else self._peer(int(number))
                     if (peer := names[name]) is not None:
-                        found[peer] = int(number)
+                        descriptors[peer] = int(number)
         self._known = names
-        return found
+        return descriptors
 
     def close(self, number: int, peer: Peer) -> None:
         """Shut a connection down; whose it is closes it then."""

@@ -46,7 +46,7 @@ class Health:
 
         connections: hears of each call. largest: bytes of a request that is looked at.
         """
-        return _Door(self, connections, largest).handler()
+        return _Servicer(self, connections, largest).handler()
 
     @property
     def ended(self) -> asyncio.Event:
@@ -92,7 +92,7 @@ async def serving(health: Health, bind: str | None) -> AsyncIterator[int | None]
         await server.stop(_END_S)
 
 
-class _Door:
+class _Servicer:
     """Health as one server tells it."""
 
     def __init__(self, health: Health, connections: Connections, largest: int) -> None:

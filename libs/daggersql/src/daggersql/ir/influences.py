@@ -32,13 +32,13 @@ class Influence(NamedTuple):
 def influences(query: Result) -> tuple[Influence, ...]:
     """Find what decides which rows the query gives, in the order of its text; a place once for a clause."""
     whole, lineage = fields_of_records(query), Lineage()
-    found: dict[tuple[str, Span], Fields] = {}
+    deciding: dict[tuple[str, Span], Fields] = {}
     for clause, value, select in _of_query(query, lineage):
         for node, fields in lineage.leaves(value, select):
             if fields:
                 place = clause, node.span if max(node.span) else value.span
-                found[place] = found.get(place, NONE) | spelled_out(fields, whole)
-    ordered = sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
+                deciding[place] = deciding.get(place, NONE) | spelled_out(fields, whole)
+    ordered = sorted(deciding.items(), key=lambda item: (item[0][1], item[0][0]))
     return tuple(Influence(clause, span, fields) for (clause, span), fields in ordered)
 
 
