@@ -33,8 +33,8 @@ class Provenance:
     ) -> dict[int, events_pb2.DaggerRequested | None]:
         """By launch of a dagger: the request that it runs; None where nobody remembers that."""
         sequences = {generation: _revision(dagger, generation) for generation in generations}
-        found = await self.requests(sequence for sequence in sequences.values() if sequence)
-        return {generation: found.get(sequence) for generation, sequence in sequences.items()}
+        requests = await self.requests(sequence for sequence in sequences.values() if sequence)
+        return {generation: requests.get(sequence) for generation, sequence in sequences.items()}
 
     async def of_log(self, dagger: Dagger) -> list[events_pb2.DaggerRequested]:
         """The requests of a dagger's newest launch and its newest revision: one, or two."""
@@ -73,13 +73,13 @@ class Provenance:
             raise unavailable(error, self._fleet.sequence) from error
         except LogDamaged as error:
             raise damaged(str(error), self._fleet.sequence) from error
-        found = {sequence: self._known[sequence] for sequence in wanted if sequence in self._known}
+        requests = {sequence: self._known[sequence] for sequence in wanted if sequence in self._known}
         for sequence, record in zip(missing, records, strict=True):
             assert isinstance(record.message, events_pb2.DaggerRequested)  # the fold has taken it for one
-            found[sequence] = self._known[sequence] = record.message
+            requests[sequence] = self._known[sequence] = record.message
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
-        return found
+        return requests
 
 
 def _revision(dagger: Dagger, generation: int) -> int:
