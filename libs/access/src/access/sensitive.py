@@ -123,8 +123,8 @@ def deciding(
     """
     for influence in made.influences:
         what = f"{influence.clause} goes by"
-        fields = touched(influence.origins, streams)
-        yield from _violations(principal, what, "", influence.place, fields, fleet)
+        pairs = touched(influence.origins, streams)
+        yield from _violations(principal, what, "", influence.place, pairs, fleet)
     for path, origins in made.conditions.items():
         what = "rows of a sink are chosen by"
         yield from _violations(principal, what, path, None, touched(origins, streams), fleet)
@@ -135,26 +135,27 @@ def deciding(
             yield from _violations(principal, what, path, None, touched(named.get(name, ()), streams), fleet)
     for table in streams:
         what = f"rows of table {table} come in the order of"
-        fields = touched([(table, "rowtime")], streams)
-        yield from _violations(principal, what, "streams", None, fields, fleet)
+        pairs = touched([(table, "rowtime")], streams)
+        yield from _violations(principal, what, "streams", None, pairs, fleet)
 
 
 def dropped(
     principal: Principal,
     before: Made | None,
     streams: Mapping[str, spec_pb2.Stream],
-    kept: Sequence[Violation],
+    remaining: Sequence[Violation],
     fleet: Fleet,
 ) -> Iterator[Violation]:
     """The sensitive paths of these streams that an edit no longer reads: what was written of them would be
-    judged by a query that has none. `before` None: nobody knows what it read; `kept`: what the new one reads.
+    judged by a query that has none. `before` None: nobody knows what it read; `remaining`: what
+    the new one reads.
     """
     paths = {(stream.name, _ALL) for stream in streams.values()}
     if before is not None:
         origins = (*before.origins, *(influence.origins for influence in before.influences))
-        fields = (pair for some in origins for pair in touched(some, streams))
-        paths = {(stream.name, path) for stream, path in fields}
-    read = {(violation.metadata["stream"], violation.metadata["path"]) for violation in kept}
+        pairs = (pair for some in origins for pair in touched(some, streams))
+        paths = {(stream.name, path) for stream, path in pairs}
+    read = {(violation.metadata["stream"], violation.metadata["path"]) for violation in remaining}
     for name, path in sorted(paths - read):
         stream = spec_pb2.Stream(name=name)
         yield from _violations(principal, "the edit no longer reads", "", None, [(stream, path)], fleet)
@@ -165,11 +166,11 @@ def _violations(
     what: str,
     field: str,
     place: Place | None,
-    fields: Iterable[tuple[spec_pb2.Stream, str]],
+    pairs: Iterable[tuple[spec_pb2.Stream, str]],
     fleet: Fleet,
 ) -> Iterator[Violation]:
     """One for each sensitive path at a place."""
-    for stream, path in fields:
+    for stream, path in pairs:
         of = f"{path} of stream {stream.name}, which is sensitive"
         if path == _ALL:
             of = f"something of stream {stream.name}, of which nobody knows any more what is sensitive"

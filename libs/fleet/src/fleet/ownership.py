@@ -87,8 +87,10 @@ def writers(catalogue: Catalogue, destination: Destination) -> frozenset[int]:
     """Sequences of the requests whose rows may be where those of a destination are; ELSEWHERE is among them
     where not all are remembered.
     """
-    sequences = (catalogue.writers.get(entry.value.name, ()) for entry in overlapping(catalogue, destination))
-    return frozenset(sequence for some in sequences for sequence in some)
+    remembered = (
+        catalogue.writers.get(entry.value.name, ()) for entry in overlapping(catalogue, destination)
+    )
+    return frozenset(sequence for some in remembered for sequence in some)
 
 
 def read(text: str) -> Destination | None:

@@ -242,8 +242,8 @@ def mask_of(columns: Iterable[Column], hidden: tuple[Column, ...]) -> Mask:
 def _looked_at(spec: spec_pb2.DaggerSpec) -> bytes:
     """All of a specification that says what is sensitive of its rows: others are not looked at again."""
     text = query.of(spec).sql
-    said = spec_pb2.DaggerSpec(sql=text, streams=spec.streams, sinks=spec.sinks, forward=spec.forward)
-    return said.SerializeToString(deterministic=True)
+    judged = spec_pb2.DaggerSpec(sql=text, streams=spec.streams, sinks=spec.sinks, forward=spec.forward)
+    return judged.SerializeToString(deterministic=True)
 
 
 def _has_hidden(what: str, mask: Mask) -> ApiError:

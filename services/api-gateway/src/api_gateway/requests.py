@@ -200,13 +200,13 @@ class Requests:
     ) -> Sequence[Violation]:
         """Where a spec goes by sensitive fields that who calls does not see."""
         who, fleet = principal(), self._fleet
-        unseen = self._located(who, spec, judged, written=written)
+        violations = self._located(who, spec, judged, written=written)
         if written and (living := fleet.living(name)) is not None:
             before = sensitive.unseen(who, living.spec, fleet)
             rows = await self.made(living.name, living.spec) if before else None
-            dropped = sensitive.dropped(who, rows, before, unseen, fleet)
-            unseen += [judged.located_violation(violation) for violation in dropped]
-        return unseen
+            dropped = sensitive.dropped(who, rows, before, violations, fleet)
+            violations += [judged.located_violation(violation) for violation in dropped]
+        return violations
 
     def _located(
         self, who: Principal, spec: spec_pb2.DaggerSpec, judged: specs.Judged, *, written: bool
@@ -216,19 +216,19 @@ class Requests:
         if made is None or not streams:
             return []
         # No column is written that could tell rows of a sink apart, and none is while they are only shown.
-        unseen = list(sensitive.deciding(who, replace(made, telling={}), streams, self._fleet))
+        violations = list(sensitive.deciding(who, replace(made, telling={}), streams, self._fleet))
         if written:
-            unseen += sensitive.written(who, made, streams, self._fleet)
+            violations += sensitive.written(who, made, streams, self._fleet)
         return [
             replace(one, field=f"{judged.path}.{one.field}") if one.field else judged.located_violation(one)
-            for one in unseen
+            for one in violations
         ]
 
     async def unseen_by_updaters(self, team: str) -> list[tuple[Dagger, Violation]]:
         """Living daggers of a team, or of all for none, that go by sensitive fields which who asked for them
         does not see, by name, and where. Groups that somebody is in nobody knows here.
         """
-        unseen = []
+        conflicts = []
         for name in sorted(self._fleet.daggers):
             dagger = self._fleet.living(name)
             if dagger is None or team not in ("", dagger.spec.team):
@@ -237,8 +237,8 @@ class Requests:
             if sensitive.unseen(who, dagger.spec, self._fleet):
                 spec = filled(name, dagger.spec)
                 judged = await self._judged(name, spec, accepted=True)
-                unseen += [(dagger, one) for one in self._located(who, spec, judged, written=True)]
-        return unseen
+                conflicts += [(dagger, one) for one in self._located(who, spec, judged, written=True)]
+        return conflicts
 
     async def plan(self, name: str, spec: spec_pb2.DaggerSpec) -> Plan | None:
         """The plan of a spec whose defaults are filled in; None where its query cannot be checked."""

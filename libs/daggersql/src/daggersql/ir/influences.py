@@ -32,13 +32,13 @@ class Influence(NamedTuple):
 def influences(query: Result) -> tuple[Influence, ...]:
     """Find what decides which rows the query gives, in the order of its text; a place once for a clause."""
     whole, lineage = fields_of_records(query), Lineage()
-    deciding: dict[tuple[str, Span], Fields] = {}
+    by_place: dict[tuple[str, Span], Fields] = {}
     for clause, value, select in _of_query(query, lineage):
         for node, fields in lineage.leaves(value, select):
             if fields:
                 place = clause, node.span if max(node.span) else value.span
-                deciding[place] = deciding.get(place, NONE) | spelled_out(fields, whole)
-    ordered = sorted(deciding.items(), key=lambda item: (item[0][1], item[0][0]))
+                by_place[place] = by_place.get(place, NONE) | spelled_out(fields, whole)
+    ordered = sorted(by_place.items(), key=lambda item: (item[0][1], item[0][0]))
     return tuple(Influence(clause, span, fields) for (clause, span), fields in ordered)
 
 
@@ -87,7 +87,7 @@ def _top(select: Select) -> Expr | None:
 
 def _of_order(top: Expr) -> _Deciding:
     """What the rows of a Top-N are ordered by; those that are equal in that, by all their columns."""
-    kept, order, _ = top.args
+    columns, order, _ = top.args
     for part in order.args:
-        is_column = any(part is column for column in kept.args)
+        is_column = any(part is column for column in columns.args)
         yield "an ORDER BY whose first rows are equal" if is_column else "ORDER BY", part, None

@@ -397,8 +397,8 @@ def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
     name = kind_of(sink)
     if name is None:
         return ()
-    said = set(_texts(getattr(sink, name)))
-    named = said | {reference.column for text in said for reference in template.references(text)}
+    texts = set(_texts(getattr(sink, name)))
+    named = texts | {reference.column for text in texts for reference in template.references(text)}
     if name not in _IN_ORDER:
         named |= {column.name for column in columns if column.role is Role.TAG or column.name in TIMES}
     return tuple(column.name for column in columns if column.name in named)
