@@ -16,7 +16,7 @@ from tests.tenants import META, Bearer, World, token_of, world
 
 from access.audits import CHECK, PREVIEW, READ, REFUSED, SINK_TEST, UNAUTHENTICATED
 from api_gateway.audit import Audit, AuditAway
-from api_gateway.audit_tally import OTHERS, PEERS, WHOLE, Tally, place_of
+from api_gateway.audit_counts import OTHERS, PEERS, WHOLE, Counts, place_of
 from chassis.errors import ApiError
 from eventlog import LogUnavailable
 from eventlog.memory import MemoryLog
@@ -365,20 +365,20 @@ def _unauthenticated(peer: str) -> audit_pb2.CallAudited:
 
 
 def test_of_a_flood_of_refusals_some_are_written_whole_and_the_rest_is_counted() -> None:
-    tally = Tally()
+    counts = Counts()
     call = audit_pb2.CallAudited(kind=REFUSED, principal="user:a")
-    whole = [tally.takes(call, 0.0) for _ in range(1_000)].count(True)
-    early, counted, again = tally.over(59.9), tally.over(60.0), tally.over(60.0)
+    whole = [counts.takes(call, 0.0) for _ in range(1_000)].count(True)
+    early, counted, again = counts.over(59.9), counts.over(60.0), counts.over(60.0)
 
     assert whole == WHOLE[REFUSED]
     assert (early, [each.calls for each in counted], again) == ([], [1_000 - whole], [])
 
 
 def test_addresses_without_number_fill_no_more_than_so_many_records_a_minute() -> None:
-    tally = Tally()
+    counts = Counts()
     calls = [_unauthenticated(f"10.0.{number // 256}.{number % 256}") for number in range(5_000)]
-    whole = [call for call in calls if tally.takes(call, 0.0)]
-    counted = tally.over(61.0)
+    whole = [call for call in calls if counts.takes(call, 0.0)]
+    counted = counts.over(61.0)
 
     assert len(whole) == PEERS + 1
     assert whole[-1].peer == OTHERS
@@ -386,8 +386,8 @@ def test_addresses_without_number_fill_no_more_than_so_many_records_a_minute() -
 
 
 def test_a_read_is_never_only_counted() -> None:
-    tally = Tally()
-    assert all(tally.takes(audit_pb2.CallAudited(kind=READ, principal="user:a"), 0.0) for _ in range(1_000))
+    counts = Counts()
+    assert all(counts.takes(audit_pb2.CallAudited(kind=READ, principal="user:a"), 0.0) for _ in range(1_000))
 
 
 @pytest.mark.parametrize(

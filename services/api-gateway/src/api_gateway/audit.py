@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from daggers.v1 import audit_pb2
 
-from api_gateway.audit_tally import Tally
+from api_gateway.audit_counts import Counts
 from chassis.logging import logger
 from eventlog import Draft, Log, LogError, RecordTooLarge
 
@@ -65,7 +65,7 @@ class Audit:
         """Why records are not written now; empty while they are."""
         self._opened, self._source, self._clock, self._room = opened, source, clock, room
         self._patience_s, self._seconds = patience_s, seconds
-        self._tally = Tally()
+        self._counts = Counts()
         self._waiting: dict[str, _Waiting] = {}
         self._told = asyncio.Event()
         self._written = asyncio.Event()
@@ -77,7 +77,7 @@ class Audit:
             return
         now = self._seconds()
         self._collect(now)
-        if self._tally.takes(call, now):
+        if self._counts.takes(call, now):
             self._queue(call)
 
     async def write(self, call: audit_pb2.CallAudited) -> None:
@@ -116,7 +116,7 @@ class Audit:
         return name
 
     def _collect(self, now: float) -> None:
-        for counted in self._tally.over(now):
+        for counted in self._counts.over(now):
             self._queue(counted)
 
     async def run(self) -> None:

@@ -19,7 +19,7 @@ from access import Action, Decision, audits, may, tokens
 from access.decision import is_administrator
 from access.methods import METHODS, decide
 from api_gateway.audit import Audit, AuditAway
-from api_gateway.audit_tally import place_of
+from api_gateway.audit_counts import place_of
 from api_gateway.authentication import principal
 from api_gateway.fold import Fold
 from chassis.errors import ApiError

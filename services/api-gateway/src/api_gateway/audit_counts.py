@@ -35,7 +35,7 @@ class _Count:
     last: audit_pb2.CallAudited | None = None
 
 
-class Tally:
+class Counts:
     """What came in the minute that goes on."""
 
     def __init__(self) -> None:
