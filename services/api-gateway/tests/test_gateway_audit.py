@@ -276,7 +276,7 @@ async def _never() -> AsyncIterator[Any]:
 
 
 async def test_a_read_waits_only_so_long_for_a_log_that_does_not_answer() -> None:
-    audit = Audit(_never, "/test", patience_s=0.05)
+    audit = Audit(_never, "/test", opening_s=0.05)
     writing = asyncio.create_task(audit.run())
     with pytest.raises(AuditAway, match=r"within 0\.05 s"):
         await audit.write(audit_pb2.CallAudited(method="a"))

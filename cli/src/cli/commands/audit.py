@@ -59,7 +59,7 @@ def audit(
     request = gateway_pb2.ListAuditRecordsRequest(
         principal=principal,
         team=team,
-        kinds=[kind_of(each) for each in kinds or ()],
+        kinds=[kind_of(kind_name) for kind_name in kinds or ()],
         page_size=min(limit, 1_000),
     )
     if since:

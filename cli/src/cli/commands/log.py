@@ -166,29 +166,29 @@ def clean(
     _read(file)
     if cleaned.exists():
         raise RefusedError(f"{cleaned} exists already: name another file", reason="FILE_EXISTS")
-    found: list[dict[str, Any]] = []
+    removed: list[dict[str, Any]] = []
     try:
         if dry_run:
-            _cleaned(file, found, None)
+            _cleaned(file, removed, None)
         else:
             with _part_of(cleaned) as part:
                 with part.open("w", encoding="utf-8") as out:
-                    _cleaned(file, found, out)
+                    _cleaned(file, removed, out)
                     os.fsync(out.fileno())
                 part.replace(cleaned)
     except OSError as error:
         raise RefusedError(
             f"{cleaned} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE"
         ) from error
-    findings = [{"code": "FORGED_NAME", "message": each["message"]} for each in found[:SHOWN]]
+    findings = [{"code": "FORGED_NAME", "message": record["message"]} for record in removed[:SHOWN]]
     print_findings(session.out.messages, findings)
-    document = {"file": str(file), "cleaned": str(cleaned), "removed": found, "dry_run": dry_run}
+    document = {"file": str(file), "cleaned": str(cleaned), "removed": removed, "dry_run": dry_run}
     verb = "would be removed" if dry_run else "were removed"
-    session.out.done(document, f"{len(found)} records {verb}")
+    session.out.done(document, f"{len(removed)} records {verb}")
 
 
-def _cleaned(file: Path, found: list[dict[str, Any]], out: TextIO | None) -> None:
-    """Write the file without forged records, which are added to `found`."""
+def _cleaned(file: Path, removed: list[dict[str, Any]], out: TextIO | None) -> None:
+    """Write the file without forged records, which are added to `removed`."""
     with file.open(encoding="utf-8", errors="replace") as lines:
         head, entries = read(lines)
         writer = Writer(head)
@@ -199,7 +199,7 @@ def _cleaned(file: Path, found: list[dict[str, Any]], out: TextIO | None) -> Non
             name = forged_name(record)
             if name is not None:
                 text = f"record {record.sequence} ({record.type.rpartition('.')[2]}) is about {name!r}"
-                found.append({"sequence": record.sequence, "name": name, "message": text})
+                removed.append({"sequence": record.sequence, "name": name, "message": text})
             write(writer.add(entry if name is None else emptied(entry)))
         write(writer.end())
 

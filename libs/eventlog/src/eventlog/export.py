@@ -128,8 +128,8 @@ def filled(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 def emptied(entry: Entry, sequence: int | None = None) -> Entry:
     """A message without content in the place of one, or at another sequence beside it."""
-    at = entry.sequence if sequence is None else sequence
-    return Entry(at, entry.timestamp_ms, None, (("ce_type", LOST.encode()),), b"")
+    place = entry.sequence if sequence is None else sequence
+    return Entry(place, entry.timestamp_ms, None, (("ce_type", LOST.encode()),), b"")
 
 
 def present(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes]]:

@@ -24,6 +24,8 @@ from eventlog import Draft, Log, LogError, RecordTooLarge
 
 PATIENCE_S: Final = 5.0
 """How long a read waits for its record to be written, in seconds."""
+OPENING_S: Final = 30.0
+"""The same before the log was first opened: a gateway that has just begun may be quicker than its topic."""
 _ROOM: Final = 10_000
 _RETRY_S: Final = 1.0
 _TURN_S: Final = 5.0
@@ -54,17 +56,19 @@ class Audit:
         room: int = _ROOM,
         *,
         patience_s: float = PATIENCE_S,
+        opening_s: float = OPENING_S,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         """`opened` opens the log; `source`: ce_source of what it writes; `room`: how much waits for Kafka;
-        `patience_s`: as `PATIENCE_S`; `seconds` go on.
+        `patience_s`, `opening_s`: as the constants say; `seconds` go on.
         """
         self.lost = 0
         """Records that there was no room for."""
         self.away = ""
         """Why records are not written now; empty while they are."""
         self._opened, self._source, self._clock, self._room = opened, source, clock, room
-        self._patience_s, self._seconds = patience_s, seconds
+        self._patience_s, self._opening_s, self._seconds = patience_s, opening_s, seconds
+        self._was_open = False
         self._counts = Counts()
         self._waiting: dict[str, _Waiting] = {}
         self._told = asyncio.Event()
@@ -90,11 +94,12 @@ class Audit:
             raise AuditAway(f"{self._room} records wait to be written")
         written = asyncio.get_running_loop().create_future()
         name = self._queue(call, written)
+        patience_s = self._patience_s if self._was_open else self._opening_s
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(patience_s):
                 await written
         except TimeoutError:
-            self.away = self.away or f"it has not taken a record within {self._patience_s:g} s"
+            self.away = self.away or f"it has not taken a record within {patience_s:g} s"
             raise AuditAway(self.away) from None
         finally:
             if not written.done() or written.cancelled():
@@ -103,7 +108,7 @@ class Audit:
     def _queue(self, call: audit_pb2.CallAudited, written: asyncio.Future[None] | None = None) -> str:
         while len(self._waiting) >= self._room:
             # What somebody waits for is not pushed out: whoever waits gives up by themselves, and soon.
-            oldest = next((name for name, each in self._waiting.items() if each.written is None), None)
+            oldest = next((name for name, entry in self._waiting.items() if entry.written is None), None)
             if oldest is None:
                 break
             del self._waiting[oldest]
@@ -125,7 +130,7 @@ class Audit:
         while self._opened is not None:
             try:
                 async with self._opened() as log:
-                    self.away = ""
+                    self.away, self._was_open = "", True
                     await self._write(log)
             except LogError as error:
                 self.away = str(error)
@@ -138,7 +143,7 @@ class Audit:
         while True:
             while self._waiting:
                 batch = dict(islice(self._waiting.items(), _AT_ONCE))
-                appending = [self._append(log, name, each) for name, each in batch.items()]
+                appending = [self._append(log, name, entry) for name, entry in batch.items()]
                 failed = [why for why in await asyncio.gather(*appending) if why is not None]
                 if failed:
                     raise failed[0]

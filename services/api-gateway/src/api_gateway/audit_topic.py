@@ -56,7 +56,7 @@ class _KafkaReader:
         records: list[Record] = []
         while not records or records[-1].sequence < last:
             messages = await self._reader.read_to(last)
-            records += [read_record(each.offset, each.headers, each.value) for each in messages]
+            records += [read_record(message.offset, message.headers, message.value) for message in messages]
         return [record for record in records if record.sequence <= last]
 
 

@@ -96,12 +96,12 @@ class Gate:
         if error.code == grpc.StatusCode.UNAUTHENTICATED:
             self._audit.tell(self._unauthenticated(call, error))
             return
-        found = [violation.reason for violation in error.violations]
-        reason = audits.refusal_in((error.reason, *found))
+        reasons = [violation.reason for violation in error.violations]
+        reason = audits.refusal_in((error.reason, *reasons))
         if not reason and error.code == grpc.StatusCode.PERMISSION_DENIED:
             reason = error.reason
         if reason:
-            said = [each.message for each in error.violations if each.reason == reason]
+            said = [violation.message for violation in error.violations if violation.reason == reason]
             decision = Decision(False, reason, said[0] if said else error.message, {})
             kind = audits.CHECK if call.method == _VALIDATE else audits.REFUSED
             self._audit.tell(self._audited(call, request, decision, kind, refused=True))

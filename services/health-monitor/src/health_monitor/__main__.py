@@ -21,7 +21,7 @@ from chassis.egress.transport import CheckedTransport
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
 from election import host_name, identity
-from eventlog import LogError
+from eventlog import LogError, LogUnavailable
 from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
@@ -121,7 +121,12 @@ async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None
     said = ""
     while True:
         try:
-            await ensure_topics(kafka, (replace(AUDITS, name=topic),))
+            try:
+                await ensure_topics(kafka, (replace(AUDITS, name=topic),))
+            except LogUnavailable:
+                raise
+            except LogError:
+                pass  # it may not make topics: gateways do
             await monitor.follow_audit(KafkaTail(kafka, topic))
         except LogError as error:
             if str(error) != said:

@@ -95,16 +95,16 @@ class Refusals:
         """Whether a principal was refused too often; None while nobody can say."""
         if not self.hears:
             return None
-        lately = {key[1]: each for key, each in self._lately.items() if key[0] == principal}
-        for each in lately.values():
-            each.forget(now)
-        most = max((each.calls for each in lately.values()), default=0)
+        lately = {key[1]: one for key, one in self._lately.items() if key[0] == principal}
+        for one in lately.values():
+            one.forget(now)
+        most = max((one.calls for one in lately.values()), default=0)
         if most < MOST:
             text = f"it was refused less than {MOST} times in the last {spoken(WITHIN)}"
             return Finding(False, text, now, measure=Measure(most, MOST, "count"))
-        many = {place: each for place, each in lately.items() if each.calls >= MOST}
-        since = min(each.refusals[0][0] for each in many.values())
-        times = sum(each.calls for each in many.values())
+        many = {place: one for place, one in lately.items() if one.calls >= MOST}
+        since = min(one.refusals[0][0] for one in many.values())
+        times = sum(one.calls for one in many.values())
         said = f"{_who(principal, many)} refused {times} times in {spoken(WITHIN)}: {_why(many.values())}"
         return Finding(True, said, since, measure=Measure(most, MOST, "count"))
 
@@ -122,7 +122,7 @@ def _who(principal: str, many: dict[str, _Lately]) -> str:
 
 def _why(many: Iterable[_Lately]) -> str:
     reasons: Counter[str] = Counter()
-    for each in many:
-        for _, calls, reason in each.refusals:
+    for one in many:
+        for _, calls, reason in one.refusals:
             reasons[reason] += calls
     return ", ".join(f"{reason} ({calls})" for reason, calls in reasons.most_common(_SHOWN))
