@@ -86,6 +86,7 @@ class Bearer:
                 gateway_pb2_grpc.QuarantineServiceStub,
                 gateway_pb2_grpc.SinkServiceStub,
                 gateway_pb2_grpc.AccessServiceStub,
+                gateway_pb2_grpc.AuditServiceStub,
             )
         ]
         self._metadata = (("authorization", f"Bearer {token}"),)

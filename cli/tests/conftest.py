@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -91,9 +92,10 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., in
             log: Callable[[], Log] = MemoryLog,
             alerts: Callable[[], Log] = MemoryLog,
             quarantine: Callable[[], MemoryQuarantine] = MemoryQuarantine,
+            **further: Any,
         ) -> int:
             database = f"sqlite:///{tmp_path_factory.mktemp('gateway') / 'projection.db'}"
-            return running.enter_context(served(endpoint, database, log, alerts, quarantine))
+            return running.enter_context(served(endpoint, database, log, alerts, quarantine, **further))
 
         yield start
     structlog.reset_defaults()

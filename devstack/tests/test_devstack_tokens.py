@@ -9,7 +9,7 @@ import pytest
 from chassis.processes import boot_id, start_ticks
 from cli.errors import RefusedError
 from daggerspec import places
-from devstack import remembered, services, state
+from devstack import remembered, services, state, tokens
 from devstack.extension import Devstack
 from devstack.processes import Started
 from devstack.state import Stack
@@ -31,6 +31,7 @@ def test_a_new_stack_has_a_token_that_only_its_owner_reads_and_its_gateway_enfor
     assert listed.read_text() == f"administrator:{stack.token_file.read_text()}"
     assert [stat.S_IMODE(file.stat().st_mode) for file in (listed, stack.token_file)] == [0o600, 0o600]
     assert (told["DAGGERS_GATEWAY_ACCESS"], told["DAGGERS_GATEWAY_UNKNOWN_TEAMS"]) == ("enforce", "make")
+    assert tokens.scheduler_environment(stack) == {"DAGGERS_SCHEDULER_EGRESS": "enforce"}
 
 
 def test_every_team_may_have_its_secrets_in_the_folder_of_the_stack(tmp_path: Path) -> None:
@@ -49,6 +50,7 @@ def test_a_stack_from_before_there_were_tokens_goes_on_without_one(tmp_path: Pat
 
     assert stack.token_file is None
     assert [name for name in told if name in ("DAGGERS_GATEWAY_TOKEN_FILE", "DAGGERS_GATEWAY_ACCESS")] == []
+    assert tokens.scheduler_environment(stack) == {}
 
 
 def test_a_stack_is_started_with_or_without_a_token_as_somebody_says_and_keeps_to_it(tmp_path: Path) -> None:

@@ -372,6 +372,34 @@ def access(root: Path, **said: str) -> str:
     return done.stdout.strip()
 
 
+def egress(root: Path, **said: str) -> str:
+    """What the scheduler of a deployment is told of where drivers may connect."""
+    (folder := root / "image").mkdir(exist_ok=True)
+    (keep := folder / "keep.sh").write_text('#!/bin/sh\necho "$DAGGERS_SCHEDULER_EGRESS $*"\n')
+    keep.chmod(0o755)
+    script = Path(shutil.copy(COMPOSE / "image" / "scheduler.sh", folder))
+    environment = {"PATH": os.defpath, **given("scheduler", **said)}
+    done = subprocess.run(
+        ["sh", script, root], check=True, capture_output=True, text=True, timeout=60, env=environment
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_drivers_are_held_to_addresses_wherever_access_is_enforced(tmp_path: Path) -> None:
+    (new := tmp_path / "new").mkdir()
+    (old := tmp_path / "old" / "gateway").mkdir(parents=True)
+    (old / "tokens").write_text("operator:a-token-of-long-ago\n")
+    for root in (new, old.parent):
+        made(root)
+
+    assert egress(new) == "enforce python -m scheduler"
+    assert egress(new, DAGGERS_ACCESS="observe") == "observe python -m scheduler"
+    assert egress(new, DAGGERS_EGRESS="observe") == "observe python -m scheduler"
+    assert egress(old.parent) == "observe python -m scheduler"
+    assert egress(old.parent, DAGGERS_ACCESS="enforce") == "enforce python -m scheduler"
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_new_deployment_enforces_and_its_secrets_stay_what_they_are(tmp_path: Path) -> None:
     first, second = made(tmp_path), made(tmp_path)

@@ -206,6 +206,7 @@ PICTURES: Final = (
     Picture("studio-plan", f"{_DAGGER}/edit", _plan),
     Picture("studio-forward", "/new?kind=forward&streams=bookings"),
     Picture("alerts", "/alerts?over=yes"),
+    Picture("audit", "/audit"),
     Picture("archive", "/archive"),
     Picture("streams", "/streams"),
     Picture("stream", "/streams/bookings"),

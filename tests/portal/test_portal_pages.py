@@ -19,6 +19,7 @@ SCREENS = [
     ("/daggers/completed_bookings?tab=log", "completed_bookings"),
     ("/daggers/completed_bookings?tab=query", "completed_bookings"),
     ("/alerts", "Alerts"),
+    ("/audit", "Audit"),
     ("/streams", "Streams"),
     ("/schemas?message=examples.v1.Booking", "Schemas"),
     ("/clusters", "Clusters"),

@@ -204,7 +204,7 @@ def rpc(service: str, handlers: str) -> Mapping[str, Change]:
             ),
         ),
         "libs/access/src/access/methods.py": behind(
-            '        "ListQuarantined": Rule(Action.READ, _about, audited=True),\n',
+            '        "SummarizeQuarantine": Rule(Action.READ, _about, views.quarantine_groups),\n',
             '        "CountDummies": Rule(Action.READ, _about),\n',
         ),
         handlers: behind(

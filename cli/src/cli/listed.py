@@ -107,6 +107,10 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "schema": Listed("The Protobuf messages that streams carry.", "cli.commands.catalogue", "schemas"),
         "stream": Listed("Topics that carry one message.", "cli.commands.streams", "streams"),
         "alerts": Listed("What is wrong with daggers, and who was told.", "cli.commands.alerts", "alerts"),
+        "audit": Listed(
+            "Who was refused, who read rows, logs and records, and who failed to log in, newest first.",
+            "cli.commands.audit",
+        ),
         "quarantine": Listed("Records that were set aside.", "cli.commands.quarantine", "quarantine"),
         "sql": Listed("Queries and functions, without a gateway.", "cli.commands.checking", "sql"),
         "reference": Listed(

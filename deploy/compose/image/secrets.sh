@@ -41,6 +41,8 @@ cp "$root/client/ca.pem" "$root/portal/gateway-ca.pem"
 fresh | keep "$root/client/token"
 # Who calls may only what a role allows; but a deployment from before there were roles goes on as it is.
 [ -s "$root/gateway/tokens" ] || echo enforce | keep "$root/gateway/access"
+# The scheduler, too: what drivers may connect to is held where access is.
+[ ! -s "$root/gateway/access" ] || cp "$root/gateway/access" "$root/host/access"
 # The gateway's list may hold more names than ours: an operator adds lines.
 [ -s "$root/gateway/tokens" ] || { printf 'operator:'; cat "$root/client/token"; } | keep "$root/gateway/tokens"
 # What the gateway shows the scheduler, when it reads logs and rows of the host of the drivers.

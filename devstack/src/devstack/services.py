@@ -107,7 +107,7 @@ def scheduler_command() -> list[str]:
 def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
     """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
     return (
-        {"DAGGERS_SCHEDULER_SECRET_PLACES": _secret_places(stack)}
+        {"DAGGERS_SCHEDULER_SECRET_PLACES": _secret_places(stack), **tokens.scheduler_environment(stack)}
         | LOOPBACK
         | _folders(stack)
         | _environment()

@@ -2,12 +2,14 @@
 
 import fcntl
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from chassis import tickets
 from chassis.files import replace_text
 from cli.errors import RefusedError
 from cli.machine import refusal
@@ -67,7 +69,10 @@ class Stack:
 
     @property
     def portal(self) -> str | None:
-        """What a browser opens, with the key where there is one. None: a stack from before the portal."""
+        """What a browser opens, once where there is a key: each time it is asked for it is another address.
+
+        None: a stack from before the portal.
+        """
         if "portal" not in self.ports:
             return None
         place = f"http://127.0.0.1:{self.ports['portal']}/"
@@ -77,7 +82,7 @@ class Stack:
             key = (self.state_dir / PORTAL_KEY_FILE).read_text(encoding="utf-8").strip()
         except OSError:
             return place
-        return f"{place}auth/key?key={key}"
+        return f"{place}auth/key?key={tickets.issued(key, secrets.token_bytes(16), time.time())}"
 
     @property
     def token_file(self) -> Path | None:

@@ -57,6 +57,11 @@ def gateway_environment(stack: Stack) -> Mapping[str, str]:
     }
 
 
+def scheduler_environment(stack: Stack) -> Mapping[str, str]:
+    """What the scheduler is told of where drivers may connect: held to it where access is enforced."""
+    return {} if access(stack) is Access.OBSERVE else {"DAGGERS_SCHEDULER_EGRESS": Access.ENFORCE.value}
+
+
 def portal_environment(stack: Stack) -> Mapping[str, str]:
     """What the portal is told of who may open it, and of what it shows the gateway; its key is made once."""
     if stack.token_file is None:

@@ -15,6 +15,7 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
 from access.limits import Limits
+from api_gateway.audit_topic import MemoryAudits
 from api_gateway.hosts import HostAccess
 from api_gateway.oidc import Verifier
 from api_gateway.projection import Projection
@@ -188,6 +189,7 @@ class Harness:
                 host_access=lambda: host_access,
                 counted=counted,
                 audits=lambda: nullcontext(self.audits),
+                audit_topic=MemoryAudits(self.audits),
                 enforce=enforce,
                 bounds=bounds,
                 unknown_teams=unknown_teams,

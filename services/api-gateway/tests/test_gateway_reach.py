@@ -16,6 +16,7 @@ from access import Principal
 from api_gateway.reach import Bounds, Reach
 from api_gateway.sampling import Samples
 from chassis.egress.addresses import Address, Allowed, parse
+from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec.defaults import filled
@@ -244,11 +245,19 @@ async def test_an_owner_registers_no_sink_inside_and_an_administrators_is_exempt
 
 
 @pytest.mark.parametrize(
-    ("answer", "reasons"),
-    [(["93.184.216.34"], []), (["93.184.216.34", "10.0.0.1"], ["ADDRESS_REFUSED"]), ([], [])],
-    ids=["public", "one of them private", "a name that this machine does not know"],
+    ("answer", "bounds", "reasons"),
+    [
+        (["93.184.216.34"], Bounds(), []),
+        (["93.184.216.34", "10.0.0.1"], Bounds(), ["ADDRESS_REFUSED"]),
+        ([], Bounds(), ["ADDRESS_REFUSED"]),
+        ([], Bounds(Allowed.parse("influx.tenant.example")), []),
+        ([], Bounds(proxies=Proxies({"https": "http://proxy:3128"})), []),
+    ],
+    ids=["public", "one of them private", "not known", "not known, vouched for", "not known, but by a proxy"],
 )
-async def test_a_name_is_judged_by_its_addresses(samples: Any, answer: list[str], reasons: list[str]) -> None:
+async def test_a_name_is_judged_by_its_addresses(
+    samples: Any, answer: list[str], bounds: Bounds, reasons: list[str]
+) -> None:
     def resolver(host: str, port: int) -> list[Address]:
         assert (host, port) == ("influx.tenant.example", 443)
         if not answer:
@@ -259,13 +268,15 @@ async def test_a_name_is_judged_by_its_addresses(samples: Any, answer: list[str]
     for record in given(events_pb2.ClusterRegistered(cluster=samples.cluster())):
         fleet.apply(record)
     # Nobody is asked about a Kafka: the spec names none.
-    reach = Reach(fleet, cast(Samples, None), Bounds(), enforce=True, resolver=resolver)
+    reach = Reach(fleet, cast(Samples, None), bounds, enforce=True, resolver=resolver)
     asked = filled("mine", own(samples, "https://influx.tenant.example"))
 
     held = [resolve.sink(fleet, "mine", asked, sink) for sink in asked.sinks]
     judged = await reach.found("spec", "mine", asked, held, Principal("account:a"), cast(Context, None))
 
     assert [each.reason for each in judged.wrong] == reasons
+    if reasons and not answer:
+        assert "its name leads nowhere that the gateway can find" in judged.wrong[0].message
 
 
 # ---- Consumer groups ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from fleet.phases import (
 )
 from fleet.watch import Watch
 from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_PLATFORM, OF_TEAMS, SEVERITIES, diagnose
+from health_monitor.condition import OF_NO_DAGGER, SEVERITIES, diagnose
 from health_monitor.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -171,7 +171,7 @@ def test_a_page_says_whose_it_is_and_what_is_next_as_daggers_get_does_first(mome
 
 
 def test_every_condition_of_a_dagger_has_a_moment() -> None:
-    assert {condition for condition, *_ in MOMENTS.values()} == set(SEVERITIES) - OF_PLATFORM - OF_TEAMS
+    assert {condition for condition, *_ in MOMENTS.values()} == set(SEVERITIES) - OF_NO_DAGGER
 
 
 @pytest.mark.parametrize("condition", sorted(SEVERITIES))

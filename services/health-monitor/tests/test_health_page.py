@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from chassis.durations import measured, spoken
 from fleet import Dagger, advice
-from fleet.alert import PLATFORM, TEAM, Alert, Notify, condition_name, evolve
+from fleet.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_PLATFORM, OF_TEAMS, SEVERITIES
+from health_monitor.condition import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
 from health_monitor.finding import Finding, Measure
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
@@ -42,8 +42,13 @@ NUMBERS: dict[int, tuple[float, float, str]] = {
     alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: (41.0, 30.0, "s"),
     alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: (41, 40, "count"),
     alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: (312.0, 300.0, "s"),
+    alerts_pb2.ALERT_CONDITION_REFUSALS: (34, 20, "count"),
 }
-OF_NO_DAGGER = dict.fromkeys(OF_PLATFORM, PLATFORM) | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
+OF_NO_DAGGER = (
+    dict.fromkeys(OF_PLATFORM, PLATFORM)
+    | dict.fromkeys(OF_TEAMS, f"{TEAM}pricing")
+    | dict.fromkeys(OF_PRINCIPALS, f"{PRINCIPAL}user:ada@example.org")
+)
 
 
 DAGGER = Dagger(
@@ -192,6 +197,9 @@ def test_a_link_is_told_only_where_there_is_a_portal() -> None:
     assert failed.link == "https://daggers.example/daggers/completed_bookings"
     assert told(alerts_pb2.ALERT_CONDITION_KAFKA_AWAY).link == "https://daggers.example"
     assert told(alerts_pb2.ALERT_CONDITION_TEAM_QUOTA).link == "https://daggers.example/teams/pricing"
+    assert told(alerts_pb2.ALERT_CONDITION_REFUSALS).link == (
+        "https://daggers.example/audit?principal=user:ada@example.org"
+    )
     assert event_of(failed)["client_url"] == failed.link
     assert "client_url" not in event_of(without)
     assert "portal" not in text_of(without)

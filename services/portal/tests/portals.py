@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -12,6 +14,8 @@ import grpc
 import httpx
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
+
+from chassis import tickets
 
 INDEX = (
     '<!doctype html><meta name="csp-nonce" content=""><script type="module" src="/assets/app.js"></script>'
@@ -83,3 +87,15 @@ class Answers(grpc.GenericRpcHandler):
 
 Portal = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 """Starts a portal, as the fixture says; gives a client of it."""
+
+
+def ticket(key: str) -> str:
+    """What lets a browser in once."""
+    return tickets.issued(key, secrets.token_bytes(16), time.time())
+
+
+async def come_in(client: httpx.AsyncClient, key: str) -> httpx.Response:
+    """Open the address that is good once, and send with each call from then on what pages keep of it."""
+    answer = await client.get("/auth/key", params={"key": ticket(key)})
+    client.headers["x-daggers-call"] = answer.headers["location"].partition("#call=")[2]
+    return answer

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 from google.rpc import error_details_pb2
-from services.portal.tests.portals import FLOOD_BYTES, WITHIN_S, Portal, Upstream
+from services.portal.tests.portals import FLOOD_BYTES, WITHIN_S, Portal, Upstream, come_in
 
 from portal.bridge import MAX_BODY
 from portal.entry import Ways
@@ -182,7 +182,7 @@ async def test_the_gateway_is_shown_the_token_and_nothing_of_the_browsers(
 ) -> None:
     ways = Ways(None, key="k" * 32, token=lambda: "of-the-file")
     async with portal(ways) as client:
-        await client.get("/auth/key", params={"key": "k" * 32})
+        await come_in(client, "k" * 32)
         await client.post(f"{API}/Echo", content=b"", headers={**UNARY, "authorization": "Bearer mine"})
 
     assert upstream.metadata[0]["authorization"] == "Bearer of-the-file"
@@ -192,7 +192,7 @@ async def test_the_gateway_is_shown_the_token_and_nothing_of_the_browsers(
 async def test_a_session_that_ends_ends_its_streams(portal: Portal, upstream: Upstream) -> None:
     ways = Ways(None, key="k" * 32)
     async with portal(ways, look_s=0.05) as client:
-        await client.get("/auth/key", params={"key": "k" * 32})
+        await come_in(client, "k" * 32)
         async with client.stream("POST", f"{API}/Wait", content=envelope(b""), headers=STREAM) as answer:
             steps = envelopes(answer)
             assert await anext(steps) == (0, b"first")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 
 import httpx
 import pytest
-from services.portal.tests.portals import Portal
+from services.portal.tests.portals import Portal, come_in, ticket
 
+from chassis import tickets
 from portal.entry import Ways
 from portal.pages import NOT_BUILT, Pages
 
@@ -134,7 +136,8 @@ async def test_who_does_not_show_the_key_sees_nothing_of_the_gateway(portal: Por
         before = await client.post(**call)
         wrong = await client.get("/auth/key", params={"key": KEY[1:] + "x"})
         still = await client.post(**call)
-        right = await client.get("/auth/key", params={"key": KEY})
+        whole = await client.get("/auth/key", params={"key": KEY})
+        right = await come_in(client, KEY)
         inside = await client.post(**call)
         me = (await client.get("/auth/me")).json()
         await client.post("/auth/logout")
@@ -142,17 +145,62 @@ async def test_who_does_not_show_the_key_sees_nothing_of_the_gateway(portal: Por
 
     cookie = right.headers["set-cookie"]
     assert (before.status_code, wrong.status_code, still.status_code) == (401, 403, 401)
-    assert (right.status_code, right.headers["location"], inside.status_code) == (303, "/", 200)
+    assert whole.status_code == 403  # the key itself stands in no URL
+    assert (right.status_code, inside.status_code) == (303, 200)
+    assert re.fullmatch(r"/#call=[0-9a-f]{64}", right.headers["location"])
     assert all(word in cookie for word in ("HttpOnly", "SameSite=lax", "Path=/"))
     assert (me["name"], me["asked"]) == ("administrator", "key")
     assert after.status_code == 401
+
+
+async def test_an_address_lets_in_once_whoever_finds_it_later(portal: Portal) -> None:
+    address = {"key": ticket(KEY)}
+    async with portal(Ways(None, key=KEY)) as client:
+        first = await client.get("/auth/key", params=address)
+        client.cookies.clear()
+        again = await client.get("/auth/key", params=address)
+
+    assert (first.status_code, again.status_code) == (303, 403)
+    assert "This address was used." in again.text
+    assert not again.cookies
+
+
+@pytest.mark.parametrize("how", ["of another key", "ended", "changed", "no ticket"])
+async def test_a_ticket_that_is_not_good_lets_nobody_in(portal: Portal, how: str) -> None:
+    now = time.time()
+    shown = {
+        "of another key": ticket("j" * 32),
+        "ended": tickets.issued(KEY, bytes(16), now - tickets.LIFE_S),
+        "changed": f"9{ticket(KEY)}",
+        "no ticket": "\ud800".encode("utf-8", "replace").decode() + KEY,
+    }[how]
+    async with portal(Ways(None, key=KEY)) as client:
+        answer = await client.get("/auth/key", params={"key": shown})
+
+    assert (answer.status_code, bool(answer.cookies)) == (403, False)
+
+
+async def test_a_cookie_that_came_to_another_port_is_nobodys_there(portal: Portal) -> None:
+    """Browsers send cookies to every port of a machine; what pages keep of their origin goes to no other."""
+    call = {"url": "/api/daggers.v1.TestService/Echo", "headers": {"content-type": "application/proto"}}
+    async with portal(Ways(None, key=KEY, token=lambda: "t")) as client:
+        await come_in(client, KEY)
+        inside = await client.post(**call)
+        del client.headers["x-daggers-call"]
+        stolen = await client.post(**call)
+        me = (await client.get("/auth/me")).json()
+        client.headers["x-daggers-call"] = "0" * 64
+        guessed = await client.post(**call)
+
+    assert (inside.status_code, stolen.status_code, guessed.status_code) == (200, 401, 401)
+    assert me["name"] is None
 
 
 async def test_who_comes_in_again_has_another_session(portal: Portal) -> None:
     async with portal(Ways(None, key=KEY)) as client:
         cookies = []
         for _ in range(2):
-            await client.get("/auth/key", params={"key": KEY})
+            await come_in(client, KEY)
             cookies.append(client.cookies["daggers"])
         client.cookies.set("daggers", cookies[0])
         first = (await client.get("/auth/me")).json()

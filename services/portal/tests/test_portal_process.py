@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from services.portal.tests.portals import ticket
 
 WITHIN_S = 60
 
@@ -97,12 +98,18 @@ def test_secrets_are_in_no_line_of_its_log(tmp_path: Path) -> None:
     try:
         address = until_it_serves(process)["address"]
         with httpx.Client(base_url=f"http://{address}", timeout=WITHIN_S) as browser:
-            browser.get("/auth/key", params={"key": "k" * 40})
+            shown = ticket("k" * 40)
+            entered = browser.get("/auth/key", params={"key": shown})
+            second = entered.headers["location"].partition("#call=")[2]
             cookies = list(browser.cookies.values())
             browser.post(
                 "/api/daggers.v1.DaggerService/ListDaggers",
                 content=b"",
-                headers={"content-type": "application/proto", "sec-fetch-site": "same-origin"},
+                headers={
+                    "content-type": "application/proto",
+                    "sec-fetch-site": "same-origin",
+                    "x-daggers-call": second,
+                },
             )
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=WITHIN_S)
@@ -112,5 +119,6 @@ def test_secrets_are_in_no_line_of_its_log(tmp_path: Path) -> None:
 
     assert "logged_in" in log
     assert cookies
-    for secret in ("k" * 40, "a-token-of-the-gateway", *cookies):
+    assert second
+    for secret in ("k" * 40, shown, second, "a-token-of-the-gateway", *cookies):
         assert secret not in log

@@ -18,10 +18,11 @@ from cli.errors import MisusedError, RefusedError, UnreachableError
 from cli.group import group
 from cli.output import print_findings
 from cli.session import Session, command
-from eventlog import LogDamaged, LogError, LogUnavailable
+from eventlog import LogDamaged, LogError, LogUnavailable, read_record
 from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
-from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, filled, read
+from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, emptied, filled, present, read
 from eventlog.topics import CONTROL
+from fleet.forged import forged_name
 from kafkaclient import Connection
 
 log = group("The log as a file: export, verify, restore with every record at its sequence.")
@@ -148,6 +149,59 @@ def restore_(
     document = {"topic": target, "kept": done.kept, "written": done.written, "dry_run": dry_run}
     verb = "would be written" if dry_run else "were written"
     session.out.done(document, f"{done.written} records {verb} to {target}, {done.kept} stand there already")
+
+
+@command(log, "clean", example="daggers log clean control.jsonl cleaned.jsonl")
+def clean(
+    session: Session,
+    file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],
+    cleaned: Annotated[Path, typer.Argument(writable=True, help="File to be made; it must not exist.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the records, and write nothing.")] = False,
+) -> None:
+    """Write a log again without records about daggers that may not be called so, such as a forged `..`.
+
+    Each is replaced by one without content, so all others keep their sequences. Then stop every service,
+    `daggers log restore CLEANED --recreate`, and give gateways an empty database.
+    """
+    _read(file)
+    if cleaned.exists():
+        raise RefusedError(f"{cleaned} exists already: name another file", reason="FILE_EXISTS")
+    removed: list[dict[str, Any]] = []
+    try:
+        if dry_run:
+            _cleaned(file, removed, None)
+        else:
+            with _part_of(cleaned) as part:
+                with part.open("w", encoding="utf-8") as out:
+                    _cleaned(file, removed, out)
+                    os.fsync(out.fileno())
+                part.replace(cleaned)
+    except OSError as error:
+        raise RefusedError(
+            f"{cleaned} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE"
+        ) from error
+    findings = [{"code": "FORGED_NAME", "message": record["message"]} for record in removed[:SHOWN]]
+    print_findings(session.out.messages, findings)
+    document = {"file": str(file), "cleaned": str(cleaned), "removed": removed, "dry_run": dry_run}
+    verb = "would be removed" if dry_run else "were removed"
+    session.out.done(document, f"{len(removed)} records {verb}")
+
+
+def _cleaned(file: Path, removed: list[dict[str, Any]], out: TextIO | None) -> None:
+    """Write the file without forged records, which are added to `removed`."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        head, entries = read(lines)
+        writer = Writer(head)
+        write = out.write if out is not None else len
+        write(writer.begin())
+        for entry in entries:
+            record = read_record(entry.sequence, present(entry.headers), entry.value)
+            name = forged_name(record)
+            if name is not None:
+                text = f"record {record.sequence} ({record.type.rpartition('.')[2]}) is about {name!r}"
+                removed.append({"sequence": record.sequence, "name": name, "message": text})
+            write(writer.add(entry if name is None else emptied(entry)))
+        write(writer.end())
 
 
 @contextmanager

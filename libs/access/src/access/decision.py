@@ -39,9 +39,10 @@ class Action(StrEnum):
     GRANTS = "say which teams may read a stream"
     RELEASE = "release destinations"
     GIVE = "give destinations to teams"
+    AUDIT = "read the audit"
 
 
-LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE})
+LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE, Action.AUDIT})
 """The actions that write nothing."""
 LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.LOOK_AROUND: _ANYBODY,
@@ -58,6 +59,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.GRANTS: _ADMINISTRATOR,
     Action.RELEASE: _OWNER,
     Action.GIVE: _ADMINISTRATOR,
+    Action.AUDIT: _OWNER,
 }
 """The least role that an action needs. Everybody who is authenticated may do what needs none."""
 

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from daggers.v1 import audit_pb2
+
 from access import views
+from access.audits import PREVIEW, READ, SINK_TEST, Kind
 from access.decision import Action, Decision, change_on, may, may_read, may_sample, may_send
 from access.principal import Principal
 from daggerspec.places import Place
@@ -24,7 +27,15 @@ Clusters = Callable[[Any, Fleet], Iterable[str]]
 """The clusters that a request is about: where the dagger runs that it names, and where it is to run."""
 
 
+Streams = Callable[[Any, Fleet], Iterable[str]]
+"""The streams that a request is about."""
+
+
 def _nowhere(_request: Any, _fleet: Fleet) -> Iterable[str]:
+    return ()
+
+
+def _no_streams(_request: Any, _fleet: Fleet) -> Iterable[str]:
     return ()
 
 
@@ -48,8 +59,11 @@ class Rule:
     always: bool = False
     """Whether it is refused, and its answer cut, also by a gateway that only observes: what it writes stays
     when that enforces, and what it shows nobody was shown before."""
-    audited: bool = False
-    """Whether each call is audited, not only those that are refused: it answers what tenants' records say."""
+    audited: Kind.ValueType = audit_pb2.AUDIT_KIND_UNSPECIFIED
+    """As what each call is audited, not only those that are refused: it answers what tenants' records say, or
+    reaches their servers. Unspecified: it is not."""
+    audits: Streams = _no_streams
+    """The streams of which its answers may show records."""
 
 
 def decide(
@@ -187,6 +201,30 @@ def _to_run_on(request: Any, fleet: Fleet) -> Iterable[str]:
     return (*_runs_on(request, fleet), request.spec.cluster)
 
 
+# ---- What may be shown -------------------------------------------------------------------------------------
+
+
+def _streams_specified(request: Any, _fleet: Fleet) -> Iterable[str]:
+    return (stream.stream for stream in request.spec.streams)
+
+
+def _stream_named(request: Any, _fleet: Fleet) -> Iterable[str]:
+    return (request.name,)
+
+
+def _streams_of_named(request: Any, fleet: Fleet) -> Iterable[str]:
+    return _streams_of(request.name, fleet)
+
+
+def _streams_of_dagger(request: Any, fleet: Fleet) -> Iterable[str]:
+    return _streams_of(request.dagger, fleet)
+
+
+def _streams_of(name: str, fleet: Fleet) -> Iterable[str]:
+    dagger = fleet.daggers.get(name)
+    return () if dagger is None else (stream.stream for stream in dagger.spec.streams)
+
+
 # ---- The table ---------------------------------------------------------------------------------------------
 
 _LOOK: Final = Rule(Action.LOOK_AROUND, _nobodys)
@@ -199,7 +237,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         ),
         "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
         "PlanDagger": Rule(Action.READ, _revised, specifies=True),
-        "PreviewDagger": Rule(Action.READ, _specified, specifies=True, sends=False, audited=True),
+        "PreviewDagger": Rule(
+            Action.READ, _specified, specifies=True, sends=False, audited=PREVIEW, audits=_streams_specified
+        ),
         "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
@@ -209,9 +249,9 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
         "RestartDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
         "WatchEvents": Rule(Action.LOOK_AROUND, _nobodys, views.event),
-        "ReadLog": Rule(Action.READ, _named, audited=True),
-        "ReadRows": Rule(Action.READ, _named, audited=True),
-        "WatchRows": Rule(Action.READ, _named, audited=True),
+        "ReadLog": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
+        "ReadRows": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
+        "WatchRows": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
         "DescribeArchive": Rule(Action.READ, _named),
         "WatchVitals": Rule(Action.READ, _named, views.vitals),
         "Validate": Rule(Action.VALIDATE, _specified_or_none, specifies=True),
@@ -229,8 +269,10 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetStream": _LOOK,
         "ListStreams": _LOOK,
         "DescribeStream": _LOOK,
-        "SampleStream": Rule(Action.LOOK_AROUND, _nobodys, samples_stream=True, audited=True),
-        "DiscoverTopics": Rule(Action.CATALOGUE, _platform, audited=True),
+        "SampleStream": Rule(
+            Action.LOOK_AROUND, _nobodys, samples_stream=True, audited=READ, audits=_stream_named
+        ),
+        "DiscoverTopics": Rule(Action.CATALOGUE, _platform, audited=READ),
         "ListFunctions": _LOOK,
         "DeleteStream": _REGISTER,
         "RegisterReference": _REGISTER,
@@ -267,16 +309,19 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetSink": _LOOK,
         "ListSinks": _LOOK,
         "DeleteSink": Rule(Action.SINKS, _sink, always=True),
-        "TestSink": Rule(Action.CHANGE, _tested, specifies=True),
+        "TestSink": Rule(Action.CHANGE, _tested, specifies=True, audited=SINK_TEST),
     },
     "QuarantineService": {
-        "ListQuarantined": Rule(Action.READ, _about, audited=True),
+        "ListQuarantined": Rule(Action.READ, _about, audited=READ, audits=_streams_of_dagger),
         "SummarizeQuarantine": Rule(Action.READ, _about, views.quarantine_groups),
-        "GetQuarantined": Rule(Action.READ, _about, audited=True),
+        "GetQuarantined": Rule(Action.READ, _about, audited=READ, audits=_streams_of_dagger),
         "ReplayQuarantined": Rule(Action.CHANGE, _about, clusters=_about_on),
         "GetReplay": Rule(Action.READ, _about),
         "DiscardQuarantined": Rule(Action.CHANGE, _about, clusters=_about_on),
         "AllowRefusals": Rule(Action.CHANGE, _about, clusters=_about_on),
+    },
+    "AuditService": {
+        "ListAuditRecords": Rule(Action.AUDIT, _in, always=True, audited=READ),
     },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),

@@ -41,6 +41,12 @@ def is_one(token: str) -> bool:
     return token.startswith(f"{_PREFIX}.")
 
 
+def name_in(token: str) -> str:
+    """The account that a token says it is of, good or not; empty where it says none."""
+    parts = token.split(".") if len(token) <= _LONGEST else []
+    return parts[1] if len(parts) == 4 and is_one(token) else ""
+
+
 def account_of(token: str, fleet: Fleet, now: datetime) -> Principal | None:
     """The account whose token it is; None when it is none that is good now."""
     parts = token.split(".") if len(token) <= _LONGEST else []

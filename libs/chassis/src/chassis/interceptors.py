@@ -74,7 +74,7 @@ Check = Callable[[Call], Awaitable[None]]
 class Guard(Protocol):
     """Decides about each call. Quick, for it runs on the loop."""
 
-    def admit(self, call: Call, request: Any) -> None:
+    async def admit(self, call: Call, request: Any) -> None:
         """Before the handler is asked. Raises: ApiError when it is not to be."""
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
@@ -83,16 +83,22 @@ class Guard(Protocol):
         Raises: ApiError when what was admitted is allowed no more.
         """
 
+    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
+        """Behind a call that ends with an error, whoever raised it; `request` is None where none was read."""
+
 
 class Everything:
     """The guard of a service whose callers may do everything."""
 
-    def admit(self, call: Call, request: Any) -> None:
+    async def admit(self, call: Call, request: Any) -> None:
         """Whatever it is."""
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
         """All of it."""
         return answer
+
+    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
+        """Nobody is told."""
 
 
 def actor() -> str:
@@ -196,31 +202,33 @@ class Interceptor(grpc.aio.ServerInterceptor):
         answers, streams = cast(Any, handler).unary_unary, cast(Any, handler).unary_stream
 
         async def unary(_: AsyncIterator[bytes], context: Context) -> Any:
-            call = _identified(_call(method, context, unary=True))
+            call, asked = _identified(_call(method, context, unary=True)), None
             with self._going(), canonical_line(call), self._counted(call):
                 try:
                     await self._enters(call)
                     with self._limited(call):
-                        asked = await self._admitted(call, decode)
+                        asked = await self._received(call, decode)
+                        await self._guard.admit(call, asked)
                         answer = await answers(asked, context)
                         return self._guard.shown(call, asked, answer)
                 except Exception as error:  # noqa: BLE001 - the one place where nothing may pass to the caller
-                    await _told(call, error)
+                    await self._fail(call, asked, error)
 
         async def stream(_: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
-            call = _identified(_call(method, context, unary=False))
+            call, asked = _identified(_call(method, context, unary=False)), None
             with self._going(), canonical_line(call), self._counted(call):
                 try:
                     await self._enters(call)
                     with self._limited(call):
-                        asked = await self._admitted(call, decode)
+                        asked = await self._received(call, decode)
+                        await self._guard.admit(call, asked)
                         async with aclosing(streams(asked, context)) as steps:
                             async for step in steps:
                                 shown = self._guard.shown(call, asked, step)
                                 if shown is not None:
                                     yield shown
                 except Exception as error:  # noqa: BLE001 - as above
-                    await _told(call, error)
+                    await self._fail(call, asked, error)
 
         serialize = handler.response_serializer
         if handler.response_streaming:
@@ -237,7 +245,7 @@ class Interceptor(grpc.aio.ServerInterceptor):
                 async for answer in cast(Any, handler).stream_stream(requests, context):
                     yield answer
             except Exception as error:  # noqa: BLE001 - as above
-                await _told(call, error)
+                await self._fail(call, None, error)
 
         return grpc.stream_stream_rpc_method_handler(
             cast(Any, stream),
@@ -279,8 +287,8 @@ class Interceptor(grpc.aio.ServerInterceptor):
         await self._authenticated(call)
         self._connections.trust(peer)
 
-    async def _admitted(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
-        """The request of a call. Raises: ApiError when it is none, or not to be."""
+    async def _received(self, call: Call, decode: Callable[[bytes], Any]) -> Any:
+        """The request of a call. Raises: ApiError when it is none."""
         # Not by the generator that gRPC hands over: one that is left before its end costs a task, and its
         # message stays for long.
         try:
@@ -293,9 +301,13 @@ class Interceptor(grpc.aio.ServerInterceptor):
         request = b"" if received is grpc.aio.EOF else received
         if len(request) > (limit := self._sizes.get(call.method, MAX_MESSAGE)):
             raise _too_large(call.method, len(request), limit)
-        asked = _decoded(decode, request, call.method)
-        self._guard.admit(call, asked)
-        return asked
+        return _decoded(decode, request, call.method)
+
+    async def _fail(self, call: Call, request: Any | None, error: Exception) -> NoReturn:
+        """End a call with an error. Raises: AbortError."""
+        if isinstance(error, ApiError):
+            self._guard.refused(call, request, error)
+        await _told(call, error)
 
 
 def _call(method: str, context: Context, *, unary: bool) -> Call:

@@ -121,9 +121,15 @@ def filled(entries: Iterable[Entry]) -> Iterator[Entry]:
     expected = 0
     for entry in entries:
         for sequence in range(expected, entry.sequence):
-            yield Entry(sequence, entry.timestamp_ms, None, (("ce_type", LOST.encode()),), b"")
+            yield emptied(entry, sequence)
         yield entry
         expected = entry.sequence + 1
+
+
+def emptied(entry: Entry, sequence: int | None = None) -> Entry:
+    """A message without content in the place of one, or at another sequence beside it."""
+    place = entry.sequence if sequence is None else sequence
+    return Entry(place, entry.timestamp_ms, None, (("ce_type", LOST.encode()),), b"")
 
 
 def present(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes]]:

@@ -13,7 +13,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from daggerspec import anew
 from daggerspec.exits import NO_EXECUTORS
-from fleet.alert import TEAM, Condition
+from fleet.alert import PRINCIPAL, TEAM, Condition
 from fleet.health import Reason
 
 Domain = events_pb2.ErrorDomain
@@ -51,8 +51,8 @@ class Advice:
     """What to do next, with a command; `{name}` is the dagger's."""
 
     def next_of(self, name: str) -> str:
-        """What to do next about this dagger, or this team."""
-        return self.next.format(name=name.removeprefix(TEAM))
+        """What to do next about this dagger, this team or this principal."""
+        return self.next.format(name=name.removeprefix(TEAM).removeprefix(PRINCIPAL))
 
 
 ADVICE: Final[Mapping[str, Advice]] = {
@@ -161,6 +161,12 @@ ADVICE: Final[Mapping[str, Advice]] = {
         " asks them.",
     ),
     "TEAM_QUOTA": Advice("team", _USER, "Read `daggers team usage {name}`: it says what each dagger takes."),
+    "REFUSALS": Advice(
+        "principal",
+        _USER,
+        "Read `daggers audit --principal {name}`: it says what was tried; `daggers account revoke` ends an"
+        " account.",
+    ),
 }
 """By code: every reason, the conditions of alerts, and the warnings that ask for something."""
 OF_THE_QUERY: Final = Advice(

@@ -27,6 +27,8 @@ PLATFORM: Final = "platform"
 """What stands for the dagger's name in alerts of the platform itself."""
 TEAM: Final = "team/"
 """What stands before a team's name in alerts of the team: no dagger is called so."""
+PRINCIPAL: Final = "principal/"
+"""What stands before a principal in alerts about who calls: no dagger is called so."""
 Event: TypeAlias = alerts_pb2.AlertFired | alerts_pb2.AlertResolved | Notification
 
 # ---- State -------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from api_gateway.audit_topic import KafkaAudits
 from api_gateway.check_processes import check_processes
 from api_gateway.hosts import HostAccess
 from api_gateway.metrics import gauges
@@ -97,6 +98,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             host_access=parts.access,
             counted=metrics.calls(),
             audits=partial(_audits, kafka),
+            audit_topic=KafkaAudits(kafka),
             verifier=_verifier(settings),
             enforce=settings.access == "enforce",
             limits=settings.limits,

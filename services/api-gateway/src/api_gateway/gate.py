@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 import grpc
-from daggers.v1 import audit_pb2
+from daggers.v1 import audit_pb2, gateway_pb2
 from google.protobuf.descriptor import FileDescriptor
 
-from access import Action, Decision, may
+from access import Action, Decision, audits, may, tokens
 from access.decision import is_administrator
 from access.methods import METHODS, decide
-from api_gateway.audit import Audit
+from api_gateway.audit import Audit, AuditAway
+from api_gateway.audit_counts import place_of
 from api_gateway.authentication import principal
 from api_gateway.fold import Fold
 from chassis.errors import ApiError
-from chassis.interceptors import Call, methods, path
+from chassis.interceptors import Call, bearer, methods, path
 from chassis.logging import note
 from daggerspec.places import Place
 
+_DETAIL: Final = 500
+_LATER: Final = timedelta(seconds=5)
+_VALIDATE: Final = "/daggers.v1.DaggerService/Validate"
+_PLAN: Final = "/daggers.v1.DaggerService/PlanDagger"
 _asked: ContextVar[tuple[Call, Any]] = ContextVar("asked")
 """The call that is going on, and its request."""
 
@@ -50,13 +56,26 @@ class Gate:
             raise TypeError(f"access.methods does not say who may call {', '.join(without)}")
         self._fold, self._audit, self._enforce, self._places = fold, audit, enforce, places
 
-    def admit(self, call: Call, request: Any) -> None:
-        """Raises: ApiError, PERMISSION_DENIED."""
+    async def admit(self, call: Call, request: Any) -> None:
+        """Raises: ApiError, PERMISSION_DENIED; UNAVAILABLE where a read cannot be audited."""
         _asked.set((call, request))
         decision = decide(principal(), call.method, request, self._fold.fleet, self._places)
-        if METHODS[call.method].audited and decision.allowed:
-            self._audit.tell(self._audited(call, request, decision))
         self.enters(decision)
+        kind = METHODS[call.method].audited
+        if call.method == _PLAN and request.try_sinks:
+            kind = audits.SINK_TEST
+        if kind and decision.allowed:
+            await self._record(call, self._audited(call, request, decision, kind))
+
+    async def _record(self, call: Call, record: audit_pb2.CallAudited) -> None:
+        """Audit what is let through. Raises: ApiError, UNAVAILABLE."""
+        if not self._enforce or record.kind not in audits.SENSITIVE:
+            self._audit.tell(record)
+            return
+        try:
+            await self._audit.write(record)
+        except AuditAway as why:
+            raise _unaudited(call, why) from why
 
     def enters(self, decision: Decision) -> None:
         """Go by a decision about the call that is going on, also one that only its handler could make.
@@ -75,19 +94,52 @@ class Gate:
             return False
         call, request = _asked.get()
         refused = always or self._refuses(call)
-        self._audit.tell(self._audited(call, request, decision, refused=refused))
         note(denied=decision.reason, refused=refused)
+        if not refused:  # else `refused` audits it
+            self._audit.tell(self._audited(call, request, decision, audits.REFUSED))
         return refused
+
+    def refused(self, call: Call, request: Any | None, error: ApiError) -> None:
+        """Audit a call that was refused because who calls may not, and no other failure."""
+        if error.code == grpc.StatusCode.UNAUTHENTICATED:
+            self._audit.tell(self._unauthenticated(call, error))
+            return
+        reasons = [violation.reason for violation in error.violations]
+        reason = audits.refusal_in((error.reason, *reasons))
+        if not reason and error.code == grpc.StatusCode.PERMISSION_DENIED:
+            reason = error.reason
+        if reason:
+            said = [violation.message for violation in error.violations if violation.reason == reason]
+            decision = Decision(False, reason, said[0] if said else error.message, {})
+            kind = audits.CHECK if call.method == _VALIDATE else audits.REFUSED
+            self._audit.tell(self._audited(call, request, decision, kind, refused=True))
+
+    def _unauthenticated(self, call: Call, error: ApiError) -> audit_pb2.CallAudited:
+        token, account = bearer(call), ""
+        if tokens.is_one(token):  # the name alone: what is behind it may be nearly a secret
+            named = tokens.name_in(token)
+            account = f" of account:{named}" if named in self._fold.fleet.catalogue.accounts else ""
+        shown = f"it showed a token{account} that is not valid" if token else "it showed no token"
+        return audit_pb2.CallAudited(
+            method=call.method,
+            refused=True,
+            reason=error.reason,
+            detail=shown,
+            call_id=call.id,
+            kind=audits.UNAUTHENTICATED,
+            peer=place_of(call.context.peer()),
+        )
 
     def shown(self, call: Call, request: Any, answer: Any) -> Any | None:
         """Raises: ApiError, PERMISSION_DENIED when a role was taken away meanwhile."""
+        if isinstance(answer, gateway_pb2.ValidateResponse):
+            self._checked(call, request, answer)
         if not (self._enforce or METHODS[call.method].always):
             return answer
         who, fleet = principal(), self._fold.fleet
         if not call.unary:  # a watch may be older than what it is allowed by
             decision = decide(who, call.method, request, fleet)
             if not decision.allowed:
-                self._audit.tell(self._audited(call, request, decision))
                 raise _denied(call, decision)
         return METHODS[call.method].shown(who, answer, fleet)
 
@@ -106,20 +158,42 @@ class Gate:
         """Whether what is not allowed is refused."""
         return self._enforce or METHODS[call.method].always
 
+    def _checked(self, call: Call, request: Any, answer: gateway_pb2.ValidateResponse) -> None:
+        """Audit a specification that would be refused: who tries what is let through asks here."""
+        for finding in answer.findings:
+            if finding.severity == gateway_pb2.SEVERITY_ERROR and audits.is_refusal(finding.code):
+                decision = Decision(False, finding.code, finding.message, {})
+                self._audit.tell(self._audited(call, request, decision, audits.CHECK, refused=False))
+                return
+
     def _audited(
-        self, call: Call, request: Any, decision: Decision, *, refused: bool | None = None
+        self,
+        call: Call,
+        request: Any | None,
+        decision: Decision,
+        kind: audits.Kind.ValueType,
+        *,
+        refused: bool = False,
     ) -> audit_pb2.CallAudited:
-        return audit_pb2.CallAudited(
-            principal=principal().name,
+        rule, fleet, who = METHODS.get(call.method), self._fold.fleet, principal()
+        record = audit_pb2.CallAudited(
+            principal=who.name,
             method=call.method,
-            subject=_subject(request),
-            teams=sorted(set(METHODS[call.method].teams(request, self._fold.fleet))),
             allowed=decision.allowed,
-            refused=not decision.allowed and (self._refuses(call) if refused is None else refused),
+            refused=refused,
             reason=decision.reason,
-            detail=decision.detail,
+            detail=decision.detail[:_DETAIL],
             call_id=call.id,
+            kind=kind,
         )
+        if request is not None and rule is not None:
+            record.subject = _subject(request)
+            record.teams.extend(sorted(set(rule.teams(request, fleet))))
+            if rule.audited or kind == audits.SINK_TEST:
+                record.asked = audits.asked(request)
+                if decision.allowed:
+                    record.sensitive.extend(audits.sensitive_fields(who, rule.audits(request, fleet), fleet))
+        return record
 
 
 def _subject(request: Any) -> str:
@@ -129,6 +203,20 @@ def _subject(request: Any) -> str:
         if value and isinstance(value, str):
             return value
     return ""
+
+
+def _unaudited(call: Call, why: AuditAway) -> ApiError:
+    text = (
+        "what records say is not shown while that cannot be audited: the audit's topic takes no record"
+        f" ({why}); try again later"
+    )
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "AUDIT_AWAY",
+        text,
+        {"method": call.method, "why": str(why)},
+        retry_after=_LATER,
+    )
 
 
 def _denied(call: Call, decision: Decision) -> ApiError:

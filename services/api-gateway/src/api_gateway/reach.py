@@ -23,6 +23,7 @@ from api_gateway.ownership import destinations as written_to
 from api_gateway.sampling import Samples
 from chassis.egress.addresses import PORTS, Address, Allowed, refusal
 from chassis.egress.pools import resolve
+from chassis.egress.proxies import Proxies
 from chassis.interceptors import Context
 from daggerspec import defaults, destinations, folders, sinks, topics
 from daggerspec.kind import Asked
@@ -33,6 +34,10 @@ from fleet.resolve import Registered
 _PATIENCE_S: Final = 2.0
 _REGISTERED: Final = " by `daggers sink apply`, and the sink says `registered: NAME` then"
 _AT_ONCE: Final = 4
+_UNKNOWN_NAME: Final = (
+    "its name leads nowhere that the gateway can find, so nobody can judge where drivers would connect, and"
+    " it is not in DAGGERS_ALLOWED_HOSTS"
+)
 _TEAM: Final = "{team}"
 
 
@@ -46,6 +51,8 @@ class Bounds:
     """Prefixes of consumer groups; `{team}` stands for the dagger's."""
     folders: Sequence[str] = ()
     """Where sinks may write files (`daggerspec.folders`)."""
+    proxies: Proxies = field(default_factory=Proxies)
+    """By which proxies calls leave: what a name leads to that only they know, they judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +181,21 @@ class Reach:
         return refused
 
     async def _refusal(self, url: str) -> str | None:
-        """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may, or
-        when that is not known here.
-        """
+        """Why nothing may be sent to a URL, or to host:port by a protocol that encrypts; None when it may."""
         try:
             parts = urlsplit(url if "://" in url else f"https://{url}")
             host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
+        except ValueError:
+            return None  # what is no URL the rule book tells
+        allowed = self._bounds.allowed
+        try:
             addresses = await self._resolved(host, port)
         except (OSError, ValueError):
-            return None  # drivers may know the host; they judge each connection
-        return refusal(parts.scheme, host, port, addresses, self._bounds.allowed)
+            by_proxy = self._bounds.proxies.of(parts.scheme, host, port) is not None
+            if not by_proxy and host and not allowed.has(host, port):
+                return _UNKNOWN_NAME
+            addresses = []
+        return refusal(parts.scheme, host, port, addresses, allowed)
 
     async def _resolved(self, host: str, port: int) -> list[Address]:
         """The addresses of a host. Raises: OSError, ValueError."""

@@ -16,6 +16,8 @@ from access.limits import Limits
 from api_gateway import health, reflection
 from api_gateway.alerts import Alerts, AlertService
 from api_gateway.audit import Audit, Opened
+from api_gateway.audit_topic import AuditTopic, MemoryAudits
+from api_gateway.auditing import AuditService
 from api_gateway.authentication import authentication
 from api_gateway.catalogue import CatalogService
 from api_gateway.check_processes import Checker, in_thread
@@ -112,6 +114,7 @@ async def serving(
     host_access: Callable[[], HostAccess] = HostAccess,
     counted: Concern | None = None,
     audits: Opened | None = None,
+    audit_topic: AuditTopic | None = None,
     verifier: Verifier | None = None,
     enforce: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - a constant
@@ -124,16 +127,16 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """A gateway that has folded the log to its end and serves; drains when the block ends.
 
-    `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the health
-    monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes; `reference_places` are
-    the folders and base URLs that reference tables may be in, `secret_places` where tenants' secrets may be;
-    `away` is as `Reader` takes it; `host_access`
-    is asked at each call of a host's scheduler; `counted` counts calls; `audits` opens the audit's topic;
-    `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not only
-    audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker` checks
-    queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `health_bind` is where
-    health is told by itself, host:port; `per_address` is how many connections one address may have; `drain_s`
-    is how many seconds calls may take once the gateway drains.
+    `log` is the control topic, `quarantine` that of records that were set aside, `alerts` that of the
+    health monitor, `heartbeats` that of drivers; `source` is the ce_source of what it writes;
+    `reference_places` are the folders and base URLs that reference tables may be in, `secret_places`
+    where tenants' secrets may be; `away` is as `Reader` takes it; `host_access` is asked at each call of
+    a host's scheduler; `counted` counts calls; `audits` opens the audit's topic, `audit_topic` reads it;
+    `verifier` knows the people of a provider; `enforce`: whether what is not allowed is refused, and not
+    only audited; `limits` is how much one principal may ask, `bounds` what tenants may reach; `checker`
+    checks queries; `unknown_teams`: what becomes of a dagger whose team is not registered; `health_bind`
+    is where health is told by itself, host:port; `per_address` is how many connections one address may
+    have; `drain_s` is how many seconds calls may take once the gateway drains.
 
     Raises: LogUnavailable, SQLAlchemyError, CannotBind.
     """
@@ -195,6 +198,7 @@ async def serving(
                 heard,
                 vitals,
                 told,
+                audit_topic or MemoryAudits(),
                 away,
                 counted,
                 gate,
@@ -295,6 +299,7 @@ async def _served(
     heard: Heard,
     vitals: Vitals,
     alerts: Alerts,
+    audits: AuditTopic,
     away: Callable[[], str],
     counted: Concern | None,
     gate: Gate,
@@ -348,6 +353,7 @@ async def _served(
     gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)
     gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, services)
     gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), services)
+    gateway_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(audits), services)
     server.add_generic_rpc_handlers((healthy.handler(connections),))
     reflection.enable((*_SERVICES, health.SERVICE), server)
     port = endpoint.open(server)

@@ -203,7 +203,8 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @property
     def bounds(self) -> Bounds:
         """What tenants may reach."""
-        return Bounds(self.allowed, _listed(self.consumer_groups), folders.parse(self.allowed_folders))
+        groups, below = _listed(self.consumer_groups), folders.parse(self.allowed_folders)
+        return Bounds(self.allowed, groups, below, self.proxies)
 
     @property
     def allowed_references(self) -> tuple[str, ...]:

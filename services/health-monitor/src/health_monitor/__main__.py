@@ -8,6 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +21,11 @@ from chassis.egress.transport import CheckedTransport
 from chassis.metrics import Metrics
 from chassis.settings import own_directory
 from election import host_name, identity
-from eventlog import LogError
-from eventlog.admin import await_topics
+from eventlog import LogError, LogUnavailable
+from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
-from eventlog.topics import ALERTS, CONTROL, HEARTBEATS
+from eventlog.tail import KafkaTail
+from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
 from fleet.watch import RECALL
 from health_monitor import host, recall
 from health_monitor.journal import FileJournal
@@ -34,6 +36,7 @@ from health_monitor.settings import MonitorSettings, monitor_settings
 from health_monitor.webhook import Channel, Webhooks
 from kafkaclient import Connection
 
+_AGAIN_S: Final = 5.0
 _GRACE: Final = timedelta(seconds=15)
 
 
@@ -62,6 +65,7 @@ async def serve(
     control_topic: str = CONTROL,
     alerts_topic: str = ALERTS,
     heartbeats_topic: str = HEARTBEATS,
+    audit_topic: str = AUDIT,
 ) -> None:
     """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
     kafka = configured.kafka()
@@ -93,6 +97,7 @@ async def serve(
         metrics = Metrics("health-monitor")
         await stack.enter_async_context(metrics.serving(configured.metrics_bind, lambda: gauges(monitor)))
         following = [asyncio.create_task(follower.run()) for follower in monitor.followers]
+        following.append(asyncio.create_task(_follow_audit(monitor, kafka, audit_topic)))
         try:
             await monitor.catch_up()
             if not channels:
@@ -109,6 +114,25 @@ async def serve(
             for task in following:
                 task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
+
+
+async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None:
+    """Hear the audit for ever, from when it is there and may be read."""
+    said = ""
+    while True:
+        try:
+            try:
+                await ensure_topics(kafka, (replace(AUDITS, name=topic),))
+            except LogUnavailable:
+                raise
+            except LogError:
+                pass  # it may not make topics: gateways do
+            await monitor.follow_audit(KafkaTail(kafka, topic))
+        except LogError as error:
+            if str(error) != said:
+                said = str(error)
+                logging.logger().warning("audit_not_heard", why=said)
+        await asyncio.sleep(_AGAIN_S)
 
 
 async def _host(monitor: Monitor, kafka: Connection, topic: str, others: Sequence[asyncio.Task[Any]]) -> bool:

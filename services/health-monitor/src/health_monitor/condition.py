@@ -57,13 +57,18 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_KAFKA_AWAY: alerts_pb2.ALERT_SEVERITY_CRITICAL,
     alerts_pb2.ALERT_CONDITION_TEAM_QUOTA: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: alerts_pb2.ALERT_SEVERITY_WARNING,
+    alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
 }
 """Every condition that is watched, and how soon a person has to look."""
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
 """The conditions of the platform itself."""
 OF_TEAMS: Final = frozenset({alerts_pb2.ALERT_CONDITION_TEAM_QUOTA})
 """The conditions of teams."""
-OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_PLATFORM | OF_TEAMS)
+OF_PRINCIPALS: Final = frozenset({alerts_pb2.ALERT_CONDITION_REFUSALS})
+"""The conditions of who calls."""
+OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS
+"""The conditions of anything but daggers."""
+OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_NO_DAGGER)
 _STANDS: Final = (
     alerts_pb2.ALERT_CONDITION_FAILED,
     alerts_pb2.ALERT_CONDITION_UNREACHABLE,

@@ -2,6 +2,7 @@
 
     leadership   the log of alerts: who leads, what is written
     observer     what is heard and watched
+    refusals     what the audit said of late
     judge        what has held, and the turn of an alert that follows
     deliveries   who is told, and what became of it
     journal      the outage that the log does not hold yet
@@ -14,6 +15,7 @@ on a single event. Nothing is sent before its alert stands in the log; every att
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,18 +26,20 @@ from pydantic import SecretStr
 from election import Beats, proven_dead
 from eventlog import Log, Record
 from eventlog.follower import Follower
+from eventlog.tail import Tail
 from fleet import Fleet
-from fleet.alert import PLATFORM, TEAM
+from fleet.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.health import Limits
 from fleet.ledger import Ledger
-from health_monitor import alert, outage, team_quota
-from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_TEAMS
+from health_monitor import alert, outage, refusals, team_quota
+from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from health_monitor.deliveries import Deliveries
 from health_monitor.journal import KeptOutage
 from health_monitor.judge import Judge
 from health_monitor.leadership import PATIENCE_S, Identity, Leadership
 from health_monitor.observer import Observer
 from health_monitor.outage import Journal, Outage
+from health_monitor.refusals import Refusals
 from health_monitor.team_receivers import TeamDeliveries, of_team
 from health_monitor.watchdog import INTERVAL, Watchdog
 from health_monitor.webhook import Channel, Webhooks
@@ -70,6 +74,7 @@ class Monitor:
         self.leadership = Leadership(identity, alerts, beats, patience=patience, clock=clock, dead=dead)
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
+        self.refusals = Refusals()
         self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self.observer.folded)
         self._platforms = [channel.name for channel in channels]
         self._judge = Judge(self.leadership.ledger, receivers=self._told, policy=policy)
@@ -133,6 +138,9 @@ class Monitor:
         for team in team_quota.watched(self.fleet, self.ledger):
             while (turn := self._next_turn_of_team(team)) is not None:
                 await self.leadership.write(turn)
+        for principal in self.refusals.watched(self.ledger, self._clock()):
+            while (turn := self._next_turn_of_principal(principal)) is not None:
+                await self.leadership.write(turn)
         self._judged = self._clock()
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
@@ -154,6 +162,25 @@ class Monitor:
         findings = {} if finding is None else {team_quota.CONDITION: finding}
         turn = self._judge.next_turn(TEAM + team, findings, of=OF_TEAMS, now=self._clock(), team=team)
         return turn if self.leadership.begins else None
+
+    def _next_turn_of_principal(
+        self, principal: str
+    ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
+        now = self._clock()
+        finding = self.refusals.judged(principal, now)
+        findings = {} if finding is None else {refusals.CONDITION: finding}
+        turn = self._judge.next_turn(PRINCIPAL + principal, findings, of=OF_PRINCIPALS, now=now)
+        return turn if self.leadership.begins else None
+
+    async def follow_audit(self, tail: Tail) -> None:
+        """Hear what the audit says, for as long as it does. Raises: LogUnavailable."""
+        self.refusals.begin()
+        try:
+            async with aclosing(tail.follow(self._clock() - refusals.WITHIN)) as arrivals:
+                async for arrival in arrivals:
+                    self.refusals.heard(arrival.record, self._clock())
+        finally:
+            self.refusals.hears = False
 
     def _told(self, team: str) -> Sequence[str]:
         return of_team(self.fleet, team) or self._platforms

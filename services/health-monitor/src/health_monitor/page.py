@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Final
+from urllib.parse import quote
 
 from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import measured, spoken
 from fleet import advice
 from fleet.advice import Advice
-from fleet.alert import PLATFORM, TEAM, Alert, Condition, Notify, condition_name
+from fleet.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 
 RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {
@@ -66,6 +67,8 @@ class Page:
         base = self.portal.rstrip("/")
         if self.alert.dagger.startswith(TEAM):
             return f"{base}/teams/{self.alert.dagger.removeprefix(TEAM)}"
+        if self.alert.dagger.startswith(PRINCIPAL):
+            return f"{base}/audit?principal={quote(self.alert.dagger.removeprefix(PRINCIPAL), safe=':@')}"
         return base if self.alert.dagger == PLATFORM else f"{base}/daggers/{self.alert.dagger}"
 
     @property

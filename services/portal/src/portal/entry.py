@@ -2,6 +2,10 @@
 
 Three ways: by a provider; by a key, for the portal of one machine that holds a token of its gateway; or
 nobody is asked, on loopback.
+
+The key itself stands in no URL: who has it makes tickets of it (`chassis.tickets`), each good once. Browsers
+send a cookie to every port of a machine, so by a key a session has a second secret, which pages keep for
+their origin alone and send with each call: a cookie without it is nobody's.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from chassis import tickets
 from chassis.logging import logger
 from portal.bridge import Caller, Metadata, NotLoggedIn
 from portal.metrics import Counted, not_counted
@@ -26,7 +31,9 @@ from portal.sessions import LOGIN_S, Session, Sessions, Tokens
 MARGIN_S: Final = 60.0
 """Tokens are renewed this long before they end, in seconds."""
 _LOG_IN: Final = "Log in first."
-_SHOW_KEY: Final = "Open the address that `daggers local status` prints."
+_SHOW_KEY: Final = "Open the address that `daggers local status` prints: it is good once."
+CALL: Final = "x-daggers-call"
+"""The header with the second secret."""
 _PAGE: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Daggers</title>"
     "<h1>Daggers</h1><p>{text}</p><p><a href='{link}'>{again}</a></p></html>"
@@ -139,7 +146,13 @@ class Entry(Caller):
 
     def _session(self, request: Request) -> Session | None:
         secret = request.cookies.get(self._ways.cookie)
-        return self._sessions.find(secret) if secret else None
+        if not secret:
+            return None
+        if self._ways.provider is None and self._ways.key is not None:
+            shown = request.headers.get(CALL, "")
+            if not secrets.compare_digest(shown.encode(), _second(self._ways.key, secret).encode()):
+                return None
+        return self._sessions.find(secret)
 
     # ---- routes --------------------------------------------------------------------------------------------
 
@@ -199,12 +212,15 @@ class Entry(Caller):
         return answer
 
     async def key(self, request: Request) -> Response:
-        """Let in who shows the key."""
-        key = self._ways.key
-        shown = request.query_params.get("key", "")
-        if key is None or not secrets.compare_digest(shown.encode(), key.encode()):
-            self._refused("another key")
+        """Let in who shows a ticket of the key that nobody has shown before."""
+        key, now = self._ways.key, self._clock()
+        nonce = None if key is None else tickets.nonce_of(key, request.query_params.get("key", ""), now)
+        if key is None or nonce is None:
+            self._refused("no ticket of the key, or one that has ended")
             return _said(_SHOW_KEY, 403)
+        if not self._sessions.use_ticket(nonce, now + tickets.LIFE_S):
+            self._refused("a ticket that was used")
+            return _said(f"This address was used. {_SHOW_KEY}", 403)
         return self._entered(request, "administrator", None, "/")
 
     async def logout(self, request: Request) -> Response:
@@ -232,13 +248,16 @@ class Entry(Caller):
 
     def _entered(self, request: Request, name: str, tokens: Tokens | None, target: str) -> Response:
         """A new session, whatever the browser had: nobody's session is handed to somebody else."""
-        before = self._session(request)
+        cookie = request.cookies.get(self._ways.cookie)
+        before = self._sessions.find(cookie) if cookie else None
         if before is not None:
             self._sessions.end(before.hash)
         secret = self._sessions.begin(name, tokens)
         logger().info("logged_in", name=name)
         self._counted("entered")
-        answer = RedirectResponse(target, 303)
+        key = self._ways.key if self._ways.provider is None else None
+        # What stands behind # the browser keeps to itself: no server is sent it.
+        answer = RedirectResponse(target if key is None else f"{target}#call={_second(key, secret)}", 303)
         self._set(answer, self._ways.cookie, secret, None)
         return answer
 
@@ -253,6 +272,11 @@ class Entry(Caller):
         # One for each login: several tabs may be at it. A made-up state gives no more than a name may have.
         part = "".join(letter for letter in state[:8] if letter.isascii() and letter.isalnum())
         return f"{self._ways.cookie}-login-{part}"
+
+
+def _second(key: str, secret: str) -> str:
+    """The second secret of the session whose cookie holds `secret`: who has that alone cannot make it."""
+    return tickets.mac(key, f"call {secret}")
 
 
 def _bearer(token: str) -> Metadata:

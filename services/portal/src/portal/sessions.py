@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS login (
   hash BLOB PRIMARY KEY, nonce TEXT NOT NULL, verifier TEXT NOT NULL, target TEXT NOT NULL,
   began REAL NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS ticket (nonce TEXT PRIMARY KEY, ends REAL NOT NULL) STRICT;
 """
 
 
@@ -147,6 +148,12 @@ class Sessions:
             (_hash(state), self._clock() - LOGIN_S),
         ).fetchone()
         return None if row is None else Login(*row)
+
+    def use_ticket(self, nonce: str, ends: float) -> bool:
+        """Whether a ticket is used for the first time; it is remembered until it has ended anyway."""
+        self._file.execute("DELETE FROM ticket WHERE ends < ?", (self._clock(),))
+        used = self._file.execute("INSERT OR IGNORE INTO ticket VALUES (?, ?)", (nonce, ends))
+        return used.rowcount == 1
 
 
 def _columns(tokens: Tokens | None) -> tuple[str | None, str | None, float | None]:

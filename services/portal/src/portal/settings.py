@@ -52,8 +52,9 @@ class PortalSettings(MetricsSettings):
     provider is, and with a key file."""
 
     key_file: FilePath | None = None
-    """File that holds one key of 32 characters or more. With it, without a provider, only who has opened
-    /auth/key?key=KEY is let in. Unset: every program of this machine is."""
+    """File that holds one key of 32 characters or more. With it, without a provider, only who has opened an
+    address made of it is let in, each good once: `python -m portal.tickets FILE` prints its path, and of an
+    embedded stack `daggers local status`. Unset: every program of this machine is let in."""
 
     tls_cert_file: FilePath | None = None
     """PEM file of the server's certificate chain."""

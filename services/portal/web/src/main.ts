@@ -1,6 +1,7 @@
 import "./app.css";
 import { mount } from "svelte";
 import App from "./App.svelte";
+import { keep } from "./lib/second.ts";
 
 const AGAIN_MS = 60_000;
 // A page that was open while a new version came asks for files that are gone; what fails again is shown.
@@ -11,4 +12,5 @@ addEventListener("vite:preloadError", (event) => {
   event.preventDefault();
   location.reload();
 });
+keep();
 mount(App, { target: document.getElementById("app")! });

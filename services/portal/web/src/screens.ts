@@ -26,6 +26,7 @@ const SCREENS: [RegExp, string, Load][] = [
   [/^\/references$/, "Reference tables", () => import("./screens/references/References.svelte")],
   [/^\/new$/, "New dagger", () => import("./screens/studio/Studio.svelte")],
   [/^\/alerts$/, "Alerts", () => import("./screens/alerts/Alerts.svelte")],
+  [/^\/audit$/, "Audit", () => import("./screens/audit/Audit.svelte")],
   [/^\/streams$/, "Streams", () => import("./screens/streams/Streams.svelte")],
   [/^\/schemas$/, "Schemas", () => import("./screens/schemas/Schemas.svelte")],
   [/^\/archive$/, "Archive", () => import("./screens/archive/Archive.svelte")],

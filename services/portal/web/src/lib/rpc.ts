@@ -2,6 +2,7 @@
 // these modules do nothing when they are only named.
 export { access } from "./rpc/access.ts";
 export { alerts } from "./rpc/alerts.ts";
+export { audit } from "./rpc/audit.ts";
 export { catalog, samples } from "./rpc/catalog.ts";
 export { daggers, streams } from "./rpc/daggers.ts";
 export { quarantine } from "./rpc/quarantine.ts";

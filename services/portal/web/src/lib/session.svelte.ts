@@ -1,5 +1,6 @@
 import type { WhoAmIResponse } from "../gen/daggers/v1/access_service_pb.ts";
 import type { Problem } from "./problem.ts";
+import { ours } from "./second.ts";
 
 export interface Me {
   name: string | null;
@@ -27,7 +28,7 @@ const OUT = "logged-out";
 export async function enter(): Promise<void> {
   try {
     // Calls come as a module of their own: the frame of the page is drawn without them.
-    const [answer, calls] = await Promise.all([fetch("/auth/me"), import("./who.ts")]);
+    const [answer, calls] = await Promise.all([fetch("/auth/me", { headers: ours() }), import("./who.ts")]);
     session.me = (await answer.json()) as Me;
     if (session.me.name === null) return localStorage.getItem(OUT) ? out() : ask(session.me.asked);
     localStorage.removeItem(OUT);
@@ -49,7 +50,7 @@ function ask(asked: Me["asked"]): void {
   else
     session.trouble = {
       kind: "login",
-      text: "Open the address that `daggers local status` prints: it has the key.",
+      text: "Open the address that `daggers local status` prints: it is good once.",
     };
 }
 
@@ -61,7 +62,7 @@ export function logIn(): Promise<void> {
 
 /** End the session here and at the portal. Nobody is sent to the provider then, which would let them in again. */
 export async function leave(): Promise<void> {
-  await fetch("/auth/logout", { method: "POST" });
+  await fetch("/auth/logout", { method: "POST", headers: ours() });
   localStorage.setItem(OUT, "yes");
   out();
 }

@@ -1,0 +1,106 @@
+"""`daggers audit`: who was refused, who read what tenants' records say, who failed to log in."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2
+
+from cli.gateway import Gateway
+from cli.group import group
+from cli.instants import instant
+from cli.json_views.audit import kind, kind_of
+from cli.json_views.audit import record as view
+from cli.output import Printer
+from cli.session import Session, command
+from daggerclient.times import iso
+
+app = group()
+FLAGS = {"team": "--team", "principal": "--principal", "kinds": "--kind"}
+
+
+class Kind(StrEnum):
+    """What a record is about."""
+
+    REFUSED = "refused"
+    UNAUTHENTICATED = "unauthenticated"
+    READ = "read"
+    PREVIEW = "preview"
+    SINK_TEST = "sink-test"
+    CHECK = "check"
+
+
+@command(app, "audit", example="daggers audit --team pricing --kind refused --since 1d")
+def audit(
+    session: Session,
+    principal: Annotated[
+        str, typer.Option(help="Only calls of this one: user:NAME, account:NAME, a name of the token file.")
+    ] = "",
+    team: Annotated[
+        str,
+        typer.Option(
+            help="Only what is about this team: its owners may read that, all the rest administrators."
+        ),
+    ] = "",
+    kinds: Annotated[
+        list[Kind] | None, typer.Option("--kind", help="Only records of this kind; repeat it for several.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="Only since then: 30m, 2h, 1d ago, or an instant.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="WHEN", help="Only before then.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many, the newest.")] = 100,
+) -> None:
+    """Who was refused, who read rows, logs and records, and who failed to log in, newest first."""
+    now = datetime.now(UTC)
+    request = gateway_pb2.ListAuditRecordsRequest(
+        principal=principal,
+        team=team,
+        kinds=[kind_of(kind_name) for kind_name in kinds or ()],
+        page_size=min(limit, 1_000),
+    )
+    if since:
+        request.since.FromDatetime(instant("--since", since, now))
+    if until:
+        request.until.FromDatetime(instant("--until", until, now))
+    with session.connect(FLAGS) as gateway:
+        shown = list(islice(listed(gateway, request), limit))
+    session.out.show([view(record) for record in shown], lambda _: table(session.out, shown))
+
+
+def listed(
+    gateway: Gateway, request: gateway_pb2.ListAuditRecordsRequest
+) -> Iterator[gateway_pb2.AuditRecord]:
+    """Records of the audit, newest first."""
+    for page in gateway.pages(gateway.audit.ListAuditRecords, request):
+        yield from page.records
+
+
+def table(out: Printer, shown: Sequence[gateway_pb2.AuditRecord]) -> None:
+    """Print records."""
+    rows = [
+        (
+            iso(record.time)[:19] + "Z",
+            record.call.principal or f"({record.call.peer or 'nobody'})",
+            kind(record.call),
+            record.call.method.rpartition("/")[2],
+            record.call.subject or "-",
+            what(record),
+        )
+        for record in shown
+    ]
+    out.table(
+        ("TIME", "PRINCIPAL", "KIND", "CALL", "ABOUT", "WHAT"), rows, empty="the audit has no such record"
+    )
+
+
+def what(record: gateway_pb2.AuditRecord) -> str:
+    """Why a call was refused, or what was read of what is sensitive."""
+    call = record.call
+    times = f" ({call.calls} calls)" if call.calls > 1 else ""
+    if not call.allowed:
+        return f"{call.reason}: {call.detail}{times}"
+    return f"with {', '.join(call.sensitive)}" if call.sensitive else call.reason

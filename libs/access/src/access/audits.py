@@ -1,0 +1,87 @@
+"""What the audit says of a call: which refusals stand in it, what was asked for, what is sensitive. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from daggers.v1 import audit_pb2, spec_pb2
+from google.protobuf import json_format
+
+from access.principal import Principal
+from access.sensitive import sees
+from fleet import Fleet
+
+Kind = audit_pb2.AuditKind
+REFUSED: Final = audit_pb2.AUDIT_KIND_REFUSED
+UNAUTHENTICATED: Final = audit_pb2.AUDIT_KIND_UNAUTHENTICATED
+READ: Final = audit_pb2.AUDIT_KIND_READ
+PREVIEW: Final = audit_pb2.AUDIT_KIND_PREVIEW
+SINK_TEST: Final = audit_pb2.AUDIT_KIND_SINK_TEST
+CHECK: Final = audit_pb2.AUDIT_KIND_CHECK
+SENSITIVE: Final = frozenset({READ, PREVIEW})
+"""Kinds of calls that show what tenants' records say: none is answered that cannot be audited."""
+
+_FORBIDDEN: Final = ("FOREIGN_", "FORBIDDEN_", "SECRET_", "SENSITIVE_")
+_OTHERS: Final = frozenset(
+    {
+        "ACCOUNT_REVOKED",
+        "ADDRESS_REFUSED",
+        "DESTINATION_BOUNDLESS",
+        "FOLDER_REFUSED",
+        "RESERVED",
+        "ROLE_MISSING",
+        "STREAM_RESTRICTED",
+        "TEAM_UNKNOWN",
+        "UNREGISTERED_SECRET",
+    }
+)
+_ASKED: Final = 16_000
+"""How much is kept of what was asked for, in characters."""
+
+
+def is_refusal(reason: str) -> bool:
+    """Whether a reason says that somebody may not, rather than that something is wrong or missing."""
+    return reason in _OTHERS or reason.startswith(_FORBIDDEN)
+
+
+def refusal_in(reasons: Iterable[str]) -> str:
+    """The first of some reasons that says that somebody may not; empty when none does."""
+    return next(filter(is_refusal, reasons), "")
+
+
+def kind_of(call: audit_pb2.CallAudited) -> Kind.ValueType:
+    """What a record is about, also one of before records said so."""
+    return call.kind or (READ if call.allowed else REFUSED)
+
+
+def asked(request: Any) -> str:
+    """What a call asks for, as JSON; of a specification the team, streams, query and kinds of sinks alone.
+
+    What sinks have beside that may be a secret that somebody wrote where none belongs.
+    """
+    fields = json_format.MessageToDict(request, preserving_proto_field_name=True)
+    if "spec" in fields:
+        fields["spec"] = _said(request.spec)
+    text = json.dumps(fields, ensure_ascii=False)
+    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+
+
+def _said(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
+    return {
+        "team": spec.team,
+        "streams": [stream.stream for stream in spec.streams],
+        "sql": spec.sql,
+        "sinks": [sink.WhichOneof("kind") or sink.registered for sink in spec.sinks],
+    }
+
+
+def sensitive_fields(principal: Principal, streams: Iterable[str], fleet: Fleet) -> list[str]:
+    """The sensitive fields of streams that a principal sees, each STREAM.PATH."""
+    return [
+        f"{stream}.{path}"
+        for stream in dict.fromkeys(streams)
+        if stream in fleet.streams and sees(principal, stream, fleet)
+        for path in fleet.streams[stream].value.sensitive
+    ]
