@@ -116,14 +116,14 @@ def test_a_service_is_asked_for_its_health_where_it_tells_its_metrics() -> None:
 def test_the_gateway_is_asked_for_its_health_where_it_tells_it() -> None:
     told = SERVICES["api-gateway"]["environment"]["DAGGERS_GATEWAY_HEALTH_BIND"]
 
-    assert told == ":".join(map(str, healthy().HEALTH))
+    assert told == ":".join(map(str, script("healthy").HEALTH))
 
 
 def test_the_health_of_a_gateway_is_asked_for_without_a_library_of_grpc() -> None:
     async def answered() -> list[bool]:
         told = Health(["daggers.v1.DaggerService"])
         async with serving(told, "127.0.0.1:0") as port:
-            serves = partial(asyncio.to_thread, healthy().serves, ("127.0.0.1", port))
+            serves = partial(asyncio.to_thread, script("healthy").serves, ("127.0.0.1", port))
             before = await serves()
             told.end()
             return [before, await serves()]
