@@ -110,6 +110,18 @@ class Feed:
         self._producer.produce("coffee-orders", order.SerializeToString(), on_delivery=acknowledged)
 
 
+def forged(ours: Deployment) -> int | None:
+    """Why a record that a stranger writes to the control topic is refused, as a code of Kafka."""
+    codes = []
+    producer = Producer({"bootstrap.servers": ours.kafka, "message.timeout.ms": 20_000, "log_level": 0})
+    producer.produce(
+        "daggers.control", b"x", on_delivery=lambda error, _: codes.append(error and error.code())
+    )
+    producer.flush(60)
+    [code] = codes
+    return code
+
+
 def order_class(folder: Path) -> Any:
     """The message of docs/own-schema.md."""
     (folder / "coffee.proto").write_text(next(step.text for step in steps() if step.language == "protobuf"))

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 from tests.deploy.composed import ROOT, Deployment, Engine, deployed, lacks, say
 from tests.deploy.composed_orders import (
     Feed,
+    forged,
     generations,
     launched,
     order_class,
@@ -162,6 +164,7 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
             paused = gateway.pause(), feed.pause()
             say(f"until then away: gateway {paused[0]:.0f} s, Kafka {paused[1]:.0f} s")
             step("the upgrade", lambda: typed(forth[-1], before, new=new))
+            refused = forged(before)
             time.sleep(60)
             # Three ends within eight minutes would be a loop, were they the driver's own.
             for number in (1, 2):
@@ -173,6 +176,6 @@ def test_an_upgrade_by_compose_and_the_way_back_lose_and_double_nothing(before: 
             step("the way back", lambda: typed(back[-1], before, new=new))
             time.sleep(90)
 
-    say(f"orders that Kafka refused until it knew who may do what: {feed.refused}")
+    assert refused == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert loops == []
     assert recounted(before, feed, since)

@@ -16,8 +16,12 @@ login="org.apache.kafka.common.security.plain.PlainLoginModule required \
 } >$config
 run() { java -Dlog4j2.configurationFile=$here/log4j2.properties -cp '/opt/kafka/libs/*' "$@"; }
 if [ ! -f /var/lib/kafka/data/log/meta.properties ]; then
+    : >/var/lib/kafka/data/closed
     run kafka.tools.StorageTool format --cluster-id "$(run kafka.tools.StorageTool random-uuid)" \
         --ignore-formatted --config $config
 fi
+# A volume from before there were rules stays open, as it was, until access.py has written them: who is refused
+# meanwhile gives up, and a producer that is idempotent writes never again.
+[ -f /var/lib/kafka/data/closed ] || echo "allow.everyone.if.no.acl.found=true" >>$config
 exec java -Xms256m -Xmx512m -XX:+ExitOnOutOfMemoryError -Dlog4j2.configurationFile=$here/log4j2.properties \
     -cp '/opt/kafka/libs/*' kafka.Kafka $config
