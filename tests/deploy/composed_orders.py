@@ -24,6 +24,8 @@ MINUTE_MS = 60_000
 GRACE_MS = 30_000
 """A window that ended less than this ago may not be written yet."""
 NAMES = ("coffee_first", "coffee_second")
+TEAM = "pricing"
+"""Of both; Compose registers it, with a bucket of this name."""
 DAGGER = """\
 name: {name}
 team: pricing
@@ -35,7 +37,7 @@ sql: |
          TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp
   FROM data_stream GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND), city
 sinks:
-  - {{influx: {{measurement: {name}}}}}
+  - {{influx: {{measurement: {name}}}{beside}}}
 trigger: 1s
 emit: final
 """
@@ -146,9 +148,11 @@ def windows(feed: Feed, since: int, upto: int) -> dict[tuple[int, str], tuple[in
     return {key: (orders[key], cents[key]) for key in orders}
 
 
-def written(ours: Deployment, name: str, since: int, upto: int) -> dict[tuple[int, str], tuple[int, int]]:
+def written(
+    ours: Deployment, name: str, since: int, upto: int, bucket: str = "daggers"
+) -> dict[tuple[int, str], tuple[int, int]]:
     """The same, as InfluxDB has it."""
-    flux = f'from(bucket: "daggers") |> range(start: -30d) |> filter(fn: (r) => r._measurement == "{name}")'
+    flux = f'from(bucket: "{bucket}") |> range(start: -30d) |> filter(fn: (r) => r._measurement == "{name}")'
     token = ours("exec", "-T", "influxdb", "cat", "/run/daggers/influx/token").strip()
     request = urllib.request.Request(
         f"http://127.0.0.1:{ours.ports['INFLUXDB_PORT']}/api/v2/query?org=daggers",
@@ -166,8 +170,11 @@ def written(ours: Deployment, name: str, since: int, upto: int) -> dict[tuple[in
     return {key: (int(of["orders"]), round(of["turnover"] * 100)) for key, of in values.items()}
 
 
-def launched(ours: Deployment, feed: Feed) -> int:
-    """Register what is fed and apply both daggers; from which time (ms) on each window is whole."""
+def launched(ours: Deployment, feed: Feed, in_team_bucket: str = "") -> int:
+    """Register what is fed and apply both daggers; from which time (ms) on each window is whole.
+
+    `in_team_bucket`: the one that writes to the bucket of its team.
+    """
     ours.try_("run", "--rm", "-T", "daggers", "schema", "register", "coffee.proto")
     while not feed.sent:
         time.sleep(0.2)  # the first records make the topic
@@ -176,7 +183,8 @@ def launched(ours: Deployment, feed: Feed) -> int:
         "--message", "coffee.v1.Order", "--time-field", "placed_at",
     )  # fmt: skip
     for name in NAMES:
-        (ours.folder / f"{name}.yaml").write_text(DAGGER.format(name=name))
+        beside = ", registered: metrics" if name == in_team_bucket else ""
+        (ours.folder / f"{name}.yaml").write_text(DAGGER.format(name=name, beside=beside))
         ours.daggers("apply", f"{name}.yaml", "--wait", "--timeout", "400", timeout=600)
     return (int(time.time() * 1000) // MINUTE_MS + 2) * MINUTE_MS
 
@@ -214,7 +222,7 @@ def restart_loops(ours: Deployment) -> list[str]:
     return [alert["dagger"] for alert in alerts if alert["condition"] == "RESTART_LOOP"]
 
 
-def recounted(ours: Deployment, feed: Feed, since: int) -> bool:
+def recounted(ours: Deployment, feed: Feed, since: int, in_team_bucket: str = "") -> bool:
     """Whether the rows of both daggers are what was fed, once all that was fed is written."""
     time.sleep(GRACE_MS / 1000)
     upto = max(at for at, *_ in feed.sent) - GRACE_MS
@@ -222,7 +230,8 @@ def recounted(ours: Deployment, feed: Feed, since: int) -> bool:
     records = sum(orders for orders, _ in counted.values())
     equal = records > 0
     for name in NAMES:
-        stored = written(ours, name, since, upto)
+        bucket = TEAM if name == in_team_bucket else "daggers"
+        stored = written(ours, name, since, upto, bucket)
         missing, extra = counted.keys() - stored.keys(), stored.keys() - counted.keys()
         wrong = [key for key in counted.keys() & stored.keys() if counted[key] != stored[key]]
         say(f"{name}: {records} records in {len(counted)} rows: missing {len(missing)}, extra {len(extra)},"
