@@ -423,11 +423,11 @@ async def test_what_is_new_about_its_query_does_not_hold_up_another_edit(
     assert refused.violations[0].reason == "INVALID_JSON_PATH"
 
 
-async def test_a_query_of_ten_megabytes_reaches_us_and_is_refused_by_us(
+async def test_a_query_of_three_megabytes_reaches_us_and_is_refused_by_us(
     ready: Any, refusal: Any, samples: Any
 ) -> None:
     spec = samples.spec()
-    spec.sql += " " * 10_000_000
+    spec.sql += " " * 3_000_000
 
     error = await refusal(ready.create(spec=spec))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from daggers.v1 import audit_pb2, spec_pb2
-from google.protobuf import json_format
+from google.protobuf import json_format, text_format
 
 from access.principal import Principal
 from access.sensitive import sees
@@ -61,8 +61,15 @@ def asked(request: Any) -> str:
 
     What sinks have beside that may be a secret that somebody wrote where none belongs.
     """
-    fields = json_format.MessageToDict(request, preserving_proto_field_name=True)
-    if "spec" in fields:
+    has_spec = "spec" in request.DESCRIPTOR.fields_by_name and request.HasField("spec")
+    rest = type(request).FromString(request.SerializeToString())
+    if has_spec:
+        rest.ClearField("spec")
+    try:
+        fields = json_format.MessageToDict(rest, preserving_proto_field_name=True)
+    except (json_format.Error, ValueError, OverflowError):  # a time that JSON has no text for
+        fields = {"request": text_format.MessageToString(rest, as_one_line=True)}
+    if has_spec:
         fields["spec"] = _said(request.spec)
     text = json.dumps(fields, ensure_ascii=False)
     return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"

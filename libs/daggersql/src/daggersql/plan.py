@@ -282,7 +282,7 @@ class Plan:
     copies: tuple[tuple[str, str] | None, ...] = ()
     """Of each of `columns`: the table and the dotted path of the field that its values are, as they stand in
     the records; None where they are computed."""
-    places: tuple[Place, ...] = ()
+    places: tuple[Place, ...] = field(default=(), compare=False)
     """Of each of `columns`: where its name stands, or what it is when it has none of its own."""
     influences: tuple[Influence, ...] = ()
     """All that decides which rows there are beside the records themselves, in the order of the text. What no
