@@ -190,7 +190,7 @@ def deployed(
     try:
         yield deployment
     finally:
-        deployment("--profile", "*", "down", "--volumes", "--timeout", "20")
+        deployment("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
 
 
 def say(line: str) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,15 +73,12 @@ class Broker:
         )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """As in its container, but for the places of files, names and ports; twice it was said who may what."""
-    tmp_path = tmp_path_factory.mktemp("kafka")
-    home = java.system_home(None)
-    assert home is not None, "no Java"
+def installed(tmp_path: Path) -> Broker:
+    """As in its container, but for the places of files, names and ports; not started yet."""
     chosen = ports.choose(("PLATFORM", "HOST", "DATA", "CONTROLLER"), {})
     (tmp_path / "run").mkdir()
     (tmp_path / "tmp").mkdir()
+    (tmp_path / "data").mkdir()
     password = tmp_path / "run" / "password"
     password.write_text("of-this-test")
     places = {
@@ -103,23 +101,38 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         for there, here in places.items():
             text = text.replace(there, str(here))
         (tmp_path / name).write_text(text)
-    environment = {"PATH": f"{home}/bin:{os.defpath}", "KAFKA_PORT": str(chosen["HOST"])}
+    return Broker(chosen, password)
+
+
+@contextmanager
+def started(broker: Broker, tmp_path: Path) -> Iterator[None]:
+    """Around its life, until it is killed."""
+    home = java.system_home(None)
+    assert home is not None, "no Java"
+    environment = {"PATH": f"{home}/bin:{os.defpath}", "KAFKA_PORT": str(broker.ports["HOST"])}
     with (tmp_path / "broker.log").open("wb") as log:
         process = subprocess.Popen(["sh", tmp_path / "start.sh"], env=environment, stdout=log, stderr=log)
     try:
         end = time.monotonic() + DEADLINE_S
-        while not all(map(ports.is_open, chosen.values())):
+        while not all(map(ports.is_open, broker.ports.values())):
             assert process.poll() is None, (tmp_path / "broker.log").read_text()
             assert time.monotonic() < end, (tmp_path / "broker.log").read_text()
             time.sleep(0.1)  # polling a broker that starts; bounded by the deadline
-        started = Broker(chosen, password)
-        started.before.extend(create(client, "orders") for client in started.strangers)
-        started.grant()
-        started.grant()
-        yield started
+        yield
     finally:
         process.kill()
         process.wait(DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that runs; twice it was said who may what."""
+    broker = installed(tmp_path := tmp_path_factory.mktemp("kafka"))
+    with started(broker, tmp_path):
+        broker.before.extend(create(client, "orders") for client in broker.strangers)
+        broker.grant()
+        broker.grant()
+        yield broker
 
 
 def code(error: BaseException) -> int:
@@ -194,3 +207,18 @@ def test_a_password_that_is_not_ours_is_refused(broker: Broker) -> None:
         AdminClient({**broker.ours, "sasl.password": "a guess", "log_level": "0"}).list_topics(timeout=20)
 
     assert code(refused.value) in (KafkaError._TRANSPORT, KafkaError._AUTHENTICATION)
+
+
+def test_a_volume_from_before_there_were_rules_is_open_until_they_are_said(tmp_path: Path) -> None:
+    broker = installed(tmp_path)
+    with started(broker, tmp_path):
+        pass
+    (tmp_path / "data" / "closed").unlink()
+    with started(broker, tmp_path):
+        before = [write(client, "orders") for client in broker.strangers]
+        broker.grant()
+        orders = [write(client, "orders") for client in broker.strangers]
+        forged = [write(client, topics.CONTROL) for client in broker.strangers]
+
+    assert before == orders == [KafkaError.NO_ERROR] * 2
+    assert forged == [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2
