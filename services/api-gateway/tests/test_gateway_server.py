@@ -30,6 +30,7 @@ NOON = 1_700_000_000_000
 SERVICES = (
     "daggers.v1.AccessService",
     "daggers.v1.AlertService",
+    "daggers.v1.AuditService",
     "daggers.v1.CatalogService",
     "daggers.v1.DaggerService",
     "daggers.v1.QuarantineService",
