@@ -73,7 +73,7 @@ LOCAL = {"version", "local status", "local down", "local dump", "sql check", "sq
 # These end with Ctrl-C only.
 ENDLESS = {"alerts watch"}
 # These read the broker.
-ASK_NO_GATEWAY = LOCAL | {"logout", "sink kinds", "log export", "log verify", "log restore"}
+ASK_NO_GATEWAY = LOCAL | {"logout", "sink kinds", "log clean", "log export", "log verify", "log restore"}
 
 
 def every_command() -> list[str]:

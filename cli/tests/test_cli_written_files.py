@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from conftest import DAGGERS
 
 from cli import reference
+from eventlog.export import Head, Writer
 
 COMMANDS = Path(reference.__file__).parent / "commands"
 WRITE = {"write_text", "write_bytes", "touch", "replace_text", "replace_bytes", "copy", "copyfile", "mkdir"}
@@ -39,11 +40,23 @@ def writes(module: Path) -> bool:
     )
 
 
+def called(name: str, shell: Any, kafka: str, folder: Path) -> list[str]:
+    """How a command is called, but for its file."""
+    if name != "log clean":
+        at = ["--kafka", kafka] if name.startswith("log") else ["--gateway", shell.address]
+        return [str(DAGGERS), *name.split(), *at, *WORDS[name]]
+    log = folder / "control.jsonl"
+    writer = Writer(Head("daggers.control", 0))
+    log.write_text(writer.begin() + writer.end())
+    return [str(DAGGERS), *name.split(), str(log)]
+
+
 def test_a_module_of_commands_that_writes_says_so_of_a_parameter() -> None:
-    saying = {"init": "init", "log": "log export"}
+    saying = {"init": ["init"], "log": ["log clean", "log export"]}
     modules = sorted(module.stem for module in COMMANDS.glob("*.py") if writes(module))
 
-    assert [saying[module] for module in modules] == sorted(name for name, _ in writing())
+    names = [name for module in modules for name in saying[module]]
+    assert names == sorted(name for name, _ in writing())
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in writing()}))
@@ -51,11 +64,10 @@ def test_what_is_written_to_a_file_is_written_to_standard_output_by_a_dash(
     name: str, shell: Any, kafka: str, tmp_path: Path
 ) -> None:
     shell.fill()
-    at = ["--kafka", kafka] if name.startswith("log") else ["--gateway", shell.address]
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce("orders", b"1")
     producer.flush(30)
-    command = [DAGGERS, *name.split(), *at, *WORDS[name]]
+    command = called(name, shell, kafka, tmp_path)
     file = tmp_path / "written"
     subprocess.run([*command, file], check=True, capture_output=True, timeout=60)
     done = subprocess.run([*command, "-"], check=True, capture_output=True, timeout=60, cwd="/proc")
@@ -64,10 +76,11 @@ def test_what_is_written_to_a_file_is_written_to_standard_output_by_a_dash(
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in writing()}))
-def test_a_place_that_cannot_be_written_is_told_with_the_way_out(name: str, shell: Any, kafka: str) -> None:
+def test_a_place_that_cannot_be_written_is_told_with_the_way_out(
+    name: str, shell: Any, kafka: str, tmp_path: Path
+) -> None:
     shell.fill()
-    at = ["--kafka", kafka] if name.startswith("log") else ["--gateway", shell.address]
-    command = [DAGGERS, *name.split(), *at, *WORDS[name], "/proc/written"]
+    command = [*called(name, shell, kafka, tmp_path), "/proc/written"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
     assert (done.returncode, done.stdout) == (1, "")

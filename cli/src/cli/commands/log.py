@@ -155,7 +155,12 @@ def restore_(
 def clean(
     session: Session,
     file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],
-    cleaned: Annotated[Path, typer.Argument(writable=True, help="File to be made; it must not exist.")],
+    cleaned: Annotated[
+        Path,
+        typer.Argument(
+            writable=True, allow_dash=True, help="File to be made; it must not exist. `-`: standard output."
+        ),
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the records, and write nothing.")] = False,
 ) -> None:
     """Write a log again without records about daggers that may not be called so, such as a forged `..`.
@@ -164,6 +169,10 @@ def clean(
     `daggers log restore CLEANED --recreate`, and give gateways an empty database.
     """
     _read(file)
+    if session.out.is_standard_output(cleaned) and not dry_run:
+        _cleaned(file, records := list[dict[str, Any]](), sys.stdout)
+        session.out.note(f"{len(records)} records were removed")
+        return
     if cleaned.exists():
         raise RefusedError(f"{cleaned} exists already: name another file", reason="FILE_EXISTS")
     removed: list[dict[str, Any]] = []
@@ -178,7 +187,8 @@ def clean(
                 part.replace(cleaned)
     except OSError as error:
         raise RefusedError(
-            f"{cleaned} cannot be written: {error.strerror}", reason="FILE_UNWRITABLE"
+            f"{cleaned} cannot be written: {error.strerror}; `-` in its place is standard output",
+            reason="FILE_UNWRITABLE",
         ) from error
     findings = [{"code": "FORGED_NAME", "message": record["message"]} for record in removed[:SHOWN]]
     print_findings(session.out.messages, findings)
