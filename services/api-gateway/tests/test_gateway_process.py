@@ -126,7 +126,6 @@ async def test_an_address_that_is_taken_ends_it_with_code_69(kafka: str, tmp_pat
 
 
 @pytest.mark.integration
-@pytest.mark.xfail(reason="as the first test of a stack, the gateway stays after SIGTERM: issue 47's note")
 async def test_what_is_audited_stands_in_a_topic_that_is_kept_for_90_days(kafka: str, tmp_path: Path) -> None:
     settings = {
         "kafka_bootstrap_servers": kafka,

@@ -150,7 +150,9 @@ class Audit:
                 self.away = ""
             self._written.set()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), _TURN_S)
+                # Not by wait_for, which in Python 3.11 loses a cancellation that comes with what it waits for.
+                async with asyncio.timeout(_TURN_S):
+                    await self._told.wait()
             self._told.clear()
             self._collect(self._seconds())
 
