@@ -98,14 +98,25 @@ def _address(log: Path) -> str | None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a portal whose gateway knows a cluster, a schema, a stream, a team and two daggers."""
+    with serving_site(tmp_path_factory.mktemp("portal"), quarantine) as address:
+        yield address
+
+
+@contextmanager
+def serving_site(
+    folder: Path,
+    quarantine: Callable[[], MemoryQuarantine],
+    change: Callable[[grpc.Channel], None] = lambda _: None,
+) -> Iterator[str]:
+    """That portal with this quarantine, once its gateway was changed; its address."""
     assert (STATIC / "index.html").exists(), "the pages are not built: make web"
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
-    folder = tmp_path_factory.mktemp("portal")
     with (
         served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", quarantine=quarantine) as port,
         grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         fill(channel, folder)
+        change(channel)
         with portal(f"127.0.0.1:{port}", folder) as address:
             yield address
     structlog.reset_defaults()

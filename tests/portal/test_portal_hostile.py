@@ -8,17 +8,14 @@ from collections.abc import Callable, Iterator
 
 import grpc
 import pytest
-import structlog
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, output_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Browser, Page, Route, expect
 from tests.contracts.quarantine import set_aside
-from tests.gateways import served
 from tests.portal.answers import answer
-from tests.portal.conftest import Visit, fill, portal, visiting
+from tests.portal.conftest import Visit, serving_site, visiting
 
 from api_gateway.quarantine.memory import MemoryQuarantine
-from chassis.endpoint import Endpoint
 
 Opened = Callable[..., Visit]
 HOSTILE = (
@@ -46,17 +43,8 @@ def quarantine() -> MemoryQuarantine:
 @pytest.fixture(scope="module")
 def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a portal whose gateway has a revision and records with hostile texts."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
-    folder = tmp_path_factory.mktemp("portal")
-    with (
-        served(Endpoint("127.0.0.1:0"), f"sqlite:///{folder}/gateway.db", quarantine=quarantine) as port,
-        grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
-    ):
-        fill(channel, folder)
-        revise(channel)
-        with portal(f"127.0.0.1:{port}", folder) as address:
-            yield address
-    structlog.reset_defaults()
+    with serving_site(tmp_path_factory.mktemp("portal"), quarantine, revise) as address:
+        yield address
 
 
 def revise(channel: grpc.Channel) -> None:

@@ -96,6 +96,10 @@ def test_a_launch_takes_the_spare_when_a_cold_driver_would_be_started_as_it_was(
     assert cold(launch, master, spare, HEAP) == why
 
 
+def test_a_launch_as_another_user_takes_no_spare() -> None:
+    assert cold(job(), LOCAL, READY, HEAP, as_another=True) == "a user of its team's own"
+
+
 def test_a_spare_is_started_for_the_local_master_of_most_drivers() -> None:
     clusters = cluster("a", "local[1]"), cluster("b", LOCAL), cluster("c", "spark://h:7077")
     few = fleet_of(*clusters)

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO, TypeVar
@@ -61,19 +61,9 @@ def export(
         _warn(session, report)
         session.out.note(f"{report.records} records of {topic} are written")
         return
-    if file.exists():
-        raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
-    try:
-        with _part_of(file) as part:
-            with part.open("w", encoding="utf-8") as out:
-                report = _wait(_export(_connection(session, kafka), topic, out))
-                os.fsync(out.fileno())
-            part.replace(file)
-    except OSError as error:
-        raise RefusedError(
-            f"{file} cannot be written: {error.strerror}; `-` in its place is standard output",
-            reason="FILE_UNWRITABLE",
-        ) from error
+    _check_absent(file)
+    with _written(file) as out:
+        report = _wait(_export(_connection(session, kafka), topic, out))
     findings = _warn(session, report)
     document = {"file": str(file), "topic": topic, **_document(report), "findings": findings}
     session.out.done(document, f"{report.records} records of {topic} are in {file}")
@@ -170,26 +160,11 @@ def clean(
     """
     _read(file)
     if session.out.is_standard_output(cleaned) and not dry_run:
-        _cleaned(file, records := list[dict[str, Any]](), sys.stdout)
-        session.out.note(f"{len(records)} records were removed")
+        session.out.note(f"{len(_cleaned(file, sys.stdout))} records were removed")
         return
-    if cleaned.exists():
-        raise RefusedError(f"{cleaned} exists already: name another file", reason="FILE_EXISTS")
-    removed: list[dict[str, Any]] = []
-    try:
-        if dry_run:
-            _cleaned(file, removed, None)
-        else:
-            with _part_of(cleaned) as part:
-                with part.open("w", encoding="utf-8") as out:
-                    _cleaned(file, removed, out)
-                    os.fsync(out.fileno())
-                part.replace(cleaned)
-    except OSError as error:
-        raise RefusedError(
-            f"{cleaned} cannot be written: {error.strerror}; `-` in its place is standard output",
-            reason="FILE_UNWRITABLE",
-        ) from error
+    _check_absent(cleaned)
+    with nullcontext() if dry_run else _written(cleaned) as out:
+        removed = _cleaned(file, out)
     findings = [{"code": "FORGED_NAME", "message": record["message"]} for record in removed[:SHOWN]]
     print_findings(session.out.messages, findings)
     document = {"file": str(file), "cleaned": str(cleaned), "removed": removed, "dry_run": dry_run}
@@ -197,8 +172,9 @@ def clean(
     session.out.done(document, f"{len(removed)} records {verb}")
 
 
-def _cleaned(file: Path, removed: list[dict[str, Any]], out: TextIO | None) -> None:
-    """Write the file without forged records, which are added to `removed`."""
+def _cleaned(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
+    """Write the file without forged records, or nothing where there is no `out`; answers these records."""
+    removed: list[dict[str, Any]] = []
     with file.open(encoding="utf-8", errors="replace") as lines:
         head, entries = read(lines)
         writer = Writer(head)
@@ -212,6 +188,30 @@ def _cleaned(file: Path, removed: list[dict[str, Any]], out: TextIO | None) -> N
                 removed.append({"sequence": record.sequence, "name": name, "message": text})
             write(writer.add(entry if name is None else emptied(entry)))
         write(writer.end())
+    return removed
+
+
+def _check_absent(file: Path) -> None:
+    """Raises: RefusedError where a file that is to be made is there already."""
+    if file.exists():
+        raise RefusedError(f"{file} exists already: name another file", reason="FILE_EXISTS")
+
+
+@contextmanager
+def _written(file: Path) -> Iterator[TextIO]:
+    """A file that is there, whole and durable, once the block has ended well. Raises: RefusedError."""
+    try:
+        with _part_of(file) as part:
+            with part.open("w", encoding="utf-8") as out:
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(file)
+    except OSError as error:
+        raise RefusedError(
+            f"{file} cannot be written: {error.strerror}; `-` in its place is standard output",
+            reason="FILE_UNWRITABLE",
+        ) from error
 
 
 @contextmanager

@@ -31,6 +31,8 @@ class Capabilities:
     """Whether it takes records as they are: what `payload: record` needs."""
     compares_versions: bool = False
     """Whether a row that is updated changes nothing where a newer one is."""
+    keeps_order: bool = False
+    """Whether rows are read back as they were written, one after the other, whatever is in them."""
     max_rows: int | None = None
     """The most rows of one request; None where its client cuts by itself."""
     max_bytes: int | None = None

@@ -150,7 +150,7 @@ class Audit:
                 self.away = ""
             self._written.set()
             with suppress(TimeoutError):
-                # Not by wait_for, which in Python 3.11 loses a cancellation that comes with what it waits for.
+                # Not by wait_for: Python 3.11's loses a cancellation that comes with what it waits for.
                 async with asyncio.timeout(_TURN_S):
                     await self._told.wait()
             self._told.clear()

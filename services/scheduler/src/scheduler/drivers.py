@@ -261,7 +261,6 @@ class Drivers:
 
     def _hand_over(self, run_dir: Path, job: spec_pb2.JobSpec, user: User) -> None:
         """Make a driver's directory and its checkpoints its user's alone. Raises: OSError."""
-        runas.open_way(self.runs)
         runas.open_way(run_dir.parent)
         (run_dir / rundir.LOG).touch(0o600)
         runas.hand_over(run_dir, user)

@@ -69,10 +69,18 @@ class End:
 Step: TypeAlias = Start | End
 
 
-def cold(job: spec_pb2.JobSpec, master: str, spare: Spare | None, driver_memory_mib: int) -> str:
+def cold(
+    job: spec_pb2.JobSpec,
+    master: str,
+    spare: Spare | None,
+    driver_memory_mib: int,
+    *,
+    as_another: bool = False,
+) -> str:
     """Why a launch is not the spare's, in a few words; empty when it takes it.
 
-    All that a driver was started with has to be what this launch would be started with.
+    All that a driver was started with has to be what this launch would be started with; `as_another`: whether
+    that would run as another user than the scheduler.
     """
     if spare is None:
         return "there was no spare"
@@ -84,6 +92,8 @@ def cold(job: spec_pb2.JobSpec, master: str, spare: Spare | None, driver_memory_
         return "a driver_memory of its own"
     if secret_variables(job):
         return "a secret of the environment"
+    if as_another:
+        return "a user of its team's own"
     if has_both_compilers(job.spec):
         return "a forwarding, whose JVM has both compilers"
     return ""

@@ -43,9 +43,9 @@ class Spares:
     async def take(self, job: spec_pb2.JobSpec, master: str) -> events_pb2.DriverHandle | None:
         """The spare as the driver of this launch; None: it starts cold. Raises: OSError, Unresolved."""
         spare = self._observe()
-        why = cold(job, master, spare, self._room().driver_memory_mib) if self._on else ""
-        if self._on and self._drivers.runs_as_another(job.spec.team):
-            why = "a user of its team's own"
+        as_another = self._drivers.runs_as_another(job.spec.team)
+        memory_mib = self._room().driver_memory_mib
+        why = cold(job, master, spare, memory_mib, as_another=as_another) if self._on else ""
         if spare is None or why:
             note(**({"cold": why} if why else {}))
             return None

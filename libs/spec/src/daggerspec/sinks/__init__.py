@@ -29,9 +29,6 @@ from daggerspec.secrets import wrong_use
 from daggerspec.state import updates
 from daggerspec.violation import Violation
 
-_IN_ORDER = ("kafka", "log")
-"""The kinds whose rows are read back as they were written, one after the other, whatever is in them."""
-
 
 @cache  # a look at the folder takes longer than all other checks of a spec
 def names() -> tuple[str, ...]:
@@ -399,7 +396,7 @@ def telling(sink: spec_pb2.Sink, columns: Sequence[Column]) -> tuple[str, ...]:
         return ()
     texts = set(_texts(getattr(sink, name)))
     named = texts | {reference.column for text in texts for reference in template.references(text)}
-    if name not in _IN_ORDER:
+    if not load(name).CAPABILITIES.keeps_order:
         named |= {column.name for column in columns if column.role is Role.TAG or column.name in TIMES}
     return tuple(column.name for column in columns if column.name in named)
 

@@ -26,6 +26,7 @@ CAPABILITIES: Final = Capabilities(
     upserts=False,
     repeats_tellable=True,
     records=True,
+    keeps_order=True,
     limits=("rows_per_second",),  # what a request is its client decides
 )
 TIME_SERIES: Final = False

@@ -19,6 +19,7 @@ CAPABILITIES: Final = Capabilities(
     upserts=False,
     repeats_tellable=False,
     records=True,
+    keeps_order=True,
 )
 TIME_SERIES: Final = False
 KEYS: Final = (Key("limit", "Rows printed for each batch; without it 100.", least=1, most=1_000_000),)
