@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import unquote
@@ -109,7 +109,7 @@ def network(address: str) -> str:
     parsed = _parsed(address)
     if not isinstance(parsed, IPv6Address):
         return str(parsed)
-    return f"{int(parsed) >> 128 - _IPV6_NETWORK:x}::"
+    return str(ip_network((parsed, _IPV6_NETWORK), strict=False))
 
 
 def written(address: str, port: int) -> Peer:

@@ -9,13 +9,12 @@ as `PEERS` in a minute; those of further addresses are counted together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, TypeAlias
-from urllib.parse import unquote
 
 from daggers.v1 import audit_pb2
 
 from access.audits import CHECK, REFUSED, UNAUTHENTICATED, Kind
+from chassis.connections import network, peer_of
 
 WHOLE: Final[dict[Kind.ValueType, int]] = {REFUSED: 30, CHECK: 3, UNAUTHENTICATED: 1}
 """How many records of a caller and a kind are written whole in a minute; all of kinds that are not here."""
@@ -85,15 +84,7 @@ class Counts:
         return [key for key in self._counts if key[0] == UNAUTHENTICATED]
 
 
-def place_of(peer: str) -> str:
+def place_of(told: str) -> str:
     """Where a peer of gRPC is, without its port: an address, of IPv6 its /64, or the kind of socket."""
-    kind, _, rest = unquote(peer).partition(":")
-    host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return kind or "unknown"
-    if not isinstance(address, IPv6Address):
-        return str(address)
-    mapped = address.ipv4_mapped
-    return str(mapped) if mapped else str(ip_network((address, 64), strict=False))
+    peer = peer_of(told)
+    return network(peer[0]) if peer is not None else told.partition(":")[0] or "unknown"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -11,7 +11,7 @@ import grpc
 from daggers.v1 import audit_pb2, gateway_pb2, gateway_pb2_grpc
 
 from access import audits
-from api_gateway import paging
+from api_gateway import paging, validation
 from api_gateway.audit_topic import AuditReader, AuditTopic
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context
@@ -42,16 +42,17 @@ class AuditService(gateway_pb2_grpc.AuditServiceServicer):
         of = _list_of(request)
         page, wrong = paging.asked(request, of)
         before, wrong_token = _sequence(page.after)
-        since, until, wrong_range = _range(request)
-        if wrong := [*wrong, *wrong_token, *wrong_range]:
+        wrong += [*wrong_token, *_range(request)]
+        if wrong:
             raise invalid(wrong)
-        wanted = _wanted(request, since, until)
+        wanted = _wanted(request)
+        since = request.since.ToDatetime(UTC) if request.HasField("since") else None
         answer = pb.ListAuditRecordsResponse()
         looked, oldest, room = 0, before, paging.MAX_ANSWER_BYTES
         try:
             async with self._topic.opened() as reader, aclosing(_newest_first(reader, before)) as records:
                 async for record in records:
-                    if request.HasField("since") and record.time < since - _CLOCKS:
+                    if since is not None and record.time < since - _CLOCKS:
                         break
                     if looked == _LOOKS or len(answer.records) == page.size or room < _LARGEST:
                         answer.next_page_token = paging.token(str(oldest), of)
@@ -77,24 +78,16 @@ async def _newest_first(reader: AuditReader, before: int | None) -> AsyncGenerat
         end = begin - 1
 
 
-def _range(request: pb.ListAuditRecordsRequest) -> tuple[datetime, datetime, list[Violation]]:
-    """From when and until when records are wanted, and what is wrong with that."""
-    bounds = {"since": datetime.min.replace(tzinfo=UTC), "until": datetime.max.replace(tzinfo=UTC)}
-    wrong = []
-    for field, instant in request.ListFields():
-        if field.name in bounds:
-            try:
-                bounds[field.name] = instant.ToDatetime(UTC)
-            except (ValueError, OverflowError):
-                text = "must be an instant from year 1 to 9999"
-                wrong.append(Violation(field.name, text, "OUT_OF_RANGE"))
-    return bounds["since"], bounds["until"], wrong
+def _range(request: pb.ListAuditRecordsRequest) -> Iterator[Violation]:
+    """What is wrong with the time that records are wanted of."""
+    yield from validation.instant("since", request.since)
+    yield from validation.instant("until", request.until)
 
 
-def _wanted(
-    request: pb.ListAuditRecordsRequest, since: datetime, until: datetime
-) -> Callable[[Record], bool]:
+def _wanted(request: pb.ListAuditRecordsRequest) -> Callable[[Record], bool]:
     kinds = frozenset(request.kinds)
+    since = request.since.ToDatetime(UTC) if request.HasField("since") else datetime.min.replace(tzinfo=UTC)
+    until = request.until.ToDatetime(UTC) if request.HasField("until") else datetime.max.replace(tzinfo=UTC)
 
     def wanted(record: Record) -> bool:
         call = record.message

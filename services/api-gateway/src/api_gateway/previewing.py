@@ -15,6 +15,7 @@ from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from google.protobuf import duration_pb2
 
 from access.sensitive import Made
+from api_gateway import validation
 from api_gateway.authentication import principal
 from api_gateway.hosts import Hosts
 from api_gateway.masking import Masking
@@ -196,12 +197,7 @@ def _duration(field: str, told: duration_pb2.Duration, most: timedelta) -> Itera
 
 def _between(told: gateway_pb2.PreviewRange.Between) -> Iterator[Violation]:
     begin, end = getattr(told, "from"), told.to
-    instants = []
-    for name, instant in (("from", begin), ("to", end)):
-        try:
-            instants.append(instant.ToDatetime(UTC))
-        except (ValueError, OverflowError):
-            text = "must be an instant from year 1 to 9999"
-            yield Violation(f"range.between.{name}", text, "OUT_OF_RANGE")
-    if len(instants) == 2 and instants[0] >= instants[1]:
+    wrong = [*validation.instant("range.between.from", begin), *validation.instant("range.between.to", end)]
+    yield from wrong
+    if not wrong and begin.ToDatetime(UTC) >= end.ToDatetime(UTC):
         yield Violation("range.between.to", "must be later than from", "OUT_OF_RANGE")

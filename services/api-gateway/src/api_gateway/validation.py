@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from daggerspec.violation import Violation
 
 MAX_EVENT_BYTES: Final = 512 * 1024
@@ -33,6 +35,14 @@ def sequence(path: str, value: int) -> Iterator[Violation]:
     """A minimum sequence."""
     if value < 0:
         yield Violation(path, "must not be negative", "OUT_OF_RANGE")
+
+
+def instant(path: str, value: Timestamp) -> Iterator[Violation]:
+    """A point in time, which Python can say."""
+    try:
+        value.ToDatetime()
+    except (ValueError, OverflowError):
+        yield Violation(path, "must be an instant from year 1 to 9999", "OUT_OF_RANGE")
 
 
 def page_size(path: str, value: int) -> Iterator[Violation]:
