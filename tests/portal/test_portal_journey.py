@@ -62,6 +62,7 @@ def address(stack: Stack, issuer: str, cli: Cli, tmp_path_factory: pytest.TempPa
     assert known is not None
     own = services.gateway_environment(known) | {
         "DAGGERS_GATEWAY_BIND": "127.0.0.1:0",
+        "DAGGERS_GATEWAY_HEALTH_BIND": "127.0.0.1:0",  # the stack's gateway has the one of these settings
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{folder}/gateway.db",
         "DAGGERS_GATEWAY_OIDC_ISSUER": issuer,
         "DAGGERS_GATEWAY_OIDC_AUDIENCE": "daggers",
