@@ -11,7 +11,6 @@ from pathlib import Path
 from daggerspec.fields import is_no_file
 from daggerspec.secrets import MAX_BYTES
 
-
 _REPLACED_S = 0.5
 """So long an empty file may be one whose text is being replaced, by `>` or an editor."""
 _AGAIN_S = 0.02
