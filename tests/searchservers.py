@@ -138,6 +138,7 @@ def serving(wanted: Distribution) -> Iterator[str]:
     user: dict[str, Any] = {}
     if os.geteuid() == 0:  # it does not run as root
         user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": ()}
+        java = _open_to(user, java, folder / "java")
         subprocess.run(["chown", "-R", f"nobody:{user['group']}", folder], check=True)
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         port, transport = one.getsockname()[1], other.getsockname()[1]
@@ -162,9 +163,18 @@ def serving(wanted: Distribution) -> Iterator[str]:
         _wait(f"http://127.0.0.1:{port}", server, log)
         yield f"http://127.0.0.1:{port}"
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has not started
+            os.killpg(server.pid, signal.SIGKILL)
         server.wait(60)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_to(user: Mapping[str, Any], java: Path, place: Path) -> Path:
+    """Find that Java where a user may start it: of one below root's home a copy is made."""
+    with suppress(PermissionError):
+        subprocess.run([java / "bin" / "java", "-version"], check=True, capture_output=True, cwd="/", **user)
+        return java
+    return Path(shutil.copytree(java, place, ignore_dangling_symlinks=True))
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -180,17 +190,15 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _java(versions: range) -> Path | None:
-    """The home of a Java of these versions."""
+    """Find the home of a Java of these versions, as it says itself: what PATH leads to may be a script."""
     program = shutil.which("java")
     if program is None:
         return None
-    home = Path(program).resolve().parents[1]
-    told = subprocess.run([program, "-XshowSettings:properties", "-version"], capture_output=True, text=True)
-    said = [
-        line.partition("=")[2] for line in told.stderr.splitlines() if "java.specification.version " in line
-    ]
-    number = said[0].strip() if said else ""
-    return home if number.isdigit() and int(number) in versions else None
+    shown = subprocess.run([program, "-XshowSettings:properties", "-version"], capture_output=True, text=True)
+    pairs = (line.partition(" = ") for line in shown.stderr.splitlines())
+    settings = {name.strip(): value.strip() for name, _, value in pairs}
+    number = settings.get("java.specification.version", "")
+    return Path(settings["java.home"]) if number.isdigit() and int(number) in versions else None
 
 
 if __name__ == "__main__":
