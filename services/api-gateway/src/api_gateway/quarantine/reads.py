@@ -169,9 +169,9 @@ class QuarantineReads:
             .distinct()
         )
         with self._database.reading() as session:
-            found = session.exec(query).all()
-        refused = frozenset(generation for generation, stage in found if stage == _SINK)
-        return Launches(frozenset(generation for generation, _ in found), refused)
+            pairs = session.exec(query).all()
+        refused = frozenset(generation for generation, stage in pairs if stage == _SINK)
+        return Launches(frozenset(generation for generation, _ in pairs), refused)
 
     def starts(self, of: Born, first: int) -> Mapping[int, int]:
         """For each partition that has something of a dagger, where to begin to read it: then all is known of
