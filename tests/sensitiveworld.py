@@ -30,6 +30,9 @@ ROOT = "a-token-of-the-first-hour"
 FILE = {hashlib.sha256(ROOT.encode()).digest(): "root"}
 FORWARDED = "SELECT city AS tag_city, status AS orders, rowtime AS window_timestamp FROM `data_stream`"
 """A query whose rows are there whatever the cities are; what a log keeps of them has no key."""
+CLEAN = "SELECT status AS first, 1 AS orders, rowtime AS window_timestamp FROM `data_stream`"
+MADE = CLEAN.replace("status AS first", "city AS first")
+"""The same columns, one of which is made of cities."""
 HIDDEN: list[list[str]] = []
 """The columns that the host was not to compute, of each preview."""
 RECORD = {"city": "Jakarta", "place": {"lat": -6.2, "seen": "2026-01-01T00:00:00Z"}, "status": "COMPLETED"}
@@ -82,6 +85,10 @@ class Host(host_pb2_grpc.HostServiceServicer):
         invalid = {} if self.city is None else {"bytetostring": 1}
         done = pb.PreviewDone(examples=[example], series=len(invalid), invalid=invalid)
         yield pb.PreviewDaggerResponse(done=done)
+
+    async def ForeseeHostReplay(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        said = gateway_pb2.QuarantineForecast(records=1, reason="SINK_SCHEMA", detail=f"of {self.city}")
+        yield host_pb2.ForeseenReplay(forecast=[said])
 
     @property
     def _bytes(self) -> bytes:
@@ -173,3 +180,39 @@ async def say(client: Any, subject: str, message: Any) -> None:
     draft = Draft(f"said-{await client.log.end()}", "/test", subject, datetime.now(UTC), message)
     await client.log.append(draft)
     await client.gateway.follower.reached(await client.log.end())
+
+
+def asked(samples: Any, sql: str, place: str = "", stream: str = "bookings") -> spec_pb2.DaggerSpec:
+    spec = forwarded(samples, sql, place)
+    spec.streams[0].stream, spec.streams[0].table = stream, "data_stream"
+    if "`others`" in sql:
+        spec.streams.add(stream="plain", table="others")
+    return spec
+
+
+@asynccontextmanager
+async def two_streams(
+    harness: Any, samples: Any, sensitive: str = "city", *, enforce: bool = True
+) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
+    """The world, with a stream of the same message beside it, nothing of which is sensitive."""
+    async with world(harness, samples, sensitive, enforce=enforce) as (root, seeing, other):
+        plain = samples.stream()
+        plain.name = "plain"
+        del plain.topics[:]
+        plain.topics.append("plain-1")
+        await root.ask("RegisterStream", stream=plain)
+        yield root, seeing, other
+
+
+async def given(who: Caller, name: str, spec: spec_pb2.DaggerSpec) -> None:
+    """A dagger is applied, and launched."""
+    await who.ask("ApplyDagger", name=name, spec=spec)
+    await launched(who.client, name)
+
+
+async def rows(who: Caller, name: str) -> Any:
+    return (await who.steps("ReadRows", name=name))[0].rows[0]
+
+
+def fields(row: Any) -> dict[str, str]:
+    return {field.name: field.text for field in row.fields}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +84,17 @@ def test_no_more_is_ever_let_through_than_the_burst_and_the_rate_give(
         let += meter.asks(ADA, READ, now) is None
 
     assert let <= max(1, rate * 10) + rate * now + 1e-6 * len(steps) + 1
+
+
+@pytest.mark.parametrize("names", [50_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_a_million_principals_are_no_million_buckets(names: int) -> None:
+    """A thousand a second, each of which asks once and opens a stream."""
+    meter, most = Meter(Limits()), 0
+    for number in range(names):
+        who = Principal(f"user:{number}")
+        meter.asks(who, WRITE, number / 1_000)
+        meter.opens(who, has_role=True)
+        meter.closes(who)
+        most = max(most, meter.remembered)
+
+    assert most <= 1_003

@@ -176,6 +176,47 @@ def test_beyond_a_bound_a_destination_says_that_there_were_others() -> None:
     assert ownership.ELSEWHERE in ownership.writers(log.fleet.catalogue, place)
 
 
+def replayed(name: str = "of_alpha") -> events_pb2.QuarantineReplayRequested:
+    return events_pb2.QuarantineReplayRequested(meta=META, name=name, replay_id=f"of {name}")
+
+
+def test_a_replay_brings_rows_of_each_revision_to_where_the_dagger_writes_now() -> None:
+    """Two daggers: what another one wrote there stays remembered, and what is no destination is none then."""
+    log = Log()
+    log.ask("alpha", TRIPS)
+    first = log.fleet.sequence
+    log.ask("alpha", FARES, name="beside")
+    beside = log.fleet.sequence
+    log.ask("alpha", FARES, "no destination")
+    second = log.fleet.sequence
+    before = dict(log.fleet.catalogue.writers)
+    log.write(released("no destination"))
+    log.write(replayed())
+    after = dict(log.fleet.catalogue.writers)
+    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+
+    assert (before[TRIPS], before[FARES]) == ((first,), (beside, second))
+    assert (after[TRIPS], after[FARES]) == ((first,), (first, beside, second))
+    assert "no destination" not in log.fleet.catalogue.writers or "no destination" in log.owners()
+    assert again.catalogue.writers == log.fleet.catalogue.writers
+
+
+def test_a_replay_of_a_dagger_with_forgotten_revisions_says_that_there_were_others() -> None:
+    catalogue = Log().fleet.catalogue
+    place = Destination("influx", "db:8086", "b", "fares", False)
+    ownership.take(catalogue, events_pb2.DaggerRequested(destinations=[FARES]), 5)
+    ownership.add_replayed(catalogue, [FARES, TRIPS], [3, 4], is_all=False)
+    some = catalogue.writers[FARES]
+    ownership.add_replayed(catalogue, [FARES], range(10, 10 + ownership.WRITERS), is_all=True)
+    many = catalogue.writers[FARES]
+
+    assert some == (ownership.ELSEWHERE, 3, 4, 5)
+    assert (many[0], many[-1]) == (ownership.ELSEWHERE, 9 + ownership.WRITERS)
+    assert len(many) == ownership.WRITERS
+    assert ownership.ELSEWHERE in ownership.writers(catalogue, place)
+    assert TRIPS not in catalogue.writers
+
+
 NAMES = st.text("ab/%*é", max_size=3)
 PLACES = st.builds(Destination, st.just("k"), st.sampled_from("st"), st.just("c"), NAMES, st.booleans())
 

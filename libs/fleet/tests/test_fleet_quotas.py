@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from eventlog.testing import given
-from fleet import Applied, Fleet, quotas
+from fleet import Applied, Fleet, ownership, quotas
+from fleet.phases import DELETED
 from fleet.quotas import Full, Room
 
 META = events_pb2.RequestMeta(actor="root")
@@ -176,3 +178,64 @@ def test_room_is_what_drivers_of_the_usual_size_still_find() -> None:
         2,
         1,
     )
+
+
+# ---- Names -------------------------------------------------------------------------------------------------
+
+
+def with_names(deleted: int, destinations: int) -> Fleet:
+    """A fleet with so many names of deleted daggers of the team pricing, and destinations of it."""
+    fleet, _ = folded(team(), team("other"), asked("one"))
+    gone = replace(fleet.daggers["one"], phase=DELETED)
+    fleet.daggers |= {f"gone-{number}": replace(gone, name=f"gone-{number}") for number in range(deleted)}
+    places = [f"influx://db:8086/b/{number}" for number in range(destinations)]
+    ownership.take(fleet.catalogue, asking("one", *places), 5)
+    return fleet
+
+
+def asking(name: str, *destinations: str, of: str = "pricing") -> events_pb2.DaggerRequested:
+    request = asked(name, of)
+    request.destinations.extend(destinations)
+    return request
+
+
+def test_a_team_leaves_so_many_names_behind_and_uses_them_again() -> None:
+    fleet = with_names(quotas.NAMES, 0)
+    most = quotas.names_spent(fleet.catalogue, fleet.daggers, asking("new"))
+    assert most is not None
+
+    assert (most.code, most.reason, most.metadata["limit"]) == ("RESOURCE_EXHAUSTED", "TEAM_QUOTA", "10000")
+    assert most.detail == (
+        "team pricing has 10,000 names of deleted daggers, and no more than 10,000 are remembered for one:"
+        " create one under such a name"
+    )
+    for free in (asking("gone-7"), asking("one"), asking("new", of="other")):
+        assert quotas.names_spent(fleet.catalogue, fleet.daggers, free) is None
+    del fleet.daggers["gone-7"]
+    assert quotas.names_spent(fleet.catalogue, fleet.daggers, asking("new")) is None
+
+
+def test_a_team_has_so_many_destinations_until_it_releases_some() -> None:
+    fleet = with_names(0, quotas.NAMES)
+    most = quotas.names_spent(fleet.catalogue, fleet.daggers, asking("one", "influx://db:8086/b/new"))
+    assert most is not None
+
+    assert most.detail == (
+        "team pricing has 10,000 destinations, and no more than 10,000 are remembered for one: release some"
+        " (`daggers team release`)"
+    )
+    for free in (asking("one", "influx://db:8086/b/7"), asking("two", "influx://db:8086/b/new", of="other")):
+        assert quotas.names_spent(fleet.catalogue, fleet.daggers, free) is None
+    released = events_pb2.DestinationReleased(meta=META, name="influx://db:8086/b/7")
+    fleet.catalogue.remove("destination", released.name, 9)
+    again = asking("one", "influx://db:8086/b/new")
+    assert quotas.names_spent(fleet.catalogue, fleet.daggers, again) is None
+
+
+def test_a_log_from_before_there_was_a_bound_is_folded_as_it_was() -> None:
+    fleet = with_names(quotas.NAMES, quotas.NAMES)
+    beyond = asking("new", "influx://db:8086/b/new")
+    records = given(team(), team("other"), asked("one"), beyond)
+
+    assert fleet.apply(records[-1]).changed
+    assert "influx://db:8086/b/new" in fleet.catalogue.destinations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from tests.tenants import META, Bearer, World, token_of, world
 
 from access.audits import CHECK, PREVIEW, READ, REFUSED, SINK_TEST, UNAUTHENTICATED
 from api_gateway.audit import Audit, AuditAway
-from api_gateway.audit_counts import OTHERS, PEERS, WHOLE, Counts, place_of
+from api_gateway.audit_counts import OTHERS, PEERS, PRINCIPALS, WHOLE, Counts, place_of
 from chassis.errors import ApiError
 from eventlog import LogUnavailable
 from eventlog.memory import MemoryLog
@@ -403,3 +404,25 @@ def test_a_read_is_never_only_counted() -> None:
 )
 def test_a_caller_is_known_by_its_address_without_the_port(peer: str, place: str) -> None:
     assert place_of(peer) == place
+
+
+@pytest.mark.parametrize("names", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_principals_and_addresses_without_number_are_counted_together(names: int) -> None:
+    """Within one minute; the next one begins with none."""
+    counts = Counts()
+    whole: Counter[str] = Counter()
+    for number in range(names):
+        for call in (
+            audit_pb2.CallAudited(kind=REFUSED, principal=f"user:{number}"),
+            audit_pb2.CallAudited(kind=CHECK, principal=f"user:{number}"),
+            audit_pb2.CallAudited(kind=UNAUTHENTICATED, peer=f"10.{number}"),
+        ):
+            if counts.takes(call, 0.0):
+                whole[call.principal if call.principal == OTHERS else "whole"] += 1
+    held, counted = counts.remembered, counts.over(60.0)
+
+    assert held == 2 * (PRINCIPALS + 1) + PEERS + 1
+    assert whole == {"whole": 2 * PRINCIPALS + PEERS + 1, OTHERS: WHOLE[REFUSED] + WHOLE[CHECK]}
+    assert {(each.principal or each.peer) for each in counted} == {OTHERS}
+    assert sum(each.calls for each in counted) + whole.total() == 3 * names
+    assert counts.remembered == 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, gateway_pb2, spec_pb2
+from daggers.v1 import access_pb2, gateway_pb2
 from tests.contracts.quarantine import set_aside
-from tests.sensitiveworld import Caller, forwarded, launched, world
+from tests.sensitiveworld import CLEAN, MADE, Caller, asked, fields, given, launched, rows, two_streams
 
 from api_gateway.masking import MASKED
 from chassis.errors import ApiError
@@ -20,8 +19,6 @@ pb = gateway_pb2
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 WINDOW = "TUMBLE(rowtime, INTERVAL '10' SECOND)"
 END = "TUMBLE_END(rowtime, INTERVAL '10' SECOND) AS window_timestamp"
-CLEAN = "SELECT status AS first, 1 AS orders, rowtime AS window_timestamp FROM `data_stream`"
-MADE = CLEAN.replace("status AS first", "city AS first")
 CHOSEN = f"{CLEAN} WHERE city = 'Jakarta'"
 ORACLES = {
     "a join with a stream of the same values": (
@@ -48,42 +45,6 @@ ORACLES = {
     "a group": (f"SELECT COUNT(1) AS orders, {END} FROM `data_stream` GROUP BY {WINDOW}, city", ["city"]),
     "a count": (f"SELECT COUNT(city) AS orders, {END} FROM `data_stream` GROUP BY {WINDOW}", ["city"]),
 }
-
-
-def asked(samples: Any, sql: str, place: str = "", stream: str = "bookings") -> spec_pb2.DaggerSpec:
-    spec = forwarded(samples, sql, place)
-    spec.streams[0].stream, spec.streams[0].table = stream, "data_stream"
-    if "`others`" in sql:
-        spec.streams.add(stream="plain", table="others")
-    return spec
-
-
-@asynccontextmanager
-async def two_streams(
-    harness: Any, samples: Any, *, enforce: bool = True
-) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
-    """The world, with a stream of the same message beside it, nothing of which is sensitive."""
-    async with world(harness, samples, "city", enforce=enforce) as (root, seeing, other):
-        plain = samples.stream()
-        plain.name = "plain"
-        del plain.topics[:]
-        plain.topics.append("plain-1")
-        await root.ask("RegisterStream", stream=plain)
-        yield root, seeing, other
-
-
-async def given(who: Caller, name: str, spec: spec_pb2.DaggerSpec) -> None:
-    """A dagger is applied, and launched."""
-    await who.ask("ApplyDagger", name=name, spec=spec)
-    await launched(who.client, name)
-
-
-async def rows(who: Caller, name: str) -> Any:
-    return (await who.steps("ReadRows", name=name))[0].rows[0]
-
-
-def fields(row: Any) -> dict[str, str]:
-    return {field.name: field.text for field in row.fields}
 
 
 def places(sql: str, violations: Any) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portal.sessions import LOGIN_S, Login, Sessions, Tokens
+from portal.sessions import LOGIN_S, LOGINS, Login, Sessions, Tokens
 
 TOKENS = Tokens("header.body.signature", "refresh-me", 5000.0)
 
@@ -119,3 +119,15 @@ def test_secrets_are_in_no_repr() -> None:
     assert "refresh-me" not in repr(TOKENS)
     assert "signature" not in repr(TOKENS)
     assert "verifier=" not in repr(Login("nonce", "verifier", "/"))
+
+
+@pytest.mark.parametrize("names", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_of_logins_without_number_the_newest_are_under_way(clock: Clock, names: int) -> None:
+    """Anybody may begin one, without a token."""
+    memory = Sessions(":memory:", idle_s=100, life_s=1000, clock=clock)
+    for number in range(names):
+        memory.start_login(f"s{number}", Login("n", "v", "/"))
+    held = [number for number in range(names) if memory.take_login(f"s{number}") is not None]
+    memory.close()
+
+    assert held == list(range(names - LOGINS, names))

@@ -29,7 +29,7 @@ from fleet.catalogue import (
     Removal,
     registered,
 )
-from fleet.dagger import DECISIONS, Dagger, Request, decide
+from fleet.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
 from fleet.fact_changes import Ignored
 from fleet.facts import FACTS, evolve
 from fleet.horizon import STANDARD, Horizon
@@ -279,6 +279,10 @@ class Fleet:
                 ownership.take(self.catalogue, request, record.sequence)
                 self._requested[after.name] = record.sequence
                 self._requested.move_to_end(after.name)
+            if isinstance(request, events_pb2.QuarantineReplayRequested):
+                revisions = [revision.sequence for revision in after.revisions]
+                is_all = len(revisions) < REVISIONS
+                ownership.add_replayed(self.catalogue, after.destinations, revisions, is_all=is_all)
             return after.version
 
         return self._answered(record, request, request.name, apply)

@@ -7,7 +7,7 @@ text are as in a URL: one begins with the other where the destinations overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from daggers.v1 import access_pb2, events_pb2
@@ -81,6 +81,20 @@ def take(catalogue: Catalogue, request: events_pb2.DaggerRequested, sequence: in
         before = catalogue.writers.get(text, ())
         more = (ELSEWHERE, *before[-WRITERS + 1 :]) if len(before) >= WRITERS else before
         catalogue.writers[text] = (*more, sequence)
+
+
+def add_replayed(
+    catalogue: Catalogue, destinations: Iterable[str], revisions: Sequence[int], *, is_all: bool
+) -> None:
+    """Remember that rows of a dagger's revisions, by their sequences, come to where it writes now: a replay
+    writes what any of them made. Not `is_all`: it had more than these.
+    """
+    for text in destinations:
+        if text in catalogue.destinations:  # else it was released: nobody asks who wrote there
+            before = catalogue.writers.get(text, ())
+            more = sorted({*before, *revisions, *(() if is_all else (ELSEWHERE,))})
+            kept = more if len(more) <= WRITERS else [ELSEWHERE, *more[-WRITERS + 1 :]]
+            catalogue.writers[text] = tuple(kept)
 
 
 def writers(catalogue: Catalogue, destination: Destination) -> frozenset[int]:

@@ -23,6 +23,9 @@ MAX_DRIVERS: Final = "MAX_DRIVERS"
 MAX_MEMORY: Final = "MAX_MEMORY"
 TEAM_QUOTA: Final = "TEAM_QUOTA"
 
+NAMES: Final = 10_000
+"""Names of deleted daggers, and destinations, that are a team's: each stays with all who fold the log."""
+
 WORDS: Final[Mapping[str, str]] = {
     "daggers": "daggers",
     "drivers": "drivers at once",
@@ -105,6 +108,32 @@ def one_too_many(
     more = f"delete one, or ask {administrators(catalogue)} for more"
     text = f"team {team} has {has:,} daggers, and its quota is {quota.hard:,}: {more}"
     metadata = {**about("team", team), "quota": "daggers", "limit": str(quota.hard), "used": str(has)}
+    return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
+
+
+def names_spent(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+) -> Refusal | None:
+    """Why a team gets no new name: of a dagger, or of what one writes to. What has a name already may change.
+
+    For who writes the log: the fold takes what stands there, as it did before there was a bound.
+    """
+    team = event.spec.team
+    if event.name not in daggers and len(daggers) >= NAMES:
+        left = sum(dagger.phase == DELETED and dagger.spec.team == team for dagger in daggers.values())
+        if left >= NAMES:
+            return _spent(team, "names of deleted daggers", "create one under such a name", left)
+    owned = catalogue.destinations
+    if len(owned) >= NAMES and any(text not in owned for text in event.destinations):
+        has = sum(entry.value.team == team for entry in owned.values())
+        if has >= NAMES:
+            return _spent(team, "destinations", "release some (`daggers team release`)", has)
+    return None
+
+
+def _spent(team: str, what: str, instead: str, used: int) -> Refusal:
+    text = f"team {team} has {used:,} {what}, and no more than {NAMES:,} are remembered for one: {instead}"
+    metadata = {**about("team", team), "quota": "names", "limit": str(NAMES), "used": str(used)}
     return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
 
 

@@ -28,6 +28,8 @@ class Part:
     start: int
     """Where it begins in the query's text, always at the beginning of a line."""
     text: str
+    column: str = ""
+    """The path of the column that it is the expression of; empty for another part."""
 
     @property
     def span(self) -> tuple[int, int]:
@@ -58,9 +60,15 @@ class Query:
             if violation.line is not None and first <= violation.line < first + len(lines(part.text)):
                 named = dataclasses.replace(violation, field=f"{path}.{part.field}")
                 return _within(part, first, violation.line, named)
+            if part.column and violation.line == first + len(lines(part.text)):  # its name follows it
+                return self._without_place(f"{path}.{part.column}.name", violation)
         whole = _FORWARD if self.expressions or not self.parts else _SQL
+        return self._without_place(f"{path}.{whole}", violation)
+
+    @staticmethod
+    def _without_place(field: str, violation: Violation) -> Violation:
         return Violation(
-            f"{path}.{whole}",
+            field,
             violation.message,
             violation.reason,
             suggestion=violation.suggestion,
@@ -85,9 +93,9 @@ def of(spec: spec_pb2.DaggerSpec) -> Query:
     if has_records(spec):
         text += ", ".join(f"{quote_name(name)} AS {quote_name(as_)}" for as_, name in RECORD_COLUMNS.items())
         return _filtered(text, parts, spec)
-    for number, (field, written, after) in enumerate(_columns(spec.forward)):
+    for number, (column, written, after) in enumerate(_columns(spec.forward)):
         text += ",\n" if number else ""
-        parts.append(Part(field, len(text), written))
+        parts.append(Part(f"{column}.expression", len(text), written, column))
         text += f"{written}\n{after}"
     text += "" if parts else "*"
     return _filtered(text, parts, spec)
@@ -103,10 +111,10 @@ def _filtered(text: str, parts: list[Part], spec: spec_pb2.DaggerSpec) -> Query:
 
 
 def _columns(forward: spec_pb2.Forward) -> Iterator[tuple[str, str, str]]:
-    """Of each column: the field of its expression, the expression, and what follows it."""
+    """Of each column: its path, its expression, and what follows that."""
     for number, written in enumerate(forward.fields):
         yield (
-            f"{_FORWARD}.fields[{number}].expression",
+            f"{_FORWARD}.fields[{number}]",
             written.expression,
             f"  AS {quote_name(written.name)}",
         )

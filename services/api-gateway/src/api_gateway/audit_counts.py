@@ -3,11 +3,13 @@ audit. Pure: time is an argument.
 
 Of each caller and kind the first few refusals of a minute are written whole; the rest of that minute is one
 record with their number. Calls without a valid token are by the address they come from, of as many addresses
-as `PEERS` in a minute; those of further addresses are counted together.
+as `PEERS` in a minute; those of further addresses are counted together, and so are those of principals beyond
+`PRINCIPALS`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,8 +22,10 @@ WHOLE: Final[dict[Kind.ValueType, int]] = {REFUSED: 30, CHECK: 3, UNAUTHENTICATE
 """How many records of a caller and a kind are written whole in a minute; all of kinds that are not here."""
 PEERS: Final = 100
 """Of how many addresses calls without a valid token are told apart in a minute."""
+PRINCIPALS: Final = 1_000
+"""Of how many principals the refusals of one kind are told apart in a minute."""
 OTHERS: Final = "others"
-"""The address of those beyond."""
+"""The address, or the principal, of those beyond."""
 _MINUTE_S: Final = 60
 
 _Key: TypeAlias = tuple[Kind.ValueType, str]
@@ -40,17 +44,28 @@ class Counts:
     def __init__(self) -> None:
         self._minute = -1.0
         self._counts: dict[_Key, _Count] = {}
+        self._callers: Counter[Kind.ValueType] = Counter()
+        """How many of each kind are told apart."""
+
+    @property
+    def remembered(self) -> int:
+        """How many counts are held."""
+        return len(self._counts)
 
     def takes(self, record: audit_pb2.CallAudited, now: float) -> bool:
         """Whether a record is to be written whole; else it is counted. Ask for `over` first.
 
-        `now`: seconds of any clock that goes on. May change `peer`.
+        `now`: seconds of any clock that goes on. May change `peer`, or `principal`.
         """
         most = WHOLE.get(record.kind)
         if most is None:
             return True
         self._minute = now // _MINUTE_S
-        count = self._counts.setdefault(self._key(record), _Count())
+        key = self._key(record)
+        if key not in self._counts:
+            self._counts[key] = _Count()
+            self._callers[key[0]] += 1
+        count = self._counts[key]
         if count.whole < most:
             count.whole += 1
             return True
@@ -64,6 +79,7 @@ class Counts:
             return []
         counted = [count for count in self._counts.values() if count.last is not None]
         self._counts = {}
+        self._callers.clear()
         records = []
         for count in counted:
             assert count.last is not None
@@ -72,16 +88,15 @@ class Counts:
         return records
 
     def _key(self, record: audit_pb2.CallAudited) -> _Key:
-        if record.kind != UNAUTHENTICATED:
-            return record.kind, record.principal
-        key = record.kind, record.peer
-        if key not in self._counts and len(self._peers()) >= PEERS:
+        is_known = record.kind != UNAUTHENTICATED
+        key = record.kind, record.principal if is_known else record.peer
+        if key in self._counts or self._callers[record.kind] < (PRINCIPALS if is_known else PEERS):
+            return key
+        if is_known:
+            record.principal = OTHERS
+        else:
             record.peer = OTHERS
-            key = record.kind, OTHERS
-        return key
-
-    def _peers(self) -> list[_Key]:
-        return [key for key in self._counts if key[0] == UNAUTHENTICATED]
+        return record.kind, OTHERS
 
 
 def place_of(told: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -79,6 +79,15 @@ class Mask:
             if name not in self.shown and not (self.time and name in TIMES):
                 text = f"column {name} is made of sensitive fields: rows cannot be chosen or ordered by it"
                 raise _denied(text, {"column": name, "principal": principal().name})
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """The launches, by generation, by which records were set aside."""
+
+    all: frozenset[int]
+    refused: frozenset[int]
+    """Those of rows that sinks have refused."""
 
 
 class Masking:
@@ -187,25 +196,37 @@ class Masking:
             if record.WhichOneof("content") == "json":
                 record.json = json.dumps(_masked(json.loads(record.json), stream.sensitive))
 
-    async def log(self, dagger: Dagger, lines: Sequence[str]) -> Sequence[str]:
-        """Lines of a driver's log, without what stands in them of records: rows, and words of libraries."""
-        if self._sees_all() or not any(map(self._is_unseen, await self._provenance.of_log(dagger))):
+    async def log(self, dagger: Dagger, lines: Sequence[str], *, replay: bool) -> Sequence[str]:
+        """Lines of a driver's log, or of a replay's, without what stands in them of records: rows, and
+        words of libraries.
+        """
+        if self._sees_all():
+            return lines
+        # A replay writes rows of whatever revision they were set aside of.
+        written_by = self._provenance.of_all if replay else self._provenance.of_log
+        requests = await written_by(dagger)
+        if requests is not None and not any(map(self._is_unseen, requests)):
             return lines
         return [_logged(line) for line in lines if stamp_of(line)]  # below others stand traces
 
-    async def quarantined(self, dagger: Dagger, records: Sequence[telemetry_pb2.Quarantined]) -> int:
-        """Mask what was set aside of a dagger, by what each launch read; how many records are."""
+    async def quarantined(
+        self,
+        dagger: Dagger,
+        records: Sequence[telemetry_pb2.Quarantined],
+        statuses: Sequence[gateway_pb2.QuarantineStatus],
+    ) -> int:
+        """Mask what was set aside of a dagger, by what each launch read, and what replays said of it; how
+        many records are.
+        """
         if self._sees_all():
             return 0
-        generations = {record.generation for record in records}
-        requests = await self._provenance.of_generations(dagger, generations)
-        masked = 0
-        for record in records:
-            request = requests[record.generation]
-            if request is None or self._is_unseen(request):
-                _set_aside(record)
-                masked += 1
-        return masked
+        unseen = await self._unseen_of(dagger, {record.generation for record in records})
+        masked = [pair for pair in zip(records, statuses, strict=True) if pair[0].generation in unseen]
+        for record, status in masked:
+            _set_aside(record)
+            if status.detail and status.state != gateway_pb2.QUARANTINE_STATE_DISCARDED:
+                status.detail = MASKED  # what a sink answered, or the time of its record
+        return len(masked)
 
     def set_aside(self, spec: spec_pb2.DaggerSpec, records: Iterable[telemetry_pb2.Quarantined]) -> None:
         """Mask what would be set aside of a specification."""
@@ -213,16 +234,44 @@ class Masking:
             for record in records:
                 _set_aside(record)
 
-    async def check_edits(self, dagger: Dagger) -> None:
-        """Raises: ApiError for who does not see what records hold, and cannot say what they are to hold."""
+    async def check_replay(self, dagger: Dagger, launches: Launches, *, edits: bool) -> bool:
+        """Whether records of these launches are masked. Raises: ApiError for who does not see what records
+        hold, and would say what they are to hold, or have rows written to sinks that were not meant for them.
+        """
         if self._sees_all():
-            return
-        for request in await self._provenance.of_log(dagger):
-            if streams := sensitive.unseen(principal(), request.spec, self._fleet):
-                names = ", ".join(sorted({stream.name for stream in streams.values()}))
+            return False
+        unseen = await self._unseen_of(dagger, launches.all)
+        newest = await self._provenance.newest(dagger)
+        if edits:
+            streams = sensitive.unseen(principal(), newest.spec, self._fleet)
+            for request in unseen.values():
+                streams |= sensitive.unseen(principal(), request.spec, self._fleet) if request else {}
+            if streams or unseen:
+                names = ", ".join(sorted({stream.name for stream in streams.values()})) or "a stream"
                 text = f"records of {dagger.name} have sensitive fields of {names}: they cannot be edited"
-                metadata = {"dagger": dagger.name, "principal": principal().name}
-                raise ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
+                raise _sensitive_record(dagger, text)
+        for generation in sorted(launches.refused & unseen.keys()):
+            request = unseen[generation]
+            if request is None or list(request.spec.sinks) != list(newest.spec.sinks):
+                text = (
+                    f"rows of {dagger.name} that are masked would be written to other sinks than those that"
+                    f" they were made for (launch {generation}): have somebody replay them who sees them"
+                )
+                raise _sensitive_record(dagger, text)
+        return bool(unseen)
+
+    async def _unseen_of(
+        self, dagger: Dagger, generations: Collection[int]
+    ) -> dict[int, events_pb2.DaggerRequested | None]:
+        """Those of a dagger's launches whose records are masked, each with its request; None: nobody
+        remembers that.
+        """
+        requests = await self._provenance.of_generations(dagger, generations)
+        return {
+            generation: request
+            for generation, request in requests.items()
+            if request is None or self._is_unseen(request)
+        }
 
     def _is_unseen(self, request: events_pb2.DaggerRequested) -> bool:
         return bool(sensitive.unseen(principal(), request.spec, self._fleet))
@@ -241,6 +290,11 @@ def _logged(line: str) -> str:
     if _OURS.match(line):
         return _WORDS.sub(rf" \1={MASKED}", line)
     return f"{line.partition(': ')[0]}: {MASKED}"
+
+
+def _sensitive_record(dagger: Dagger, text: str) -> ApiError:
+    metadata = {"dagger": dagger.name, "principal": principal().name}
+    return ApiError(grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_RECORD", text, metadata)
 
 
 def mask_of(columns: Iterable[Column], hidden: tuple[Column, ...]) -> Mask:

@@ -25,6 +25,8 @@ from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
 from fleet.ownership import FOREIGN, foreign, owned_by_other, read
 
+_SPARE: Final = 100
+"""So many servers more may be known than there are destinations."""
 BOUNDLESS: Final = "DESTINATION_BOUNDLESS"
 Addresses = Callable[[str], Awaitable[Collection[Address]]]
 """The addresses of host:port; none where they are not known here."""
@@ -111,7 +113,11 @@ class Ownership:
 
     def _servers_of(self, kind: str) -> set[str]:
         """The servers of a kind on which something has, or had, an owner."""
-        entries = self._fleet.catalogue.destinations.items()
+        destinations = self._fleet.catalogue.destinations
+        entries = destinations.items()
+        if sum(map(len, self._servers.values())) > _SPARE + len(destinations):  # of many that were released
+            self._servers.clear()
+            self._servers_until = -1
         # What is new stands at the end.
         for text, _ in takewhile(lambda item: item[1].since > self._servers_until, reversed(entries)):
             if (place := read(text)) is not None:

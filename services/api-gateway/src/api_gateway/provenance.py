@@ -41,6 +41,16 @@ class Provenance:
         sequences = {_revision(dagger, dagger.generation), dagger.revisions[-1].sequence} - {0}
         return list((await self.requests(sequences)).values())
 
+    async def newest(self, dagger: Dagger) -> events_pb2.DaggerRequested:
+        """The request of a dagger's newest revision."""
+        sequence = dagger.revisions[-1].sequence
+        return (await self.requests([sequence]))[sequence]
+
+    async def of_all(self, dagger: Dagger) -> list[events_pb2.DaggerRequested] | None:
+        """The requests of all revisions of a dagger; None where not all are remembered."""
+        sequences = _all_of(dagger)
+        return None if ELSEWHERE in sequences else list((await self.requests(sequences)).values())
+
     async def of_rows(self, dagger: Dagger) -> list[events_pb2.DaggerRequested] | None:
         """The requests whose rows may be where a dagger's are; None where not all are remembered."""
         own = await self.of_log(dagger)

@@ -57,13 +57,20 @@ class Readings:
         asking = Asking(lambda host: host.ReadHostLog, behind)
         if attempts is not None:  # it stays where it is
             return _identified(
-                dagger, self._explained(dagger, self._hosts.asked(dagger, asking, context, there=attempts))
+                dagger,
+                self._explained(
+                    dagger, self._hosts.asked(dagger, asking, context, there=attempts), replay=True
+                ),
             )
         ask = self._hosts.followed if request.follow else self._hosts.asked
         return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
 
     async def _explained(
-        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.ReadLogResponse, None]
+        self,
+        dagger: Dagger,
+        steps: AsyncGenerator[gateway_pb2.ReadLogResponse, None],
+        *,
+        replay: bool = False,
     ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
         """The steps of a log; where a launch's begins, with why the dagger does not run, or not for long."""
         async with aclosing(steps):
@@ -71,7 +78,7 @@ class Readings:
                 now = self._fold.fleet.living(dagger.name) if step.path else None
                 if now is not None and now.phase not in (RUNNING, DEGRADED):
                     step.warnings.extend(self._heard.vitals(now).warnings)
-                step.lines[:] = await self._masking.log(dagger, step.lines)
+                step.lines[:] = await self._masking.log(dagger, step.lines, replay=replay)
                 yield step
 
     async def rows(

@@ -28,7 +28,7 @@ from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from daggersql import Plan
-from fleet import Answer, Dagger, Fleet, Refusal, view
+from fleet import Answer, Dagger, Fleet, Refusal, quotas, view
 from fleet.answers import Code
 from fleet.dagger import Request
 
@@ -265,6 +265,10 @@ class Requests:
         if isinstance(after, Refusal):
             missing = after.code == Code.NOT_FOUND
             raise no_dagger(event.name, self._fleet) if missing else refused(after)
+        if isinstance(event, events_pb2.DaggerRequested):
+            spent = quotas.names_spent(self._fleet.catalogue, self._fleet.daggers, event)
+            if spent is not None:
+                raise refused(spent)
         return after
 
     def shown(self, name: str) -> gateway_pb2.Dagger:

@@ -25,6 +25,8 @@ DESCRIBE_S: Final = 15.0
 """How long one waits that was asked what topics are."""
 _UNKNOWN: Final = 0.2
 """From which part of the bytes on that are no fields of the message this is said."""
+_REMEMBERED: Final = 256
+"""So many answers are."""
 FRESH_S: Final = 10.0
 """How long an answer is good enough for who checks a specification again and again."""
 
@@ -125,6 +127,8 @@ class Samples:
         answer = await self._asked(stream, context, PATIENCE_S if patience_s is None else patience_s)
         self._known = {key: value for key, value in self._known.items() if value[0] > clock()}
         self._known[key] = clock() + FRESH_S, answer
+        if len(self._known) > _REMEMBERED:  # the oldest stands first
+            del self._known[next(iter(self._known))]
         return answer
 
     async def kafka_id(self, cluster: str, context: Context) -> str:
@@ -135,6 +139,8 @@ class Samples:
         if (cluster, entry.version) not in self._ids:
             answer = await self.topics(spec_pb2.Stream(cluster=cluster), context, fresh=False)
             if answer.kafka_id:
+                newest = {(name, one.version) for name, one in self._fleet.clusters.items()}
+                self._ids = {key: known for key, known in self._ids.items() if key in newest}
                 self._ids[cluster, entry.version] = answer.kafka_id
             return answer.kafka_id
         return self._ids[cluster, entry.version]

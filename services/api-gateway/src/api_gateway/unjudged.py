@@ -70,17 +70,21 @@ class Unjudged:
 
     def _forget(self, name: str) -> None:
         for place in self._written.pop(name, ()):
-            self._writers(place).discard(name)
+            index, key = self._index(place)
+            index[key].discard(name)
+            if not index[key]:  # names of places are callers' to choose: none stays without a dagger
+                del index[key]
 
     def _note(self, dagger: Dagger) -> None:
         spec = defaults.filled(dagger.name, dagger.spec)
         held = sinks.all_resolved("", Asked(dagger.name, spec, Registered(self._fleet)))
         places = tuple(place for sink, _ in held if (place := sinks.destination(sink)) is not None)
         self._written[dagger.name] = places
-        for place in places:
-            self._writers(place).add(dagger.name)
+        for place in dict.fromkeys(places):
+            index, key = self._index(place)
+            index[key].add(dagger.name)
 
-    def _writers(self, place: Destination) -> set[str]:
-        """The daggers that write to exactly this place, on whatever server."""
+    def _index(self, place: Destination) -> tuple[_Named, tuple[str, str, str]]:
+        """Where the daggers stand that write to exactly this place, on whatever server."""
         index = self._prefixes if place.is_prefix else self._exact
-        return index[place.kind, place.container, place.name]
+        return index, (place.kind, place.container, place.name)

@@ -30,6 +30,8 @@ from portal.sessions import LOGIN_S, Session, Sessions, Tokens
 
 MARGIN_S: Final = 60.0
 """Tokens are renewed this long before they end, in seconds."""
+_TARGET: Final = 2_000
+"""So long is an address at most that a login leads to, in characters."""
 _LOG_IN: Final = "Log in first."
 _SHOW_KEY: Final = "Open the address that `daggers local status` prints: it is good once."
 CALL: Final = "x-daggers-call"
@@ -286,7 +288,7 @@ def _bearer(token: str) -> Metadata:
 def _inside(target: str) -> str:
     """A path of this portal; the first page for anything else, another site above all."""
     inside = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if inside else "/"
+    return target if inside and len(target) <= _TARGET else "/"
 
 
 def _said(text: str, status: int, target: str = "/") -> Response:

@@ -16,6 +16,8 @@ from typing import Final
 
 LOGIN_S: Final = 600.0
 """How long somebody may take to log in at the provider, in seconds."""
+LOGINS: Final = 10_000
+"""So many are under way at once."""
 _SEEN_S: Final = 60.0
 """A use is written down at most this often, in seconds."""
 
@@ -28,6 +30,7 @@ CREATE TABLE IF NOT EXISTS login (
   hash BLOB PRIMARY KEY, nonce TEXT NOT NULL, verifier TEXT NOT NULL, target TEXT NOT NULL,
   began REAL NOT NULL
 ) STRICT;
+CREATE INDEX IF NOT EXISTS login_began ON login (began);
 CREATE TABLE IF NOT EXISTS ticket (nonce TEXT PRIMARY KEY, ends REAL NOT NULL) STRICT;
 """
 
@@ -140,6 +143,8 @@ class Sessions:
             "INSERT INTO login VALUES (?, ?, ?, ?, ?)",
             (_hash(state), login.nonce, login.verifier, login.target, now),
         )
+        # Anybody may begin one: the oldest make room.
+        self._file.execute("DELETE FROM login WHERE rowid <= (SELECT max(rowid) FROM login) - ?", (LOGINS,))
 
     def take_login(self, state: str) -> Login | None:
         """The login of this state, once; None when there is none or it took too long."""

@@ -39,6 +39,8 @@ _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
 _MIB: Final = 1024 * 1024
+_TOLD: Final = 1_000
+"""Of so many drivers it is remembered what they were told."""
 KEPT_ATTEMPTS: Final = 20
 """The directories of so many attempts of replays are kept, whosever they are."""
 
@@ -332,6 +334,8 @@ class Drivers:
         driver = handle.pid, handle.start_ticks
         if driver in self._drained or not self._members(handle):
             return False
+        if len(self._drained) >= _TOLD:
+            self._drained = {gone for gone in self._drained if Path(f"/proc/{gone[0]}").exists()}
         self._drained.add(driver)
         with suppress(ProcessLookupError):
             os.killpg(handle.pid, signal.SIGTERM)
@@ -347,6 +351,8 @@ class Drivers:
                 replace_text(place := Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
                 runas.hand_over_file(place)
             self._allowed[dagger] = run_dir, until
+            if len(self._allowed) > _TOLD:  # who is told it again is told nothing new
+                del self._allowed[next(iter(self._allowed))]
 
     def tell(self, run_dir: str, file: str, text: str) -> None:
         """Tell a launch something that is decided once. Raises: OSError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
@@ -14,6 +15,9 @@ from fleet.quotas import Full, Room
 from scheduler.drivers import Drivers
 from scheduler.occupancy import Occupancy, for_driver
 from scheduler.process_watcher import ProcessWatcher
+
+_UNKNOWN: Final = 1_000
+"""So many names more than there are daggers may be heard of."""
 
 
 class Observer:
@@ -46,8 +50,24 @@ class Observer:
         known = self._heard.get(heartbeat.dagger)
         if known is not None and heartbeat.generation < known[0].generation:
             return False
+        if known is None:
+            self._forget()
         self._heard[heartbeat.dagger] = heartbeat, self._now()
         return True
+
+    @property
+    def remembered(self) -> int:
+        """Of how many names heartbeats are remembered."""
+        return len(self._heard)
+
+    def _forget(self) -> None:
+        """Names come as others go, and some are of no dagger: they are no more than there are daggers, and a
+        few that the log may still tell of.
+        """
+        if len(self._heard) > len(self._fleet.daggers) + _UNKNOWN:
+            self._heard = {
+                name: heard for name, heard in self._heard.items() if self._fleet.living(name) is not None
+            }
 
     def observe(self, dagger: Dagger) -> Observation:
         """What there is to know about the newest launch of a dagger."""

@@ -12,6 +12,7 @@ from sqlalchemy import func, literal_column, tuple_
 from sqlmodel import col, select
 
 from api_gateway.database import Database
+from api_gateway.masking import Launches
 from api_gateway.quarantine import choice, state
 from api_gateway.quarantine.place import Place
 from api_gateway.quarantine.state import Became
@@ -159,6 +160,18 @@ class QuarantineReads:
                 Kind(stage, sink, bool(cut), bool(often), n, first)
                 for stage, sink, cut, often, n, first in session.execute(query)
             ]
+
+    def launches(self, of: Born, selection: events_pb2.QuarantineSelection) -> Launches:
+        """The launches of which a replay of a selection means records."""
+        query = (
+            select(QuarantineRow.generation, QuarantineRow.stage)
+            .where(*choice.of(of.dagger, of.since), *choice.meant(selection, of.since))
+            .distinct()
+        )
+        with self._database.reading() as session:
+            pairs = session.exec(query).all()
+        refused = frozenset(generation for generation, stage in pairs if stage == _SINK)
+        return Launches(frozenset(generation for generation, _ in pairs), refused)
 
     def starts(self, of: Born, first: int) -> Mapping[int, int]:
         """For each partition that has something of a dagger, where to begin to read it: then all is known of

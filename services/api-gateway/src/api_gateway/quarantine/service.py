@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api_gateway import paging
 from api_gateway.hosts import Hosts
-from api_gateway.masking import Masking
+from api_gateway.masking import MASKED, Masking
 from api_gateway.missing import no_dagger
 from api_gateway.quarantine import allowing, asked, replays, state
 from api_gateway.quarantine.allowing import Allowing
@@ -96,7 +96,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         answer = gateway_pb2.ListQuarantinedResponse(
             records=[entry.record for entry in listed], statuses=[_status(entry) for entry in listed]
         )
-        await self._parts.masking.quarantined(dagger, answer.records)
+        await self._parts.masking.quarantined(dagger, answer.records, answer.statuses)
         if request.brief:
             for record in answer.records:
                 for field in _CONTENT:
@@ -141,7 +141,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
             raise _not_one(request, len(candidates))
         (listed,) = candidates
         answer = gateway_pb2.GetQuarantinedResponse(record=listed.record, status=_status(listed))
-        if await self._parts.masking.quarantined(dagger, [answer.record]):
+        if await self._parts.masking.quarantined(dagger, [answer.record], [answer.status]):
             answer.undecodable = "it has sensitive fields that are not shown to you"
         else:
             answer.decoded, answer.undecodable = decoded(listed.record, fleet)
@@ -153,13 +153,17 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         """Ask for a replay. Raises: ApiError."""
         refuse([*replays.replay_violations(request)])
         dagger, fleet = await self._current(request.dagger, context)
-        if request.edits:
-            await self._parts.masking.check_edits(dagger)
+        launches = await _read(lambda: self._parts.reads.launches(_born(dagger), request.selection))
+        is_masked = await self._parts.masking.check_replay(dagger, launches, edits=bool(request.edits))
 
         async def foresee(
             asked: events_pb2.QuarantineReplayRequested, edits: Sequence[telemetry_pb2.QuarantineEdited]
         ) -> Sequence[gateway_pb2.QuarantineForecast] | None:
-            return await foreseen(self._parts.hosts, dagger, asked, edits, fleet.sequence, context)
+            hosts = self._parts.hosts
+            forecast = await foreseen(hosts, dagger, asked, edits, fleet.sequence, context)
+            for kind in forecast or () if is_masked else ():
+                kind.detail = MASKED  # it may say when a record was, or what stands in it
+            return forecast
 
         named = called(dagger.spec.sinks)
         return await self._parts.replays.replay(request, _born(dagger), named, foresee)
