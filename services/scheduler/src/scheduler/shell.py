@@ -33,7 +33,7 @@ from scheduler.command import Command
 from scheduler.drivers import Drivers
 from scheduler.launch import Launcher
 from scheduler.observer import Observer
-from scheduler.occupancy import Occupancy, for_driver
+from scheduler.occupancy import Occupancy, for_driver, for_spare
 from scheduler.process_watcher import ProcessWatcher
 from scheduler.replays import Replays
 from scheduler.secretplaces import SecretRule
@@ -164,7 +164,15 @@ class Scheduler:
         self._sweeper = Sweeper(
             self._follower, self._fleet, self._election, drivers, state_dir, self.checkpoints, clock
         )
-        self._spares = Spares(self._fleet, drivers, command, room, clock, on=options.spare, taken=taken)
+        self._spares = Spares(
+            self._fleet,
+            drivers,
+            command,
+            room,
+            clock,
+            on=options.spare,
+            left=lambda: for_spare(room(), taken()),
+        )
         self._launcher = Launcher(
             self._follower,
             self._fleet,

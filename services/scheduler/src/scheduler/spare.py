@@ -16,7 +16,6 @@ from fleet.backoff import delay
 from fleet.phases import STARTING
 from fleet.quotas import Room
 from scheduler.command import has_both_compilers, secret_variables
-from scheduler.occupancy import usual_mib
 
 READY_WITHIN: Final = timedelta(minutes=5)
 """A spare that has not warmed up by then hangs."""
@@ -104,19 +103,23 @@ def next_step(
 ) -> Step | None:
     """What to do about the spare now; None: nothing.
 
-    It fits into the room that others leave it (`occupancy.for_spare`) beside every driver that runs, or it is
-    not there. None warms up while a
-    dagger starts: it would take the processor from that.
+    It fits beside every driver that runs into `room`, what others leave it, or it is not there. None warms up
+    while a dagger starts: it would take the processor from that.
     """
     running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
     master = wanted_master(fleet)
-    wanted = bool(master) and quotas.host_full(running, usual_mib(room), room) is None
+    wanted = bool(master) and quotas.host_full(running, need_mib(room), room) is None
     starting = any(dagger.phase == STARTING for dagger in running)
     if spare is None:
         return Start(master) if wanted and not starting and failures.over(now) else None
     if not spare.alive or not (spare.ready or now - spare.since < READY_WITHIN):
         return End(failed=True)
     return None if wanted and spare.master == master and (spare.ready or not starting) else End()
+
+
+def need_mib(room: Room) -> int:
+    """Return MiB that a spare needs: it has the heap of a driver whose dagger does not say."""
+    return quotas.need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
 
 
 def wanted_master(fleet: Fleet) -> str:

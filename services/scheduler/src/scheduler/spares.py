@@ -16,13 +16,15 @@ from fleet import Fleet
 from fleet.quotas import Room
 from scheduler.command import Command
 from scheduler.drivers import Drivers
-from scheduler.occupancy import Occupancy, for_spare
 from scheduler.spare import End, Failures, Spare, Start, cold, next_step
 from scheduler.threads import to_its_end
 
 
 class Spares:
-    """One spare at most, while its scheduler leads. Not `on`: none, ever."""
+    """One spare at most, while its scheduler leads. Not `on`: none, ever.
+
+    `room` is what the host has, `left` what others leave a spare of it.
+    """
 
     def __init__(
         self,
@@ -33,10 +35,10 @@ class Spares:
         clock: Callable[[], datetime],
         *,
         on: bool,
-        taken: Callable[[], Occupancy],
+        left: Callable[[], Room],
     ) -> None:
         self._fleet, self._drivers, self._command = fleet, drivers, command
-        self._room, self._now, self._on, self._taken = room, clock, on, taken
+        self._room, self._now, self._on, self._left = room, clock, on, left
         self._spare: Spare | None = None
         self._failures = Failures()
 
@@ -63,8 +65,7 @@ class Spares:
         if not self._on:
             return
         self._spare = self._observe()
-        room = for_spare(self._room(), self._taken())
-        match next_step(self._fleet, self._spare, room, self._failures, self._now()):
+        match next_step(self._fleet, self._spare, self._left(), self._failures, self._now()):
             case Start(master):
                 await self._start(master)
             case End(failed):
