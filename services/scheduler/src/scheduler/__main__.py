@@ -30,22 +30,24 @@ from eventlog.topics import CONTROL, HEARTBEATS
 from fleet.health import SHOWN
 from fleet.observation import Policy
 from fleet.quotas import Room
-from scheduler import capacity, command, hostservice, runas
-from scheduler.drivers import Drivers
-from scheduler.foreseer import Foreseer
-from scheduler.heartbeats import Heartbeats, set_aside_ends
-from scheduler.hostservice import HostService
+from scheduler.drivers import command, runas
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.runas import RunAs
+from scheduler.host.preview_folders import PreviewFolders
+from scheduler.host.previews import Previews
+from scheduler.host.read_planner import ReadsPlanner
+from scheduler.host.replay_forecaster import Foreseer
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService
+from scheduler.host.service import serving as serving_host
+from scheduler.host.sink_tester import SinkTester
+from scheduler.host.stream_sampler import StreamSampler
+from scheduler.leader import capacity
+from scheduler.leader.heartbeats import Heartbeats, set_aside_ends
+from scheduler.leader.occupancy import Occupancy
+from scheduler.leader.scheduler import Options, Scheduler
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
-from scheduler.occupancy import Occupancy
-from scheduler.previewfolders import PreviewFolders
-from scheduler.previews import Previews
-from scheduler.readsplanner import ReadsPlanner
-from scheduler.rowreader import RowReader
-from scheduler.runas import RunAs
-from scheduler.sampler import StreamSampler
 from scheduler.settings import SchedulerSettings
-from scheduler.shell import Options, Scheduler
-from scheduler.sinktester import SinkTester
 
 
 class Missing(Exception):  # noqa: N818 - reads as what is wrong
@@ -193,7 +195,7 @@ async def serve(
         host = HostService(drivers.runs, drivers.host, rows, streams, previews, sinks, plans, foreseer)
         async with (
             _closed(previews),
-            hostservice.serving(host, reached, metrics.calls()) as port,
+            serving_host(host, reached, metrics.calls()) as port,
             metrics.serving(
                 told.metrics_bind,
                 lambda: gauges(

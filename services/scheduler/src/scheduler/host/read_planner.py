@@ -16,9 +16,9 @@ from daggers.v1 import host_pb2
 
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from scheduler import readerprocess
-from scheduler.nextlaunch import job_of
-from scheduler.readerprocess import Places, Readers
+from scheduler.host import reader_process
+from scheduler.host.next_launch import job_of
+from scheduler.host.reader_process import Places, Readers
 
 MODULE: Final = "runtime.planreads"
 _OFFSETS: Final = "offsets"
@@ -51,7 +51,7 @@ class ReadsPlanner:
     async def frames(self, request: host_pb2.PlanHostReadsRequest) -> AsyncGenerator[bytes, None]:
         """What is found: a serialised PlannedReads. Raises: ApiError."""
         with self._places.one():
-            await readerprocess.reached(self._follower, request.min_sequence)
+            await reader_process.reached(self._follower, request.min_sequence)
             name, created = request.name, request.create_sequence
             job = job_of(self._fleet, name, created, self._checkpoints, spec=request.spec)
             # Of secrets those that Kafka asks for: no sink is looked at.

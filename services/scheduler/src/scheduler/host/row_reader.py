@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 
 from chassis.errors import ApiError
 from daggerspec.rundir import SPEC
-from scheduler import readerprocess
-from scheduler.readerprocess import RETRY, Places, died, environment
+from scheduler.host import reader_process
+from scheduler.host.reader_process import RETRY, Places, died, environment
 
 MODULE: Final = "runtime.readrows"
 SNAPSHOT: Final = b"S"
@@ -29,7 +29,7 @@ _ARCHIVE: Final = "archive"
 
 
 class RowReader:
-    """Starts readers; at most `most` reads at once. How many watch is for `rowwatch` to say."""
+    """Starts readers; at most `most` reads at once. How many watch is for `row_watch` to say."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class RowReader:
         """What a reader of a launch finds: serialised ReadRowsResponses. Raises: ApiError."""
         with self._places.one():
             async with self._reader(run_dir, f"--sink={request.request.sink}") as process:
-                await readerprocess.say(process, request.SerializeToString())
+                await reader_process.say(process, request.SerializeToString())
                 while (frame := await self._frame(process)) is not None:
                     yield frame[1]
 
@@ -62,7 +62,7 @@ class RowReader:
         with self._places.one():
             asked = f"--sink={request.request.sink}"
             async with self._reader(run_dir, asked, module=ARCHIVE) as process:
-                while (frame := await readerprocess.frame(process, _ARCHIVE, self._patience_s)) is not None:
+                while (frame := await reader_process.frame(process, _ARCHIVE, self._patience_s)) is not None:
                     yield frame[1]
 
     async def watched(
@@ -89,7 +89,7 @@ class RowReader:
             try:
                 job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
                 given = environment(self._inherited, *job.sinks)
-                process = await stack.enter_async_context(readerprocess.running(command, run_dir, given))
+                process = await stack.enter_async_context(reader_process.running(command, run_dir, given))
             except (FileNotFoundError, NotADirectoryError) as error:
                 if (run_dir / SPEC).exists():
                     raise  # it is the interpreter that is not there
@@ -105,7 +105,7 @@ class RowReader:
             yield process
 
     async def _frame(self, process: Process) -> tuple[bytes, bytes] | None:
-        return await readerprocess.frame(process, _ROWS, self._patience_s)
+        return await reader_process.frame(process, _ROWS, self._patience_s)
 
 
 async def _ask(process: Process, asked: asyncio.Event) -> None:

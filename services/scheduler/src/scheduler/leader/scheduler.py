@@ -29,16 +29,16 @@ from fleet.quotas import Room
 from fleet.reconcile import Drain, Kill, Launch, next_action
 from fleet.shadowing import EndShadow, LaunchShadow
 from scheduler.clock import now as wall_clock
-from scheduler.command import Command
-from scheduler.drivers import Drivers
-from scheduler.launch import Launcher
-from scheduler.observer import Observer
-from scheduler.occupancy import Occupancy, for_driver, for_spare
-from scheduler.process_watcher import ProcessWatcher
-from scheduler.replays import Replays
-from scheduler.secretplaces import SecretRule
-from scheduler.spares import Spares
-from scheduler.sweep import Sweeper, seen
+from scheduler.drivers.command import Command
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.drivers.secret_places import SecretRule
+from scheduler.drivers.spares import Spares
+from scheduler.drivers.sweep import Sweeper, seen
+from scheduler.leader.launcher import Launcher
+from scheduler.leader.observer import Observer
+from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
+from scheduler.leader.replays import Replays
 from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.

@@ -11,9 +11,9 @@ from fleet import Dagger, Fleet, quotas
 from fleet.health import Reason
 from fleet.observation import Observation, Presence, ShadowObservation
 from fleet.quotas import Full, Room
-from scheduler.drivers import Drivers
-from scheduler.occupancy import Occupancy, for_driver
-from scheduler.process_watcher import ProcessWatcher
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.leader.occupancy import Occupancy, for_driver
 
 
 class Observer:

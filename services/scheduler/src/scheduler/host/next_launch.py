@@ -11,7 +11,7 @@ from chassis.errors import ApiError
 from daggerspec.catalogue import Unresolved
 from fleet import Fleet, resolve
 from fleet.answers import missing
-from scheduler import retention
+from scheduler.drivers import retention
 
 
 def job_of(

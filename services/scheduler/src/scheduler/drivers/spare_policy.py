@@ -15,7 +15,7 @@ from fleet import Fleet, quotas
 from fleet.backoff import delay
 from fleet.phases import STARTING
 from fleet.quotas import Room
-from scheduler.command import has_both_compilers, secret_variables
+from scheduler.drivers.command import has_both_compilers, secret_variables
 
 READY_WITHIN: Final = timedelta(minutes=5)
 """A spare that has not warmed up by then hangs."""

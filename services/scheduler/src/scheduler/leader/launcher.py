@@ -25,11 +25,11 @@ from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
 from fleet.phases import DELETED
 from fleet.resolve import job
-from scheduler import retention
-from scheduler.command import Command
-from scheduler.drivers import Drivers
-from scheduler.secretplaces import SecretRule
-from scheduler.spares import Spares
+from scheduler.drivers import retention
+from scheduler.drivers.command import Command
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.secret_places import SecretRule
+from scheduler.drivers.spares import Spares
 from scheduler.threads import to_its_end
 
 # Appends a fact about a dagger and reads it back: what became of it. Raises: Deposed.

@@ -32,8 +32,8 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
-from scheduler import exit_classification, retention, runas
-from scheduler.runas import RunAs, User
+from scheduler.drivers import exit_classification, retention, runas
+from scheduler.drivers.runas import RunAs, User
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -237,7 +237,7 @@ class Drivers:
 
         Raises: OSError.
         """
-        wrapper = [self._python, "-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
+        wrapper = [self._python, "-P", "-m", "scheduler.drivers.wrapper", "--run-dir", str(run_dir)]
         wrapper += ["--dagger", job.dagger, "--generation", str(job.generation)]
         if user is not None:
             self._hand_over(run_dir, job, user)

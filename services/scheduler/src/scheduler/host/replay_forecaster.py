@@ -16,9 +16,9 @@ from daggers.v1 import host_pb2, spec_pb2
 
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from scheduler import readerprocess
-from scheduler.nextlaunch import job_of
-from scheduler.readerprocess import Places, Readers
+from scheduler.host import reader_process
+from scheduler.host.next_launch import job_of
+from scheduler.host.reader_process import Places, Readers
 
 MODULE: Final = "runtime.foresee"
 
@@ -40,7 +40,7 @@ class Foreseer:
         patience_s: float = 30.0,
         module: str = MODULE,
     ) -> None:
-        """As `readsplanner.ReadsPlanner`; `platform` is where the quarantine is."""
+        """As `read_planner.ReadsPlanner`; `platform` is where the quarantine is."""
         self._readers = Readers(python, inherited, folder, patience_s)
         self._checkpoints, self._platform = checkpoints, platform
         self._follower, self._fleet = follower, fleet
@@ -50,7 +50,7 @@ class Foreseer:
     async def frames(self, request: host_pb2.ForeseeHostReplayRequest) -> AsyncGenerator[bytes, None]:
         """What is found: a serialised ForeseenReplay. Raises: ApiError."""
         with self._places.one():
-            await readerprocess.reached(self._follower, request.min_sequence)
+            await reader_process.reached(self._follower, request.min_sequence)
             name, created = request.asked.name, request.create_sequence
             job = job_of(self._fleet, name, created, self._checkpoints, platform=self._platform)
             told = host_pb2.ForeseeJob(job=job, request=request)

@@ -22,7 +22,7 @@ from chassis.errors import ApiError
 from chassis.logging import logger
 from daggerspec import rundir
 from daggerspec.limits import PREVIEW_S
-from scheduler.readerprocess import ERROR, RETRY, refusal
+from scheduler.host.reader_process import ERROR, RETRY, refusal
 
 FREE_S: Final = 1.0
 """How long a preview that nobody waits for may keep its host busy, before that is killed."""
@@ -61,7 +61,7 @@ class PreviewHost:
         """Start one in a folder that is there, with its temporary one; `ended` hears once why it is killed.
         Raises: OSError.
         """
-        words = (python, "-P", "-m", "scheduler.previewlimits", "--", *command)
+        words = (python, "-P", "-m", "scheduler.host.preview_limits", "--", *command)
         with (folder / LOG).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 *words,

@@ -24,8 +24,8 @@ from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
 from fleet.dagger import created
 from fleet.resolve import Registered
-from scheduler import readerprocess
-from scheduler.readerprocess import Places, Readers
+from scheduler.host import reader_process
+from scheduler.host.reader_process import Places, Readers
 
 MODULE: Final = "runtime.testsinks"
 """Of a dagger that has none."""
@@ -60,7 +60,7 @@ class SinkTester:
         """What is found: serialised TestSinkResponses. Raises: ApiError."""
         asked = request.request
         with self._places.one():
-            await readerprocess.reached(self._follower, request.min_sequence)
+            await reader_process.reached(self._follower, request.min_sequence)
             try:
                 job = self._specified(asked) if asked.HasField("spec") else self._registered(asked.sink)
             except Unresolved as error:

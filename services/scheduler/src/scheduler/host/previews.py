@@ -26,12 +26,12 @@ from eventlog.follower import Follower
 from fleet import Applied, Fleet, quotas, resolve
 from fleet.dagger import created
 from fleet.quotas import Room
-from scheduler import readerprocess
-from scheduler.command import beside, secret_variables
-from scheduler.occupancy import Occupancy, for_preview, usual_mib
-from scheduler.previewfolders import PreviewFolders, size
-from scheduler.previewhost import LESS, PreviewHost
-from scheduler.readerprocess import RETRY, busy
+from scheduler.drivers.command import beside, secret_variables
+from scheduler.host import reader_process
+from scheduler.host.preview_folders import PreviewFolders, size
+from scheduler.host.preview_process import LESS, PreviewHost
+from scheduler.host.reader_process import RETRY, busy
+from scheduler.leader.occupancy import Occupancy, for_preview, usual_mib
 
 MOST: Final = 100
 """Previews of one process."""
@@ -90,7 +90,7 @@ class Previews:
         ended: Callable[[str], None] = lambda why: None,
     ) -> None:
         """`room` is what this host has for drivers now; `replays`: how many live there. `ended` hears why a
-        process has ended, of `previewhost.WHYS`.
+        process has ended, of `preview_process.WHYS`.
         """
         self._python, self._folders, self._ended = python, folders, ended
         self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
@@ -133,7 +133,7 @@ class Previews:
         if not self._on:
             text = "this host does not preview: DAGGERS_SCHEDULER_PREVIEWS is off there"
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "PREVIEWS_OFF", text, {})
-        await readerprocess.reached(self._follower, request.min_sequence)
+        await reader_process.reached(self._follower, request.min_sequence)
         asked = request.request
         lane = self._lanes.setdefault(asked.spec.cluster, _Lane())
         if len(lane.queue) >= WAITING:

@@ -20,8 +20,8 @@ from eventlog import Draft, LogPosition
 from eventlog.fold import Seen
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from scheduler import retention
-from scheduler.drivers import Drivers, as_handle
+from scheduler.drivers import retention
+from scheduler.drivers.process_table import Drivers, as_handle
 from scheduler.threads import to_its_end
 
 SEEN: Final = "control.json"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from chassis.errors import ApiError
-from scheduler.readerprocess import busy
-from scheduler.rowreader import SNAPSHOT, RowReader
+from scheduler.host.reader_process import busy
+from scheduler.host.row_reader import SNAPSHOT, RowReader
 
 MOST_WAITING: Final = 64
 """Messages that may wait for who watches: about as many looks. Who is slower begins anew."""

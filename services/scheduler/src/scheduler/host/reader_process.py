@@ -24,7 +24,7 @@ from chassis.errors import ApiError
 from chassis.logging import logger
 from eventlog.follower import Follower
 from fleet import Applied
-from scheduler.command import secrets
+from scheduler.drivers.command import secrets
 
 ERROR: Final = b"E"
 RETRY: Final = timedelta(seconds=5)

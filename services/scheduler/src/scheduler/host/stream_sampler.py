@@ -19,8 +19,8 @@ from daggerspec.catalogue import Unresolved
 from eventlog.follower import Follower
 from fleet import Applied, Fleet, resolve
 from fleet.answers import missing
-from scheduler import readerprocess
-from scheduler.readerprocess import Places, Readers
+from scheduler.host import reader_process
+from scheduler.host.reader_process import Places, Readers
 
 MODULE: Final = "runtime.samplestream"
 DISCOVERY: Final = "runtime.discovertopics"
@@ -55,7 +55,7 @@ class StreamSampler:
         """What a reader finds: serialised SampleStreamResponses. Raises: ApiError."""
         stream = request.stream
         with self._places.one():
-            await readerprocess.reached(self._follower, request.min_sequence)
+            await reader_process.reached(self._follower, request.min_sequence)
             job = self._job(stream, [stream.message] if request.last_records else [])
             count = f"--last-records={request.last_records}"
             async with aclosing(
@@ -69,7 +69,7 @@ class StreamSampler:
         asked = request.request
         stream = spec_pb2.Stream(cluster=asked.cluster, topics=asked.topics, message=asked.message)
         with self._places.one():
-            await readerprocess.reached(self._follower, request.min_sequence)
+            await reader_process.reached(self._follower, request.min_sequence)
             job = self._job(stream, [asked.message] if asked.message else sorted(self._fleet.messages))
             async with aclosing(self._readers.frames(DISCOVERY, job, _TOPICS, secrets_of=[job])) as frames:
                 async for frame in frames:

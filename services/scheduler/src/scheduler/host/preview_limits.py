@@ -1,4 +1,4 @@
-"""`python -P -m scheduler.previewlimits -- COMMAND…`: becomes the command, as one that may do little harm.
+"""`python -P -m scheduler.host.preview_limits -- COMMAND…`: becomes the command, which may do little harm.
 
 A preview stands back behind what runs beside it, goes first when memory is short, and fills no disk.
 """

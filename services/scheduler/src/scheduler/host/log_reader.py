@@ -16,8 +16,8 @@ from chassis.tail import Cursor, Tail
 from daggerspec.limits import WATCH_S
 from daggerspec.violation import Violation
 from fleet.answers import about
-from scheduler import driverlog
-from scheduler.driverlog import LONGEST, Position, TraceFilter
+from scheduler.host import driver_log
+from scheduler.host.driver_log import LONGEST, Position, TraceFilter
 
 LINES: Final = 200
 """Lines of a log that are told unless asked otherwise."""
@@ -84,10 +84,10 @@ class HostLog:
         """Where the last lines of the log begin that is asked for. Raises: ApiError."""
         asked = request.request
         logs = self._logs(asked, request.create_sequence)
-        log = driverlog.chosen(logs, asked.generation, previous=asked.previous)
+        log = driver_log.chosen(logs, asked.generation, previous=asked.previous)
         with suppress(FileNotFoundError):  # it was tidied away in between
             if log is not None:
-                cursor = driverlog.last(log, count, traces=asked.traces, since=since)
+                cursor = driver_log.last(log, count, traces=asked.traces, since=since)
                 return Position(int(log.parent.name), cursor, inside=False)
         unit = "attempt" if asked.replay else "generation"
         of_all = f"replays of {asked.name}" if asked.replay else asked.name
@@ -102,9 +102,9 @@ class HostLog:
     def _logs(self, asked: gateway_pb2.ReadLogRequest, after: int) -> list[Path]:
         """The logs behind a sequence of what is asked for, the oldest first."""
         if asked.replay:
-            return driverlog.attempts(self._runs, asked.name, after)
+            return driver_log.attempts(self._runs, asked.name, after)
         shadows = bool(asked.generation)  # the one that is named may be one
-        return driverlog.launches(self._runs, asked.name, after, shadows=shadows)
+        return driver_log.launches(self._runs, asked.name, after, shadows=shadows)
 
     async def _written(
         self, request: host_pb2.ReadHostLogRequest, behind: Position
@@ -115,7 +115,7 @@ class HostLog:
         while True:
             # By a position that was told, perhaps: only of those that the dagger has.
             logs = await self._reading(self._logs, asked, request.create_sequence)
-            log = driverlog.chosen(logs, generation, previous=False) if generation else None
+            log = driver_log.chosen(logs, generation, previous=False) if generation else None
             if log is not None:
                 kept = TraceFilter(inside=inside)
                 with closing(Tail(log, cursor)) as tail:

@@ -28,15 +28,15 @@ from daggerspec.columns import from_proto
 from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
 from daggerspec.rundir import SPEC
 from daggerspec.violation import Violation
-from scheduler import driverlog, hostlog
-from scheduler.foreseer import Foreseer
-from scheduler.hostlog import HostLog
-from scheduler.previews import Previews
-from scheduler.readsplanner import ReadsPlanner
-from scheduler.rowreader import RowReader
-from scheduler.rowwatch import Watches
-from scheduler.sampler import StreamSampler
-from scheduler.sinktester import SinkTester
+from scheduler.host import driver_log, log_reader
+from scheduler.host.log_reader import HostLog
+from scheduler.host.previews import Previews
+from scheduler.host.read_planner import ReadsPlanner
+from scheduler.host.replay_forecaster import Foreseer
+from scheduler.host.row_reader import RowReader
+from scheduler.host.row_watch import Watches
+from scheduler.host.sink_tester import SinkTester
+from scheduler.host.stream_sampler import StreamSampler
 
 DRAIN_S: Final = 2.0
 """How long calls may take once the host drains."""
@@ -104,7 +104,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
         Raises: ApiError.
         """
-        wrong = [*self._wrong(request), *hostlog.violations(request.request)]
+        wrong = [*self._wrong(request), *log_reader.violations(request.request)]
         if wrong:
             raise invalid(wrong)
         async with aclosing(self._log.steps(request)) as steps:
@@ -246,7 +246,7 @@ class HostService(host_pb2_grpc.HostServiceServicer):
 
     async def _launch(self, name: str, create_sequence: int) -> Path | None:
         """The run directory of a dagger's newest launch."""
-        spec = await self._reading(driverlog.newest, self._runs, name, create_sequence, SPEC)
+        spec = await self._reading(driver_log.newest, self._runs, name, create_sequence, SPEC)
         return spec and spec.parent
 
     async def _pause(self, seconds: float) -> None:

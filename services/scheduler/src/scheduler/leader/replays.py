@@ -1,4 +1,4 @@
-"""The replays of one scheduler's host: does what `scheduler.replay` decides."""
+"""The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from daggerspec.limits import REPLAY_MIB
 from fleet import Dagger, Fleet, quotas
 from fleet.observation import Presence
 from fleet.quotas import Full, Room
-from scheduler.command import Command, beside
-from scheduler.drivers import Attempt, Drivers
-from scheduler.launch import Launcher, Write
-from scheduler.occupancy import Occupancy, for_replay, usual_mib
-from scheduler.replay import End, Seen, Start, is_wanted, next_step
+from scheduler.drivers.command import Command, beside
+from scheduler.drivers.process_table import Attempt, Drivers
+from scheduler.leader.launcher import Launcher, Write
+from scheduler.leader.occupancy import Occupancy, for_replay, usual_mib
+from scheduler.leader.replay_policy import End, Seen, Start, is_wanted, next_step
 from scheduler.threads import to_its_end
 
 STEPS: Final = 4

@@ -1,4 +1,4 @@
-"""Keeps the spare of one scheduler: does what `scheduler.spare` decides."""
+"""Keeps the spare of one scheduler: does what `scheduler.drivers.spare_policy` decides."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from fleet import Fleet
 from fleet.quotas import Room
-from scheduler.command import Command
-from scheduler.drivers import Drivers
-from scheduler.spare import End, Failures, Spare, Start, cold, next_step
+from scheduler.drivers.command import Command
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.spare_policy import End, Failures, Spare, Start, cold, next_step
 from scheduler.threads import to_its_end
 
 

@@ -99,7 +99,7 @@ def obstacle(user: User, folder: Path, python: str, java: str) -> str:
 
     Python and Java are started as that user, and Python goes into the folder.
     """
-    look = "import os, sys, scheduler.wrapper; os.stat(os.path.join(sys.argv[1], '.'))"
+    look = "import os, sys, scheduler.drivers.wrapper; os.stat(os.path.join(sys.argv[1], '.'))"
     for program in ((python, "-P", "-c", look, str(folder)), (java, "-version")):
         try:
             done = subprocess.run(

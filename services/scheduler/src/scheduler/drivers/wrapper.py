@@ -1,6 +1,6 @@
 """Leads the session of one driver, says which one it is, and outlives it only to write down how it ended.
 
-    python -P -m scheduler.wrapper --run-dir RUN_DIR --dagger NAME --generation N -- COMMAND…
+    python -P -m scheduler.drivers.wrapper --run-dir RUN_DIR --dagger NAME --generation N -- COMMAND…
 
 The identity is written before anything is started, so that whatever runs can be found. Whoever adopts the
 driver is not its parent and cannot wait for it, so the exit code goes to a file. SIGTERM is ignored, and
@@ -31,7 +31,7 @@ NOT_STARTED = 127
 
 def main(argv: list[str]) -> int:
     """Write the identity, run the command, write its exit code: `-N` for signal N."""
-    parser = argparse.ArgumentParser(prog="scheduler.wrapper")
+    parser = argparse.ArgumentParser(prog="scheduler.drivers.wrapper")
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--dagger", required=True)
     parser.add_argument("--generation", type=int, required=True)
