@@ -13,7 +13,8 @@ from rich.console import Console
 
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login import device, provider
-from cli.login.kept import Login, Logins
+from cli.login.credentials import Login
+from cli.login.kept import Logins
 from cli.progress import Steps
 
 GATEWAY = "https://daggers.example:50051"

@@ -15,7 +15,8 @@ from cli.errors import UnreachableError
 from cli.instants import instant
 from cli.live import show_live
 from cli.output import Format, Printer
-from cli.rows import COMPARISONS, Look, condition, document, order, text
+from cli.row_text import document, text
+from cli.rows import COMPARISONS, Look, condition, order
 from cli.sparkline import Series, sparkline, table
 from cli.visible import printable
 from daggerspec.exactjson import dumps

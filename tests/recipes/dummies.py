@@ -182,7 +182,7 @@ def dummy(session: Session) -> None:
     session.out.show({}, lambda _: None)
 '''
     ),
-    "cli/src/cli/listed.py": behind(
+    "cli/src/cli/commands/table.py": behind(
         '        "list": Listed("All daggers, by name.", "cli.commands.daggers"),\n',
         '        "dummy": Listed("Nothing.", "cli.commands.dummy"),\n',
     ),

@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 
 from chassis.files import replace_text
 from cli import standard
+from cli.commands.table import COMMANDS
 from cli.environment import environment
 from cli.errors import CliError, MisusedError, UnwrittenError
 from cli.extension import Extension, installed
@@ -46,7 +47,7 @@ def assembled(extension: Callable[[], Extension]) -> Root:
     app.callback()(_root)
     root = cast(Root, typer.main.get_group(app))
     root.name = "daggers"
-    root.commands = Loaded(extension)  # type: ignore[assignment] # it is only read
+    root.commands = Loaded(COMMANDS, lambda: extension().commands())  # type: ignore[assignment] # it is only read
     return root
 
 

@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
-from cli.gateway import Gateway
 from cli.json_views.findings import column as column_view
-from cli.rows import text
+from cli.row_text import text
 from cli.visible import printable
 from daggerclient.times import iso
 from daggerspec.columns import WINDOW_TIMESTAMP
@@ -45,14 +44,6 @@ _WHERE = {
     Done.EMPTY_FILTERED: "records were read, and the query keeps none: look at its WHERE, HAVING and joins",
     Done.EMPTY_WINDOWS_OPEN: "no window is whole: a longer range, as --last 1h, would fill some",
 }
-OWN_TEAM = "preview"
-"""Of who is in no team: whoever is not asked for one."""
-
-
-def own_team(gateway: Gateway) -> str:
-    """The first team that the caller has a role in."""
-    answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
-    return next((role.team for role in answer.roles if role.team), OWN_TEAM)
 
 
 def values(row: Row, columns: Sequence[gateway_pb2.OutputColumn]) -> dict[str, Any]:

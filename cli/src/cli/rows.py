@@ -1,19 +1,16 @@
-"""Rows of a dagger as the command shows them, read through the gateway."""
+"""Rows of a dagger, read through the gateway as the flags of a command say."""
 
 import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from daggers.v1 import gateway_pb2
 
 from cli.errors import MisusedError
 from cli.gateway import Gateway
 from cli.resuming import resumed
-from daggerclient.times import iso
 from daggerspec import sinks
-from daggerspec.columns import WINDOW_TIMESTAMP
-from daggerspec.exactjson import dumps
 from daggerspec.limits import WATCHED_ROWS
 from daggerspec.row import Row, from_proto
 
@@ -27,12 +24,6 @@ COMPARISONS = {
     ">=": gateway_pb2.RowCondition.COMPARISON_AT_LEAST,
 }
 K = TypeVar("K", bound=Hashable)
-
-
-def document(row: Row) -> dict[str, Any]:
-    """A row as JSON."""
-    time = iso(row.time) if row.time else None
-    return {WINDOW_TIMESTAMP: time, "tags": dict(row.tags), "fields": dict(row.fields)}
 
 
 def read(gateway: Gateway, request: gateway_pb2.ReadRowsRequest) -> list[Row]:
@@ -94,17 +85,6 @@ def remember(seen: dict[K, Row], identity: K, row: Row) -> None:
     seen[identity] = row
     if len(seen) > WATCHED_ROWS:
         del seen[next(iter(seen))]
-
-
-def text(value: Any) -> str:
-    """A value as people read it: nothing for null, JSON for what is nested."""
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-        case _:
-            return dumps(value)
 
 
 def _known(gateway: Gateway, name: str, sink: str) -> str:

@@ -11,7 +11,7 @@ from cli.errors import RefusedError, UnreachableError
 from cli.gateway import Gateway
 from cli.group import group
 from cli.login import device, loopback, provider
-from cli.login.kept import Login
+from cli.login.credentials import Login
 from cli.session import Session, command
 from cli.usage_errors import UsageErrors
 from daggerclient import ClientError

@@ -25,6 +25,8 @@ PREVIEW_S = 600.0
 TABLE = "data_stream"
 ROWS = 30
 RANGES = ("--last", "--last-records", "--from", "--live")
+OWN_TEAM = "preview"
+"""Of who is in no team: whoever is not asked for one."""
 app = group()
 
 
@@ -132,13 +134,19 @@ def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec
     """What a query alone says. Raises: CliError."""
     if not streams:
         raise MisusedError("--stream is missing: it says what the query reads")
-    spec = spec_pb2.DaggerSpec(sql=sql, team=team or previewing.own_team(gateway))
+    spec = spec_pb2.DaggerSpec(sql=sql, team=team or _own_team(gateway))
     for stream in streams:
         table, _, name = stream.rpartition("=")
         answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
         spec.streams.add(table=table or TABLE, stream=name)
         spec.cluster = spec.cluster or answer.stream.cluster
     return spec
+
+
+def _own_team(gateway: Gateway) -> str:
+    """The first team that the caller has a role in."""
+    answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
+    return next((role.team for role in answer.roles if role.team), OWN_TEAM)
 
 
 def _range(

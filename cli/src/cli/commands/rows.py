@@ -11,7 +11,8 @@ from daggers.v1 import gateway_pb2
 from cli.arguments import Name
 from cli.group import group
 from cli.instants import instant
-from cli.rows import Look, condition, document, order, read, remember, text, watched
+from cli.row_text import document, text
+from cli.rows import Look, condition, order, read, remember, watched
 from cli.session import Session, command
 from cli.visible import printable
 from daggerclient.times import iso

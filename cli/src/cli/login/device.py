@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cli.errors import RefusedError, UnreachableError
-from cli.login.kept import Login
+from cli.login.credentials import Login
 from cli.login.provider import Provider, ProviderError
 from cli.progress import Steps
 from cli.visible import printable

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,24 +16,10 @@ from urllib.parse import quote
 
 from chassis.files import replace_text
 from cli.errors import CliError, RefusedError
+from cli.login.credentials import Login
 
 MARGIN_S: Final = 60.0
 """A token is renewed so long before its end."""
-
-
-@dataclass(frozen=True)
-class Login:
-    """Somebody who logged in at a provider."""
-
-    issuer: str
-    client_id: str
-    token_endpoint: str
-    id_token: str
-    refresh_token: str | None
-    """None: the provider gave none, and the login ends with its token."""
-    ends: float
-    """When the token ends, in seconds since 1970."""
-
 
 Renew: TypeAlias = Callable[[Login], Login]
 

@@ -15,7 +15,7 @@ from chassis.egress.addresses import PORTS
 from chassis.egress.proxies import Proxies
 from cli.environment import environment
 from cli.errors import CliError, RefusedError, UnreachableError
-from cli.login.kept import Login
+from cli.login.credentials import Login
 from cli.visible import printable
 
 PATIENCE_S: Final = 15.0
