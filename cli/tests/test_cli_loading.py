@@ -10,7 +10,7 @@ import pytest
 
 from cli import reference
 from cli.commands.table import COMMANDS
-from cli.extension import Missing, installed
+from cli.framework.extension import Missing, installed
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 PROBE = """\

@@ -7,7 +7,7 @@ import pytest
 
 import cli
 import devstack.commands
-from cli.output import Format, Printer
+from cli.output.printer import Format, Printer
 
 PRINTS = re.compile(r"\.print\(|\bprint\(|(?<!class )\bConsole\(|stdout\.write|\becho\(")
 # reference.py prints a page of the documentation, for `make commands-doc`.

@@ -26,7 +26,7 @@ from api_gateway.oidc import Provider, Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
 from cli.login.credentials import Login
-from cli.login.kept import Logins
+from cli.login.store import Logins
 
 WITHIN_S = 60
 BROWSER = """\

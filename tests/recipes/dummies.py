@@ -170,8 +170,8 @@ COMMAND: Final[Mapping[str, Change]] = {
     "cli/src/cli/commands/dummy.py": whole(
         '''"""`daggers dummy`."""
 
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
 
 app = group()
 

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import previewing
-from cli.arguments import File, FileFlag, one_file
 from cli.errors import MisusedError, RefusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.instants import instant, span
-from cli.previewing import Shown
-from cli.session import Session, command
-from cli.validation import one_dagger, with_place
+from cli.files.dagger_file import one_dagger, with_place
+from cli.framework.arguments import File, FileFlag, one_file
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.instants import instant, span
+from cli.framework.session import Session, command
+from cli.output import preview_text
+from cli.output.preview_text import Shown
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
@@ -104,7 +104,7 @@ def preview(
 
 def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], *, chart: bool) -> None:
     if session.out.json:
-        for document in previewing.documents(steps):
+        for document in preview_text.documents(steps):
             session.out.document(document)
         return
     shown = Shown()
@@ -114,7 +114,7 @@ def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], 
     for warning in shown.warnings:
         session.out.note(f"warning: {warning}")
     if chart:
-        from cli.sparkline import Series, table  # what draws takes long to load
+        from cli.output.sparkline import Series, table  # what draws takes long to load
 
         series = Series.collect(shown.newest())
         session.out.drawing(table("preview", series, len(series)))

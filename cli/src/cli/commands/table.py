@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from cli.listed import Listed
+from cli.framework.lazy_commands import Listed
 
 COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
     {

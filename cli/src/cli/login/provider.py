@@ -16,7 +16,7 @@ from chassis.egress.proxies import Proxies
 from cli.environment import environment
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login.credentials import Login
-from cli.visible import printable
+from cli.output.visible import printable
 
 PATIENCE_S: Final = 15.0
 WANTED: Final = ("openid", "email", "groups", "offline_access")
