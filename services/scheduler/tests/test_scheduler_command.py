@@ -8,7 +8,6 @@ import pytest
 from daggers.v1 import spec_pb2
 
 from daggerspec.catalogue import Unresolved
-from scheduler.__main__ import room
 from scheduler.drivers.command import (
     Installation,
     beside,
@@ -19,6 +18,7 @@ from scheduler.drivers.command import (
 )
 from scheduler.leader import capacity
 from scheduler.leader.capacity import MEASURED_EVERY_S, HostMemory
+from scheduler.parts import room
 from scheduler.settings import SchedulerSettings
 
 HERE = Installation(
