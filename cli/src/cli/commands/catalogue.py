@@ -35,6 +35,7 @@ CLUSTERS = Entries(cluster_view, ("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no
 def register_cluster(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    *,
     kafka: Annotated[str, typer.Option(help="Kafka bootstrap servers, host:port,host:port.")] = "",
     kafka_property: Annotated[
         list[str] | None, typer.Option(help="Further client property, NAME=VALUE; may be repeated.")

@@ -25,6 +25,7 @@ app = group()
 def logs(
     session: Session,
     name: Name,
+    *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[
         int | None,

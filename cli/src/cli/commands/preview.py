@@ -35,6 +35,7 @@ def preview(
     session: Session,
     file: File = None,
     flag: FileFlag = None,
+    *,
     sql: Annotated[
         str,
         typer.Option("--sql", metavar="QUERY", help="A query in place of a file; - reads standard input."),

@@ -89,6 +89,7 @@ def summary(
 def list_quarantined(
     session: Session,
     name: Name,
+    *,
     ids: Ids = None,
     reason: Reasons = None,
     sink: Sinks = None,
@@ -169,6 +170,7 @@ def show(
 def replay(
     session: Session,
     name: Name,
+    *,
     ids: Ids = None,
     reason: Reasons = None,
     sink: Sinks = None,
@@ -263,6 +265,7 @@ def allow(
 def discard(
     session: Session,
     name: Name,
+    *,
     why: Annotated[str, typer.Option("--why", help="Why, for those who come after.")],
     ids: Ids = None,
     reason: Reasons = None,
