@@ -229,6 +229,10 @@ release: $(STAMPS)/venv ## VERSION=X.Y.Z: set it, give it its section in CHANGEL
 	else echo "no image was built: Docker is not here, or does not answer"; fi
 	@echo "$(VERSION) is ready: read dist/release-$(VERSION).md, commit, and tag"
 
+.PHONY: decisions-index
+decisions-index: $(STAMPS)/venv ## Write docs/decisions/README.md from the titles and the status of decisions
+	@$(BIN)/python -m tests.documents.decisions > docs/decisions/README.md
+
 .PHONY: metrics-doc
 metrics-doc: $(STAMPS)/venv ## Write docs/metrics.md from what the services say of their metrics
 	@$(BIN)/python -m tests.documents.metrics > docs/metrics.md

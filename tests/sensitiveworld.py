@@ -43,6 +43,9 @@ def row(city: str | None = "Jakarta") -> pb.Row:
     return made
 
 
+STAMP = "2026-01-01T10:00:00.000Z"
+
+
 class Host(host_pb2_grpc.HostServiceServicer):
     """A host with one row, one line of log and one record of a city, or of none."""
 
@@ -56,7 +59,14 @@ class Host(host_pb2_grpc.HostServiceServicer):
 
     async def ReadHostLog(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         told = json.dumps({} if self.city is None else {"tag_city": self.city})
-        lines = [f"10:00:00 INFO log row {told}", "10:00:01 INFO a row of nothing"]
+        lines = [
+            f"{STAMP} INFO log: row {told}",
+            f"{STAMP} INFO runtime: row {told}",
+            f"{STAMP} WARN TaskSetManager: Lost task 0.0: cannot cast {self.city}",
+            f"\tat org.apache.spark.Cast({self.city}.scala:7)",
+            f'{STAMP} WARN runtime: groups not looked at dagger=counts why="it \\" is {self.city}"',
+            f"{STAMP} INFO runtime: batch rows={{}}",
+        ]
         yield pb.ReadLogResponse(host="a", path="/driver.log", lines=lines)
 
     async def SampleHostStream(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802

@@ -1,8 +1,8 @@
-"""Two data sets that differ in sensitive values alone give an ungranted caller the same bytes: over generated
-queries, those that the gateway lets through.
+"""Two sets of records that differ in sensitive values alone give an ungranted caller the same bytes: over
+generated queries, those that the gateway lets through.
 
-SQLite evaluates them, in words of its own: what is asked is which rows there are and what is in them, and a
-query that lets no sensitive value choose does so in no engine.
+SQLite evaluates many, in words of its own: what is asked is which rows there are and what is in them, and a
+query that lets no sensitive value choose does so in no engine. Spark evaluates some, as drivers run them.
 """
 
 from __future__ import annotations
@@ -11,69 +11,74 @@ import random
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from daggers.v1 import events_pb2, spec_pb2
+import pyarrow as pa
+import pytest
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from tests.conformance import records
+from tests.conformance.engine import Engine, engine
+from tests.conformance.sensitive import VALUES, Judged, judge, queries
 from tests.conformance.shop import END, TIMED, WINDOW, tables
 
-from access import Principal, sensitive
-from access.sensitive import Made
-from api_gateway.masking import mask_of
-from daggersql import Plan, check
-from eventlog.testing import given as folded
-from fleet import Fleet
-from runtime.encode.readback import from_columns
-
-BOB = Principal("user:bob")
-SPEC = spec_pb2.DaggerSpec(
-    streams=[{"table": "orders", "stream": "orders"}, {"table": "refunds", "stream": "refunds"}]
-)
-VALUES = ("a", "ab", "b", "a@b.c", "")
-EXAMPLES = 120
+EXAMPLES: Final = 120
+IN_SPARK: Final = 40
+ADDRESSES: Final = (3, 4, 5)
+"""What seeds the addresses of each set of records."""
+START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Shop = dict[str, list[dict[str, Any]]]
 
 
-def fleet() -> Fleet:
-    """Orders have a sensitive field; refunds have the same values, and nothing is said of them."""
-    made, meta = Fleet(), events_pb2.RequestMeta(actor="root")
-    streams = [
-        spec_pb2.Stream(name="orders", time_field="event_time", sensitive=["customer.email"]),
-        spec_pb2.Stream(name="refunds", time_field="event_time"),
-    ]
-    for record in folded(*(events_pb2.StreamRegistered(meta=meta, stream=stream) for stream in streams)):
-        made.apply(record)
+def shop(emails: int) -> Shop:
+    """Orders of a few minutes, with items, and refunds: `emails` seeds the addresses of orders alone."""
+    made: Shop = {}
+    chance, hidden = random.Random(1), random.Random(emails)
+    for table, addresses in (("orders", hidden), ("refunds", chance)):
+        made[table] = [
+            {
+                "id": number,
+                "email": addresses.choice((*VALUES, None)),
+                "number": chance.choice(VALUES),
+                "amount": chance.choice((0.5, 1, 2)),
+                "city": chance.choice(VALUES),
+                "items": [],
+            }
+            for number in range(24)
+        ]
+    for order in made["orders"]:
+        order["items"] = [chance.choice(VALUES) for _ in range(chance.randrange(3))]
     return made
 
 
-Database = sqlite3.Connection
+# ---- By SQLite ---------------------------------------------------------------------------------------------
 
 
-def database(emails: int) -> Database:
-    """Orders of a few minutes and their items; `emails` seeds addresses alone, some of which are absent."""
-    chance, hidden, made = random.Random(1), random.Random(emails), sqlite3.connect(":memory:")
-    columns = "id, rowtime, number, amount, customer_city, customer_email"
-    for table in ("orders", "refunds"):
-        made.execute(f"CREATE TABLE {table} ({columns})")
-        for row in range(24):
-            told = hidden if table == "orders" else chance
-            email = told.choice((*VALUES, None))
-            values = (
-                row,
-                10 * row,
-                chance.choice(VALUES),
-                chance.choice((0.5, 1, 2)),
-                chance.choice(VALUES),
-                email,
-            )
+def by_sqlite(judged: Judged, sql: str, emails: int) -> list[dict[str, Any]]:
+    """The rows of a query."""
+    with closing(database(shop(emails))) as stored:
+        names = [column.name for column in judged.plan.columns]
+        return [
+            dict(zip(names, map(plain, names, row), strict=True)) for row in stored.execute(in_sqlite(sql))
+        ]
+
+
+def database(rows: Shop) -> sqlite3.Connection:
+    """The shop, a customer's fields and items beside its orders."""
+    made = sqlite3.connect(":memory:")
+    for table, orders in rows.items():
+        made.execute(f"CREATE TABLE {table} (id, rowtime, number, amount, customer_city, customer_email)")
+        for row in orders:
+            values = (row["id"], 10 * row["id"], row["number"], row["amount"], row["city"], row["email"])
             made.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?, ?)", values)
     made.execute("CREATE TABLE items (order_id, name, price)")
-    for order in range(24):
-        for _ in range(chance.randrange(3)):
-            made.execute("INSERT INTO items VALUES (?, ?, ?)", (order, chance.choice(VALUES), 1.0))
+    for order in rows["orders"]:
+        for name in order["items"]:
+            made.execute("INSERT INTO items VALUES (?, ?, ?)", (order["id"], name, 1.0))
     return made
 
 
@@ -100,134 +105,90 @@ def in_sqlite(sql: str) -> str:
     return sql
 
 
-# ---- Queries ----------------------------------------------------------------------------------------------
-
-CLEAN, EMAIL = ("number", "customer.city"), "customer.email"
-
-
-@st.composite
-def value(draw: st.DrawFn, leaves: Sequence[str], depth: int = 2) -> str:
-    """A text made of columns."""
-    if depth == 0 or draw(st.integers(0, 2)) == 0:
-        return draw(st.sampled_from(leaves))
-    inner = value(leaves, depth - 1)
-    match draw(st.integers(0, 4)):
-        case 0:
-            return f"UPPER({draw(inner)})"
-        case 1:
-            return f"SUBSTRING({draw(inner)}, 1, 1)"
-        case 2:
-            return f"COALESCE({draw(inner)}, {draw(inner)})"
-        case 3:
-            return f"({draw(inner)} || {draw(inner)})"
-    return f"CASE WHEN {draw(condition(leaves))} THEN {draw(inner)} ELSE {draw(inner)} END"
-
-
-@st.composite
-def condition(draw: st.DrawFn, leaves: Sequence[str]) -> str:
-    """A condition on columns."""
-    left = draw(value(leaves, 1))
-    right = draw(st.sampled_from(("= 'a'", "LIKE 'a%'", "IS NULL", "<> 'b'", "IN ('a', 'b')")))
-    return f"{left} {right}"
-
-
-@st.composite
-def queries(draw: st.DrawFn) -> str:
-    """A query; where it chooses rows it reads the sensitive field now and then, among its columns often."""
-    prefix = draw(st.sampled_from(("", "o.")))
-    shape = draw(st.sampled_from(("records", "unnested", "united", "grouped", "joined", "first")))
-    if shape == "joined":
-        prefix = "o."
-    elif shape in ("grouped", "first"):
-        prefix = ""
-    clean = [f"{prefix}{column}" for column in CLEAN]
-    seen = [*clean, f"{prefix}{EMAIL}"]
-    chooses = draw(st.sampled_from([clean, seen]))
-    where = f" WHERE {draw(condition(chooses))}" if draw(st.booleans()) else ""
-    one, other = draw(value(seen)), draw(value(seen))
-    stream = "orders o" if prefix else "orders"
-    selected = f"SELECT {one} AS one, {other} AS tag_other"
-    match shape:
-        case "unnested":
-            listed = draw(st.sampled_from([f"{prefix}items", f"ARRAY[{draw(value(chooses, 1))}, 'b']"]))
-            named = "(name, price)" if listed.endswith("items") else "(name)"
-            return f"{selected}, i.name AS name FROM {stream} CROSS JOIN UNNEST({listed}) AS i {named}{where}"
-        case "united":
-            inner = f"{selected} FROM {stream}{where} UNION ALL SELECT number, customer.email FROM refunds"
-            outer = draw(st.sampled_from(("", " WHERE one = 'a'", " WHERE tag_other = 'a'")))
-            return f"SELECT UPPER(one) AS one, tag_other FROM ({inner}) t{outer}"
-        case "grouped":
-            key, counted = draw(value(chooses, 1)), draw(value(chooses, 1))
-            having = draw(st.sampled_from(("", " HAVING COUNT(1) > 1", f" HAVING MAX({counted}) > 'a'")))
-            group = (
-                f" GROUP BY {WINDOW}, {key}" if any(leaf in key for leaf in seen) else f" GROUP BY {WINDOW}"
-            )
-            return (
-                f"SELECT COUNT({counted}) AS n, SUM(amount) AS total, {END} FROM orders{where}{group}{having}"
-            )
-        case "joined":
-            left, right = draw(st.sampled_from(chooses)), draw(st.sampled_from(("number", "customer.city")))
-            kind = draw(st.sampled_from(("JOIN", "LEFT JOIN")))
-            return (
-                f"{selected}, r.customer.email AS theirs FROM orders o {kind} refunds r ON {left} = r.{right}"
-                " AND r.rowtime BETWEEN o.rowtime - INTERVAL '20' SECOND AND o.rowtime + INTERVAL '20' SECOND"
-                f"{where}"
-            )
-        case "first":
-            by, kept = draw(st.sampled_from(chooses)), draw(st.sampled_from(chooses))
-            return (
-                "SELECT kept, place, window_end AS window_timestamp FROM ("
-                f"SELECT {kept} AS kept, window_end, ROW_NUMBER() OVER (PARTITION BY window_start, window_end"
-                f" ORDER BY {by} DESC) AS place FROM {TIMED}{where}) t WHERE place <= 2"
-            )
-    return f"SELECT one, tag_other FROM ({selected} FROM {stream}{where}) t"
-
-
-# ---- What an ungranted caller gets -------------------------------------------------------------------------
-
-
-def told(plan: Plan, sql: str, emails: int, hidden: Sequence[str]) -> list[bytes]:
-    """Rows as they are answered, masked, in no order."""
-    with closing(database(emails)) as stored:
-        found = stored.execute(in_sqlite(sql)).fetchall()
-    names = [column.name for column in plan.columns]
-    rows = [from_columns(dict(zip(names, map(plain, names, row), strict=True))).to_proto() for row in found]
-    mask_of(plan.columns, tuple(column for column in plan.columns if column.name in hidden)).rows(rows)
-    return sorted(row.SerializeToString(deterministic=True) for row in rows)
-
-
 def plain(name: str, value: Any) -> Any:
     """A value as a row of JSON has it."""
     is_time = name == "window_timestamp" and value is not None
-    return datetime.fromtimestamp(60 * value, UTC).isoformat() if is_time else value
+    return (START + timedelta(minutes=value)).isoformat() if is_time else value
 
 
-def test_accepted_queries_give_the_same_bytes_whatever_the_sensitive_values_are() -> None:
+# ---- By Spark ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Engine]:
+    """A session, for all queries."""
+    with engine() as started:
+        yield started
+
+
+def by_spark(judged: Judged, emails: int, spark: Engine) -> list[dict[str, Any]]:
+    """The rows of a query over the records of both streams."""
+    rows = shop(emails)
+    views: dict[str, pa.Table] = {}
+    for table in tables():
+        make = GetMessageClass(table.message)
+        messages = [ParseDict(document(row), make()) for row in rows[table.name]]
+        paths = [path for read in judged.plan.reads if read.table == table.name for path in read.paths]
+        views[table.name] = records.decoded(table, paths, messages, table.name, 0)
+    answered = spark.answer(judged.plan, views)
+    names = [column.name for column in judged.plan.columns]
+    return [{name: text(row[name]) for name in names} for row in answered.to_pylist()]
+
+
+def document(row: dict[str, Any]) -> dict[str, Any]:
+    """An order as JSON; without an address where there is none."""
+    time = START + timedelta(seconds=10 * row["id"])
+    email = {} if row["email"] is None else {"email": row["email"]}
+    return {
+        "event_time": time.isoformat().replace("+00:00", "Z"),
+        "number": row["number"],
+        "customer": {"city": row["city"], **email},
+        "items": [{"name": name, "price": 1.0} for name in row["items"]],
+        "amount": row["amount"],
+    }
+
+
+def text(value: Any) -> Any:
+    """A value as a row of JSON has it."""
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+# ---- The property ------------------------------------------------------------------------------------------
+
+
+def holds(examples: int, evaluate: Callable[[Judged, str, int], list[dict[str, Any]]]) -> None:
+    """Of generated queries, those that are let through answer the same bytes, and others mostly do not."""
     outcomes = Counter[str]()
-    world = fleet()
-    streams = sensitive.unseen(BOB, SPEC, world)
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
+        max_examples=examples, deadline=None, derandomize=True, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(queries())
     def run(sql: str) -> None:
-        plan = check(sql, tables()).plan
-        assert plan is not None, sql
-        made = Made(plan.columns, plan.origins, plan.places, plan.influences)
-        hidden = [column.name for column in sensitive.hidden(made, streams)]
-        are_same = len({tuple(told(plan, sql, emails, hidden)) for emails in (3, 4, 5)}) == 1
-        if [*sensitive.deciding(BOB, made, streams, world)]:
+        judged = judge(sql)
+        answers = {tuple(judged.answer(evaluate(judged, sql, emails))) for emails in ADDRESSES}
+        if judged.is_refused:
             outcomes["refused"] += 1
-            outcomes["tells"] += not are_same
+            outcomes["tells"] += len(answers) > 1
             return
-        outcomes["masked" if hidden else "clean"] += 1
-        assert are_same, sql
+        outcomes["masked" if judged.hidden else "clean"] += 1
+        assert len(answers) == 1, sql
 
     run()
 
-    assert outcomes["masked"] >= EXAMPLES // 5, outcomes
-    assert outcomes["masked"] + outcomes["clean"] >= EXAMPLES // 2, outcomes
-    assert outcomes["refused"] >= EXAMPLES // 10, outcomes
+    assert outcomes["masked"] >= examples // 5, outcomes
+    assert outcomes["masked"] + outcomes["clean"] >= examples // 2, outcomes
+    assert outcomes["refused"] >= examples // 10, outcomes
     assert outcomes["tells"] >= outcomes["refused"] // 2, outcomes  # and rightly refused
+
+
+def test_accepted_queries_give_the_same_bytes_whatever_the_sensitive_values_are() -> None:
+    holds(EXAMPLES, by_sqlite)
+
+
+@pytest.mark.integration
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_in_spark_they_do_so_too(spark: Engine) -> None:
+    holds(IN_SPARK, lambda judged, _, emails: by_spark(judged, emails, spark))

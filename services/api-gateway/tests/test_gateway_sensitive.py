@@ -11,7 +11,7 @@ import grpc
 import pytest
 from daggers.v1 import access_pb2, gateway_pb2
 from tests.contracts.quarantine import set_aside
-from tests.sensitiveworld import HIDDEN, RECORD, Host, forwarded, row, world
+from tests.sensitiveworld import HIDDEN, RECORD, STAMP, Host, forwarded, row, world
 
 from api_gateway.masking import MASKED, Mask
 from chassis.errors import ApiError
@@ -44,7 +44,13 @@ async def test_rows_logs_and_samples_are_masked_for_who_is_not_granted_them_and_
     for each in ("rows", "watch"):
         assert (dict(masked[each].tags), masked[each].fields[0].integer) == ({"tag_city": MASKED}, 3)
         assert masked[each].HasField("time")
-    assert masked["log"] == [f"10:00:00 INFO log row {MASKED}", "10:00:01 INFO a row of nothing"]
+    assert masked["log"] == [
+        f"{STAMP} INFO log: {MASKED}",
+        f"{STAMP} INFO runtime: {MASKED}",
+        f"{STAMP} WARN TaskSetManager: {MASKED}",
+        f"{STAMP} WARN runtime: groups not looked at dagger=counts why={MASKED}",
+        f"{STAMP} INFO runtime: batch rows={{}}",
+    ]
     assert json.loads(masked["sample"].json) == {**RECORD, "city": MASKED}
     assert (masked["sample"].key, masked["sample"].size) == (b"", 0)
 

@@ -22,13 +22,16 @@ from access.sensitive import DERIVE, SENSITIVE, Made
 from api_gateway.authentication import principal
 from api_gateway.provenance import Provenance
 from chassis.errors import ApiError
-from daggerspec import query
+from chassis.lines import stamp_of
+from daggerspec import query, rundir
 from daggerspec.columns import TIMES, Column, Role
 from fleet import Dagger, Fleet
 
 MASKED: Final = "(masked)"
-_ROW: Final = re.compile(r"(\brow )\{.*")
-"""What the sink log prints into a driver's log."""
+_OURS: Final = re.compile(rf"\S+ [A-Z]+ (?:{rundir.DRIVER_LOGGER}|{rundir.REPLAY_LOGGER}): (?!row )")
+"""How a line of a driver's log begins that we have written; a sink of that name prints rows."""
+_WORDS: Final = re.compile(r' (why|problem)=(?:"(?:[^"\\]|\\.)*"|\S+)')
+"""What libraries say, in such a line. What errors say (`detail`) never has a value of a record."""
 _REMEMBERED: Final = 256
 _MOST: Final = 64
 """Queries that are looked at for one reading."""
@@ -185,10 +188,10 @@ class Masking:
                 record.json = json.dumps(_masked(json.loads(record.json), stream.sensitive))
 
     async def log(self, dagger: Dagger, lines: Sequence[str]) -> Sequence[str]:
-        """Lines of a driver's log, without the rows that stand in them."""
+        """Lines of a driver's log, without what stands in them of records: rows, and words of libraries."""
         if self._sees_all() or not any(map(self._is_unseen, await self._provenance.of_log(dagger))):
             return lines
-        return [_ROW.sub(rf"\1{MASKED}", line) for line in lines]
+        return [_logged(line) for line in lines if stamp_of(line)]  # below others stand traces
 
     async def quarantined(self, dagger: Dagger, records: Sequence[telemetry_pb2.Quarantined]) -> int:
         """Mask what was set aside of a dagger, by what each launch read; how many records are."""
@@ -231,6 +234,13 @@ def _set_aside(record: telemetry_pb2.Quarantined) -> None:
         record.ClearField(field)
     if record.detail:  # it may say what it was that could not be read, or written
         record.detail = MASKED
+
+
+def _logged(line: str) -> str:
+    """A line of a driver's log, masked."""
+    if _OURS.match(line):
+        return _WORDS.sub(rf" \1={MASKED}", line)
+    return f"{line.partition(': ')[0]}: {MASKED}"
 
 
 def mask_of(columns: Iterable[Column], hidden: tuple[Column, ...]) -> Mask:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     options = parser.parse_args(arguments)
     if (options.spec is None, options.generation is None) != (options.spare is not None,) * 2:
         parser.error("a launch has --spec and --generation, a spare has --spare alone")
-    configure("runtime", as_driver=True, hidden=hidden)
+    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
     # A spare's directory moves to the launch that it gets, and its processes work there.
     folder = Path() if options.spare else options.spec.resolve().parent
     jvm = JvmWatch()

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     parser = argparse.ArgumentParser(prog="runtime", description="Previews daggers.")
     parser.add_argument("--preview", metavar="PID:TICKS", required=True, help="preview as long as this lives")
     whose = parser.parse_args(arguments).preview
-    configure("runtime", as_driver=True, hidden=hidden)
+    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
     jvm = JvmWatch()
     jvm.follow(lambda: _leave(jvm.death()))
     try:

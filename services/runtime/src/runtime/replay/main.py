@@ -60,7 +60,7 @@ def main(
     parser.add_argument("--created", type=int, required=True, help="sequence of the dagger's creation")
     options = parser.parse_args(arguments)
     folder: Path = options.run_dir.resolve()
-    configure("replay", as_driver=True, hidden=hidden)
+    configure(rundir.REPLAY_LOGGER, as_driver=True, hidden=hidden)
     driverlog.follow(folder)
     try:
         attempt = Attempt(

@@ -159,7 +159,8 @@ class Documents:
             if 200 <= status < 300 or (status == _CONFLICT and self._action != "update"):
                 continue  # a conflict: what is there is as new, or newer
             if error in _NO_INDEX or _NO_WRITE_INDEX in reason:
-                detail = f"{name} has no open index for the rows ({error}): make it, or say which it is."
+                kind = error if error in _NO_INDEX else "no write index"
+                detail = f"{name} has no open index for the rows ({kind}): make it, or say which it is."
                 missing = external("SINK_MISSING", detail, retryable=True)
                 if self._is_one_index:
                     raise missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -41,6 +42,7 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
+_log = logging.getLogger(__name__)
 TIMEOUT_MS = 10_000
 READ_RANK = 0
 READ_TIMEOUT_MS = 60_000
@@ -57,6 +59,10 @@ _REFUSED = {400, 413, 422}
 _DENIED = {401, 403}
 _FULL: Final = re.compile(r"max-(?:series-per-database|values-per-tag) limit exceeded|cache-max-memory-size")
 """In the words of a server that has no room for more series, with the status of a wrong line."""
+_STATE: Final = re.compile(
+    rf"{_FULL.pattern}|timeout|no space left on device|read-only file system|too many open files"
+)
+"""What of a server's words is quoted where rows wait: others may quote a row, and an error is everybody's."""
 _NO_POLICY: Final = "retention policy not found"
 # No header of HTTP may have them.
 _NO_HEADER = re.compile("[\r\n\0]|[^\x00-\xff]")
@@ -208,14 +214,14 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
     if answer.status == 404:
         return external(
             "SINK_MISSING",
-            f"{influx} has no bucket or database {address.bucket!r} ({said}); create it, or name another.",
+            f"{influx} has no bucket or database {address.bucket!r}; create it, or name another.",
             retryable=True,
         )
     if answer.status in _DENIED:
         return external(
             "SINK_DENIED",
-            f"{influx} refuses to write to {address.bucket!r} with the sink's token ({said}); "
-            "check the secret that `token` names and its rights.",
+            f"{influx} refuses to write to {address.bucket!r} with the sink's token: it answers"
+            f" {answer.status}; check the secret that `token` names and its rights.",
             retryable=True,
         )
     if _NO_POLICY in said:
@@ -225,7 +231,10 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
     headers: Any = answer.headers  # its stubs know none
     after = str((headers or {}).get("Retry-After", ""))
     asked = float(after) if after.isascii() and after.isdigit() else None
-    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}: {said}", asked)
+    _log.warning("%s answers %d: %s", influx, answer.status, said)
+    state = _STATE.search(said)
+    why = f": {state[0]}" if state else "; driver.log has its words"
+    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}{why}.", asked)
 
 
 def _words(answer: ApiException) -> str:
