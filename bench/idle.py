@@ -38,7 +38,7 @@ from machine import Meter, header, proportional_set_size
 from stack import Stack, stack
 from threads import Threads, shown
 
-from scheduler.capacity import MIB, RESERVE_MIB
+from scheduler.leader.capacity import MIB, RESERVE_MIB
 
 LIGHT = 10
 SHARES = {"p50": 0.5, "p95": 0.95, "longest": 1.0}

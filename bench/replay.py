@@ -37,7 +37,7 @@ from daggerspec.defaults import filled
 from daggerspec.topics import QUARANTINE
 from runtime.clients.quarantine import Quarantine
 from runtime.launch.refused import stream
-from scheduler import command
+from scheduler.drivers import command
 
 NAME: Final = "bench"
 GENERATION: Final = 100

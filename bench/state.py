@@ -24,7 +24,7 @@ from machine import header, proportional_set_size
 from stack import Stack, stack
 
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
-from scheduler.capacity import MIB
+from scheduler.leader.capacity import MIB
 
 DAY_S = 86_400
 SQL = """\

@@ -34,7 +34,7 @@ from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
 from chassis.endpoint import Endpoint
-from cli.schema import load
+from cli.files.proto_files import load
 from daggersql import Table, check
 from eventlog.memory import MemoryLog
 

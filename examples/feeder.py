@@ -10,7 +10,7 @@ import argparse
 import contextlib
 from pathlib import Path
 
-from cli.schema import load
+from cli.files.proto_files import load
 from devstack.demo.encoding import example_files
 from devstack.demo.feeder import Feeder, Topics, create_topics, next_window
 

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from cli.errors import RefusedError
-from cli.progress import Steps
+from cli.output.progress import Steps
 from devstack.demo import database
 from devstack.settings import Settings
 from devstack.tools.install import install_postgres

@@ -17,9 +17,9 @@ from rich.console import Console
 from chassis.endpoint import Endpoint
 from cli.commands.alerts import line, table, watched
 from cli.errors import UnreachableError
-from cli.gateway import Gateway
-from cli.output import Format, Printer
-from cli.resuming import by_sequence, resumed
+from cli.framework.gateway import Gateway
+from cli.framework.watch_resumption import by_sequence, resumed
+from cli.output.printer import Format, Printer
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START

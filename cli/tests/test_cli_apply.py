@@ -14,11 +14,11 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
-from cli.applying import Edit, applied
-from cli.extension import installed
-from cli.gateway import Gateway
-from cli.output import Format, Printer
-from cli.session import Session
+from cli.commands.planned_edit import Edit, applied
+from cli.framework.extension import installed
+from cli.framework.gateway import Gateway
+from cli.framework.session import Session
+from cli.output.printer import Format, Printer
 from cli.settings import Settings
 from daggerclient.daggerfile.parse import read
 from eventlog import Draft, Record

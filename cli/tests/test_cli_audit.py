@@ -14,7 +14,7 @@ from daggers.v1 import audit_pb2
 from api_gateway.audit_topic import MemoryAudits
 from chassis.endpoint import Endpoint
 from cli.commands.audit import Kind
-from cli.json_views.audit import kind_of
+from cli.output.json_views.audit import kind_of
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import run
-from cli.output import Format, Printer, print_findings
+from cli.output.printer import Format, Printer, print_findings
 
 GOOD = "SELECT city, price FROM orders"
 WRONG = "SELECT citty,\n\tprice * status AS x\nFROM orders"

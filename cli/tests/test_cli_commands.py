@@ -18,14 +18,14 @@ from cli import reference
 from cli.__main__ import run, wants_json
 from cli.commands.init import columns, draft
 from cli.errors import CliError, MisusedError, RefusedError
-from cli.excerpt import excerpt
-from cli.extension import Missing
-from cli.gateway import in_words
-from cli.json_views import daggers as dagger_views
-from cli.json_views import events as event_views
-from cli.json_views import quarantine as quarantine_views
-from cli.schema import load
-from cli.validation import with_place
+from cli.files.dagger_file import with_place
+from cli.files.proto_files import load
+from cli.framework.extension import Missing
+from cli.framework.gateway import in_words
+from cli.output.excerpt import excerpt
+from cli.output.json_views import daggers as dagger_views
+from cli.output.json_views import events as event_views
+from cli.output.json_views import quarantine as quarantine_views
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerclient.errors import NotReachedError, failure
 from daggerclient.waiting import is_running

@@ -4,7 +4,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from cli.event_text import words
+from cli.output.event_text import words
 from fleet.fleet import REPEAT
 
 E = events_pb2

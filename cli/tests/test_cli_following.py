@@ -34,9 +34,9 @@ from cli.__main__ import run
 from devstack import ports
 from eventlog import Draft
 from eventlog.memory import MemoryLog
-from scheduler import hostservice
-from scheduler.hostservice import HostService
-from scheduler.rowreader import RowReader
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService
+from scheduler.host.service import serving as serving_host
 
 META = events_pb2.RequestMeta(actor="test")
 DAGGERS = Path(sys.executable).with_name("daggers")
@@ -128,7 +128,7 @@ class World:
         """A scheduler's service of a host, which says where it is."""
         service = HostService(self.folder / name, name, RowReader(sys.executable, {}))
         reached = endpoint("0.0.0.0:0", certificate=self.certificate, key=self.key, tokens=self.tokens)
-        async with hostservice.serving(service, reached) as port:
+        async with serving_host(service, reached) as port:
             said = events_pb2.HostServing(scheduler_id="s", host=name, address=f"{MACHINE}:{port}", tls=True)
             await self.write(said)
             yield

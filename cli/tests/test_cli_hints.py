@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.__main__ import run
-from cli.hints import COMMAND, in_place
+from cli.output.hints import COMMAND, in_place
 
 IN_COMPOSE = "docker compose run --rm daggers"
 HINT = "start the stack by `daggers local up`, or read `daggers logs NAME`"

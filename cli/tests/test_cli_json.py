@@ -12,7 +12,7 @@ import pytest
 from cli import reference
 from cli.__main__ import run
 from cli.errors import UnreachableError
-from cli.output import Format, Printer, print_error
+from cli.output.printer import Format, Printer, print_error
 
 ARGUMENTS = {
     "cluster register": ["prod", "--spark-master", "local[2]"],

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli import listed, reference
-from cli.extension import Missing, installed
+from cli import reference
+from cli.commands.table import COMMANDS
+from cli.framework.extension import Missing, installed
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 PROBE = """\
@@ -65,7 +66,7 @@ def test_a_dagger_file_is_read_without_the_compiler_of_its_query(
 
 def test_what_help_lists_is_the_first_sentence_of_each_commands_own_help() -> None:
     told = dict(reference.commands())
-    rows = {**listed.COMMANDS, **installed().commands()}
+    rows = {**COMMANDS, **installed().commands()}
 
     differing = [
         name
@@ -77,8 +78,8 @@ def test_what_help_lists_is_the_first_sentence_of_each_commands_own_help() -> No
 
 
 def test_every_command_that_a_module_has_is_listed() -> None:
-    modules = {(row.module, row.group): set[str]() for row in listed.COMMANDS.values()}
-    for name, row in listed.COMMANDS.items():
+    modules = {(row.module, row.group): set[str]() for row in COMMANDS.values()}
+    for name, row in COMMANDS.items():
         modules[row.module, row.group] |= set() if row.group else {name}
 
     unlisted = [

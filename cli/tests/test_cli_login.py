@@ -13,8 +13,9 @@ from rich.console import Console
 
 from cli.errors import CliError, RefusedError, UnreachableError
 from cli.login import device, provider
-from cli.login.kept import Login, Logins
-from cli.progress import Steps
+from cli.login.credentials import Login
+from cli.login.store import Logins
+from cli.output.progress import Steps
 
 GATEWAY = "https://daggers.example:50051"
 LOGIN = Login("https://id.example", "daggers", "https://id.example/token", "first", "again", 1_000.0)

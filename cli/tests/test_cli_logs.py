@@ -28,9 +28,9 @@ from chassis.tokenfile import first_token, read_tokens
 from cli.__main__ import run
 from eventlog import Draft
 from eventlog.memory import MemoryLog
-from scheduler import hostservice
-from scheduler.hostservice import HostService
-from scheduler.rowreader import RowReader
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService
+from scheduler.host.service import serving as serving_host
 
 META = events_pb2.RequestMeta(actor="test")
 FACT = events_pb2.FactMeta(epoch=0, name="orders")
@@ -73,9 +73,7 @@ async def stack(
     service = HostService(tmp_path / "host" / "runs", "afar", RowReader(sys.executable, {}))
     records = MemoryLog()
 
-    async with hostservice.serving(
-        service, Endpoint("127.0.0.1:0", None, partial(read_tokens, tokens))
-    ) as port:
+    async with serving_host(service, Endpoint("127.0.0.1:0", None, partial(read_tokens, tokens))) as port:
         said = events_pb2.HostServing(scheduler_id="s", host="afar", address=f"127.0.0.1:{port}")
         for number, message in enumerate((*HISTORY, *later, said)):
             await records.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))

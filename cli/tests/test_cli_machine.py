@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.machine import refusal
+from cli.framework.machine import refusal
 
 
 def test_a_file_that_cannot_be_opened_is_named_and_is_no_mistake_of_daggers(

@@ -7,11 +7,11 @@ import pytest
 
 import cli
 import devstack.commands
-from cli.output import Format, Printer
+from cli.output.printer import Format, Printer
 
 PRINTS = re.compile(r"\.print\(|\bprint\(|(?<!class )\bConsole\(|stdout\.write|\becho\(")
 # reference.py prints a page of the documentation, for `make commands-doc`.
-PRINTERS = {"output.py", "progress.py", "reference.py"}
+PRINTERS = {"printer.py", "progress.py", "reference.py"}
 
 
 def test_commands_print_through_one_place() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from daggers.v1 import gateway_pb2 as pb
 
-from cli import planning
+from cli.output import plan_text
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 RANGES = [pb.PlannedRange(topic="t", partition=each, begin=5, end=15, first=5) for each in range(10)]
@@ -26,7 +26,7 @@ PLAN = pb.PlanDaggerResponse(
 
 
 def test_a_plan_names_the_first_partitions_the_time_and_the_cost() -> None:
-    lines = [line.strip() for line in planning.lines("d", PLAN)]
+    lines = [line.strip() for line in plan_text.lines("d", PLAN)]
 
     assert "records since about 2026-07-01T12:00:00Z are read again" in lines
     assert "100 records are read again, of 10 partitions, about 2.5 s of a processor" in lines
@@ -43,8 +43,8 @@ def test_a_plan_says_why_more_is_read_again_than_its_time_and_rate_give() -> Non
     """9,305 records were told for 70 s of 25 a second: five minutes of them are of `future_tolerance`."""
     before = "came up to the streams' future_tolerance before: producers' clocks may be ahead"
 
-    assert f"    19 came since then, and 81 {before}" in list(planning.lines("d", PLAN))
-    assert planning.document("d", PLAN)["reads"]["records_since"] == 19
+    assert f"    19 came since then, and 81 {before}" in list(plan_text.lines("d", PLAN))
+    assert plan_text.document("d", PLAN)["reads"]["records_since"] == 19
 
 
 def test_a_cost_without_rates_names_none() -> None:
@@ -52,11 +52,11 @@ def test_a_cost_without_rates_names_none() -> None:
     plan.cost.CopyFrom(PLAN.cost)
     plan.cost.records_per_second = 0
 
-    assert "  until now it costs 10 CPU-seconds an hour" in list(planning.lines("d", plan))
+    assert "  until now it costs 10 CPU-seconds an hour" in list(plan_text.lines("d", plan))
 
 
 def test_who_reads_json_has_every_partition_and_the_windows() -> None:
-    document = planning.document("d", PLAN)
+    document = plan_text.document("d", PLAN)
 
     assert len(document["reads"]["ranges"]) == 10
     assert document["reads"]["ranges"][0] == {
@@ -78,11 +78,11 @@ def test_why_nobody_looked_into_kafka_is_said() -> None:
     plan = pb.PlanDaggerResponse(
         action=pb.ApplyDaggerResponse.ACTION_UPDATED, reads_unchecked="host a is not there\x1b[31m"
     )
-    lines = list(planning.lines("d", plan))
+    lines = list(plan_text.lines("d", plan))
 
     assert any("Kafka was not looked into: host a is not there" in line for line in lines)
     assert not any("\x1b" in line for line in lines)
-    assert planning.document("d", plan)["reads"] is None
+    assert plan_text.document("d", plan)["reads"] is None
 
 
 def test_how_the_driver_is_replaced_is_said_and_why() -> None:
@@ -92,11 +92,11 @@ def test_how_the_driver_is_replaced_is_said_and_why() -> None:
         replacement=pb.PlanDaggerResponse.REPLACEMENT_STOP_THEN_START,
         replacement_reason="its sessions end apart",
     )
-    document = planning.document("d", plan)
+    document = plan_text.document("d", plan)
 
-    assert "  it stops, then starts: its sessions end apart" in planning.lines("d", plan)
+    assert "  it stops, then starts: its sessions end apart" in plan_text.lines("d", plan)
     assert (document["replacement"], document["replacement_reason"]) == (
         "stop_then_start",
         "its sessions end apart",
     )
-    assert planning.document("d", PLAN)["replacement"] is None
+    assert plan_text.document("d", PLAN)["replacement"] is None

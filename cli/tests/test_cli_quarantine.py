@@ -222,7 +222,7 @@ def test_a_replay_that_leaves_a_record_ends_with_1_and_says_how_many(filled: Any
 def test_a_replay_for_which_there_is_no_room_says_what_it_waits_for(
     filled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.progress.PLAIN_INTERVAL_S", 0)
+    monkeypatch.setattr("cli.output.progress.PLAIN_INTERVAL_S", 0)
     words = ("quarantine", "replay", NAME, "--sink", "crm", "--recompute", "--yes", "--wait")
     code_of_late, _, late = filled(*words, "--timeout", "1")
     end = time.monotonic() + 30

@@ -11,13 +11,14 @@ from daggers.v1 import gateway_pb2
 from rich.console import Console
 
 from cli.commands.rows import unseen
+from cli.commands.rows_live import show_live
 from cli.errors import UnreachableError
-from cli.instants import instant
-from cli.live import show_live
-from cli.output import Format, Printer
-from cli.rows import COMPARISONS, Look, condition, document, order, text
-from cli.sparkline import Series, sparkline, table
-from cli.visible import printable
+from cli.framework.instants import instant
+from cli.framework.row_reads import COMPARISONS, Look, condition, order
+from cli.output.printer import Format, Printer
+from cli.output.row_text import document, text
+from cli.output.sparkline import Series, sparkline, table
+from cli.output.visible import printable
 from daggerspec.exactjson import dumps
 from daggerspec.row import Row, from_proto
 

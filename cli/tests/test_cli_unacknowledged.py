@@ -12,7 +12,7 @@ from tests.contracts.logs import TroubledLog
 
 from chassis.endpoint import Endpoint
 from cli.errors import UnreachableError
-from cli.gateway import Gateway
+from cli.framework.gateway import Gateway
 from eventlog import Draft, LogUnavailable
 
 CLUSTER = spec_pb2.Cluster(name="other", kafka=spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1"))

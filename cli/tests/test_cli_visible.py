@@ -12,12 +12,12 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cli.console import Console
 from cli.errors import CliError
-from cli.output import Format, Printer, aligned, print_error, print_text
-from cli.progress import Steps
-from cli.sparkline import Series, table
-from cli.visible import printable, visible
+from cli.output.console import Console
+from cli.output.printer import Format, Printer, aligned, print_error, print_text
+from cli.output.progress import Steps
+from cli.output.sparkline import Series, table
+from cli.output.visible import printable, visible
 from daggerclient.daggerfile.write import to_yaml
 
 # ESC and the one-byte introducer of the same, overrides of direction, what rings and moves, no character.

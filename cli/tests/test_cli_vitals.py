@@ -8,9 +8,9 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from cli import vitals
-from cli.json_views import daggers as json_views
-from cli.output import aligned
+from cli.output import vitals
+from cli.output.json_views import daggers as json_views
+from cli.output.printer import aligned
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

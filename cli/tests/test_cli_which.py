@@ -8,7 +8,7 @@ import pytest
 from chassis.endpoint import Endpoint
 from chassis.tokenfile import read_tokens
 from cli.__main__ import run
-from cli.listed import Listed
+from cli.framework.lazy_commands import Listed
 
 LAST = Path("/stacks/last")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from google.protobuf.message import DecodeError
 
-from cli.schema import load
+from cli.files.proto_files import load
 from daggerclient.daggerfile.parse import parse
 from daggerspec.row import Row
 from devstack.demo.city import OUT_OF_ORDER_S, TICK_S, Booking, City, Ping, bookings_per_s

@@ -14,7 +14,7 @@ from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
-from scheduler.drivers import as_handle
+from scheduler.drivers.process_table import as_handle
 
 NAME, GENERATION = "d", 5
 READY_S = 300.0

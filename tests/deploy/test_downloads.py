@@ -50,7 +50,7 @@ DOWNLOADS = {
 # These ask a server of ours whether it is well, or speak of downloads and make none.
 SPEAKS = {
     "deploy/compose/compose.yaml",
-    "cli/src/cli/extension.py",
+    "cli/src/cli/framework/extension.py",
     "tests/deploy/composed.py",
     "tests/deploy/test_downloads.py",
 }

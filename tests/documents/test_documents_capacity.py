@@ -8,7 +8,7 @@ import pytest
 from tests.documents.pages import ROOT, Page
 
 from daggerspec import limits
-from scheduler import capacity
+from scheduler.leader import capacity
 
 PAGE = Page(ROOT / "docs" / "capacity.md")
 MEASURED = Page(ROOT / "docs" / "performance.md")

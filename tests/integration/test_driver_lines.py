@@ -10,8 +10,8 @@ from daggers.v1 import spec_pb2
 
 import scheduler
 from chassis.lines import stamp_of
-from scheduler import command
 from scheduler.__main__ import find_installation, find_java
+from scheduler.drivers import command
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,9 @@ from services.runtime.tests.launches import DEADLINE_S, Dagger, whole
 from tests.integration.bookings import booking
 
 from fleet.observation import Presence
-from scheduler import command
 from scheduler.__main__ import find_installation, find_java
-from scheduler.drivers import Drivers
+from scheduler.drivers import command
+from scheduler.drivers.process_table import Drivers
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 # Each record keeps a megabyte until the window closes.

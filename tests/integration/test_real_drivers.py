@@ -18,9 +18,9 @@ from tests.contracts.spark_ui import SparkUiContract
 
 from chassis.processes import start_ticks
 from daggerspec.rundir import SPARE, DriverIdentity
-from scheduler import command
 from scheduler.__main__ import find_installation, find_java
-from scheduler.drivers import Drivers
+from scheduler.drivers import command
+from scheduler.drivers.process_table import Drivers
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 MASTER = "local[1]"

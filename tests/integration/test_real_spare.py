@@ -22,9 +22,9 @@ from fleet.observation import Presence
 from runtime.clients import mock_cluster
 from runtime.launch import warmup_run
 from runtime.spark.home import ARCHIVE
-from scheduler import command
 from scheduler.__main__ import find_installation, find_java
-from scheduler.drivers import Drivers
+from scheduler.drivers import command
+from scheduler.drivers.process_table import Drivers
 
 pytestmark = pytest.mark.integration
 MASTER = "local[1]"

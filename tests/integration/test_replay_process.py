@@ -11,8 +11,8 @@ from services.runtime.tests.test_replay import Desk, desk  # noqa: F401 - a fixt
 
 from daggerspec import rundir
 from fleet.observation import Presence
-from scheduler import command
-from scheduler.drivers import Drivers
+from scheduler.drivers import command
+from scheduler.drivers.process_table import Drivers
 
 pytestmark = pytest.mark.integration
 DEADLINE_S = 240.0

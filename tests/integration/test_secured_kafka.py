@@ -24,7 +24,7 @@ from eventlog.kafka import KafkaLog
 from eventlog.log import LogUnavailable
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, Topic
 from kafkaclient import Connection
-from scheduler.heartbeats import Heartbeats
+from scheduler.leader.heartbeats import Heartbeats
 
 pytestmark = pytest.mark.integration
 DEADLINE_S = 60

@@ -25,7 +25,8 @@ from tests.oidc.browser import walk
 from api_gateway.oidc import Provider, Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
-from cli.login.kept import Login, Logins
+from cli.login.credentials import Login
+from cli.login.store import Logins
 
 WITHIN_S = 60
 BROWSER = """\

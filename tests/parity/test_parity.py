@@ -22,7 +22,7 @@ from fleet import Fleet, resolve
 from runtime.clients import kafka
 from runtime.errors import JobError
 from runtime.launch import planned
-from scheduler.command import Installation, spark_submit
+from scheduler.drivers.command import Installation, spark_submit
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NAME = "a_dagger"

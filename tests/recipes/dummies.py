@@ -170,8 +170,8 @@ COMMAND: Final[Mapping[str, Change]] = {
     "cli/src/cli/commands/dummy.py": whole(
         '''"""`daggers dummy`."""
 
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
 
 app = group()
 
@@ -182,7 +182,7 @@ def dummy(session: Session) -> None:
     session.out.show({}, lambda _: None)
 '''
     ),
-    "cli/src/cli/listed.py": behind(
+    "cli/src/cli/commands/table.py": behind(
         '        "list": Listed("All daggers, by name.", "cli.commands.daggers"),\n',
         '        "dummy": Listed("Nothing.", "cli.commands.dummy"),\n',
     ),

@@ -24,8 +24,8 @@ from daggerspec.shadow import ShadowState
 from fleet.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
-from scheduler.drivers import Attempt, as_handle
-from scheduler.exit_classification import exited
+from scheduler.drivers.exit_classification import exited
+from scheduler.drivers.process_table import Attempt, as_handle
 
 BEAT_S = 5.0
 BATCH_S = 2.0
@@ -326,7 +326,7 @@ class SimulatedSpare:
 
 
 class SimulatedDrivers:
-    """The process table of a host, as `scheduler.drivers.Drivers` shows it to one scheduler."""
+    """The process table of a host, as `scheduler.drivers.process_table.Drivers` shows it to one scheduler."""
 
     def __init__(
         self,

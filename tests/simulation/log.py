@@ -102,7 +102,7 @@ class SimulatedBeats(SimulatedLog):
     """The heartbeats topic: a reader hears what comes from now on."""
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
-        """As `scheduler.heartbeats.Heartbeats`': from the end."""
+        """As `scheduler.leader.heartbeats.Heartbeats`': from the end."""
         async with aclosing(MemoryLog.follow(self, max(since, len(self.records) - 1))) as records:
             async for record in records:
                 if self._world.chance(0.01, "heartbeat lost"):

@@ -19,7 +19,7 @@ from fleet import Applied, Dagger, shadowing
 from fleet.facts import FACTS, Driver
 from fleet.fleet import Fleet
 from runtime.state.lease import Lease
-from scheduler.launch import Launcher, Write
+from scheduler.leader.launcher import Launcher, Write
 
 
 class Forgetful(OrderedDict[str, int]):

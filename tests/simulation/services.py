@@ -33,7 +33,7 @@ from health_monitor.leadership import Identity
 from health_monitor.monitor import Monitor
 from health_monitor.receivers import slack
 from health_monitor.webhook import Channel
-from scheduler.shell import Options, Scheduler
+from scheduler.leader.scheduler import Options, Scheduler
 
 JUDGE_S: Final = 1.0
 PROBE_S: Final = 5.0

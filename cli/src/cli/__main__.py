@@ -18,17 +18,18 @@ import typer
 from typer.exceptions import TyperException
 
 from chassis.files import replace_text
-from cli import standard
+from cli.commands.table import COMMANDS
 from cli.environment import environment
 from cli.errors import CliError, MisusedError, UnwrittenError
-from cli.extension import Extension, installed
-from cli.group import group
-from cli.listed import Loaded, Root
-from cli.machine import is_refused, refusal
-from cli.output import Format, print_error
-from cli.session import Common, GatewayAddress, Output, StateDir
+from cli.framework import standard_streams
+from cli.framework.extension import Extension, installed
+from cli.framework.group import group
+from cli.framework.lazy_commands import Loaded, Root
+from cli.framework.machine import is_refused, refusal
+from cli.framework.session import Common, GatewayAddress, Output, StateDir
+from cli.framework.standard_streams import OutputError
+from cli.output.printer import Format, print_error
 from cli.settings import Settings
-from cli.standard import OutputError
 
 INTERRUPTED = 130
 EPILOG = (
@@ -46,7 +47,7 @@ def assembled(extension: Callable[[], Extension]) -> Root:
     app.callback()(_root)
     root = cast(Root, typer.main.get_group(app))
     root.name = "daggers"
-    root.commands = Loaded(extension)  # type: ignore[assignment] # it is only read
+    root.commands = Loaded(COMMANDS, lambda: extension().commands())  # type: ignore[assignment] # it is only read
     return root
 
 
@@ -68,10 +69,10 @@ def main() -> None:
         signal.signal(number, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
-    standard.prepare()
+    standard_streams.prepare()
     try:
         code = run(sys.argv[1:])
-        standard.finish()
+        standard_streams.finish()
     except OutputError as failure:
         code = _unwritten(failure)
     sys.exit(code)
@@ -79,7 +80,7 @@ def main() -> None:
 
 def _unwritten(failure: OutputError) -> int:
     """The exit code of an answer that is not written to its end."""
-    standard.silence(sys.stdout.fileno())
+    standard_streams.silence(sys.stdout.fileno())
     if failure.is_read_enough:
         return 0
     print_error(UnwrittenError(str(failure)), as_json=False)

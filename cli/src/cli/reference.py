@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from cli.__main__ import EPILOG, assembled
-from cli.extension import installed
+from cli.framework.extension import installed
 
 _HEAD = """# Commands
 

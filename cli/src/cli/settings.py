@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
-from cli.hints import COMMAND
+from cli.output.hints import COMMAND
 
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.errors import RefusedError
-from cli.progress import Steps
+from cli.output.progress import Steps
 from devstack import drivers, processes, state
 
 DRIVER_GRACE_S = 20.0

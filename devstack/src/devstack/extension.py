@@ -1,10 +1,10 @@
-"""The stack of this machine, as the `daggers` command knows it (`cli.extension.Extension`)."""
+"""The stack of this machine, as the `daggers` command knows it (`cli.framework.extension.Extension`)."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from cli.errors import RefusedError, UnreachableError
-from cli.listed import Listed
+from cli.framework.lazy_commands import Listed
 from devstack import remembered, state
 from devstack.remembered import INSTALLATION
 

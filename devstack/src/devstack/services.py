@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from chassis.files import make_private
 from cli.environment import environment
-from cli.gateway import Gateway
+from cli.framework.gateway import Gateway
 from daggerspec import folders
 from daggerspec.topics import ALERTS
 from devstack import ports, tokens

@@ -12,7 +12,7 @@ from pathlib import Path
 from chassis import tickets
 from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.machine import refusal
+from cli.framework.machine import refusal
 from devstack import processes
 from devstack.processes import Started
 

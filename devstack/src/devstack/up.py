@@ -11,8 +11,8 @@ from daggers.v1 import gateway_pb2
 from chassis.files import make_private
 from cli.environment import environment
 from cli.errors import CliError, RefusedError
-from cli.gateway import Gateway
-from cli.progress import Report, Steps
+from cli.framework.gateway import Gateway
+from cli.output.progress import Report, Steps
 from devstack import broker, influxdb, ports, processes, services, state, tokens
 from devstack.process_table import listening_ports
 from devstack.processes import Started

@@ -24,11 +24,11 @@ PLACES = (
     "services/api-gateway/src/api_gateway",
     "libs/chassis/src/chassis",
     "libs/fleet/src/fleet",
-    "services/scheduler/src/scheduler/hostservice.py",
-    "services/scheduler/src/scheduler/readerprocess.py",
-    "services/scheduler/src/scheduler/rowreader.py",
-    "services/scheduler/src/scheduler/rowwatch.py",
-    "services/scheduler/src/scheduler/sampler.py",
+    "services/scheduler/src/scheduler/host/service.py",
+    "services/scheduler/src/scheduler/host/reader_process.py",
+    "services/scheduler/src/scheduler/host/row_reader.py",
+    "services/scheduler/src/scheduler/host/row_watch.py",
+    "services/scheduler/src/scheduler/host/stream_sampler.py",
 )
 # Functions whose refusal has no object, value or limit to name, or passes on what somebody else refused.
 NONE = {

@@ -21,7 +21,7 @@ from runtime.source.context import SourceContext
 
 @pytest.fixture(scope="session", autouse=True)
 def zone() -> Iterator[None]:
-    """The zone that a scheduler gives drivers and workers (`scheduler.command`), wherever they are."""
+    """The zone that a scheduler gives drivers and workers (`scheduler.drivers.command`), where they are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "UTC")
         time.tzset()

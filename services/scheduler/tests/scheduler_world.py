@@ -21,9 +21,9 @@ from eventlog import Draft, LogUnavailable, Record
 from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
 from fleet.observation import Policy
-from scheduler.drivers import Drivers
-from scheduler.secretplaces import SecretRule
-from scheduler.shell import Options, Scheduler
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.secret_places import SecretRule
+from scheduler.leader.scheduler import Options, Scheduler
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 REPLAY_STAND_IN = Path(__file__).with_name("replay_stand_in.py")

@@ -8,10 +8,7 @@ import pytest
 from daggers.v1 import spec_pb2
 
 from daggerspec.catalogue import Unresolved
-from scheduler import capacity
-from scheduler.__main__ import room
-from scheduler.capacity import MEASURED_EVERY_S, HostMemory
-from scheduler.command import (
+from scheduler.drivers.command import (
     Installation,
     beside,
     computing_replay,
@@ -19,6 +16,9 @@ from scheduler.command import (
     secret_variables,
     spark_submit,
 )
+from scheduler.leader import capacity
+from scheduler.leader.capacity import MEASURED_EVERY_S, HostMemory
+from scheduler.parts import room
 from scheduler.settings import SchedulerSettings
 
 HERE = Installation(

@@ -19,8 +19,8 @@ from daggerspec.rundir import SPARE, DriverIdentity
 from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
 from kafkaclient import Connection
-from scheduler.drivers import Drivers
-from scheduler.heartbeats import Heartbeats
+from scheduler.drivers.process_table import Drivers
+from scheduler.leader.heartbeats import Heartbeats
 
 
 class TestDrivers(DriversContract):

@@ -20,7 +20,7 @@ from daggerspec import rundir
 from daggerspec.shadow import ShadowState
 from fleet import Dagger
 from fleet.phases import RUNNING
-from scheduler import driverlog
+from scheduler.host import driver_log
 
 CAUGHT_UP = ShadowState(caught_up=True, written=60_000_000, next_end=120_000_000)
 FINAL = replace(CAUGHT_UP, written=120_000_000, closed=60_000_000, final=True)
@@ -123,7 +123,7 @@ async def test_logs_are_the_drivers_until_it_is_replaced_and_retention_leaves_th
     runs = world.state_dir / "runs"
     async with world.serving(cutover=True):
         dagger, place = await shadowed(world)
-        logs = driverlog.launches(runs, "d", 0), driverlog.launches(runs, "d", 0, shadows=True)
+        logs = driver_log.launches(runs, "d", 0), driver_log.launches(runs, "d", 0, shadows=True)
         await world.append(events_pb2.StopRequested(name="d"))
         await world.until(lambda after: after.shadow is None)
         await gone(place / rundir.TEMPORARY)

@@ -10,8 +10,8 @@ import pytest
 
 from chassis import lines
 from chassis.tail import Cursor, Tail
-from scheduler import driverlog
-from scheduler.driverlog import Position, TraceFilter
+from scheduler.host import driver_log
+from scheduler.host.driver_log import Position, TraceFilter
 
 TRACE = """\
 before
@@ -73,8 +73,8 @@ def test_the_last_lines_are_counted_with_or_without_traces(
     log = tmp_path / "driver.log"
     log.write_text(TRACE)
 
-    assert told(log, driverlog.last(log, count, traces=traces))[0] == first
-    assert told(log, driverlog.last(log, 0, traces=traces)) == []
+    assert told(log, driver_log.last(log, count, traces=traces))[0] == first
+    assert told(log, driver_log.last(log, 0, traces=traces)) == []
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -104,7 +104,7 @@ def test_lines_since_an_instant_begin_with_the_first_that_is_not_older(
     (tmp_path / "driver.log.1").write_text("".join(written[:older]))
     log.write_text("".join(written[older:]))
 
-    begin = driverlog.last(log, count, traces=False, since=NOON + timedelta(seconds=since))
+    begin = driver_log.last(log, count, traces=False, since=NOON + timedelta(seconds=since))
 
     assert [line.rpartition(": ")[2] for line in told(log, begin)] == expected
 
@@ -115,7 +115,7 @@ def test_a_log_that_was_moved_is_read_with_its_older_part(tmp_path: Path) -> Non
     log.write_text("third\n")
 
     assert told(log) == ["first", "second", "third"]
-    assert [told(log, driverlog.last(log, count, traces=True)) for count in (0, 1, 2)] == [
+    assert [told(log, driver_log.last(log, count, traces=True)) for count in (0, 1, 2)] == [
         [],
         ["third"],
         ["second", "third"],
@@ -234,6 +234,6 @@ def test_the_newest_log_is_that_of_the_dagger_and_not_of_an_earlier_one_of_its_n
     for generation in ("3", "20"):
         (tmp_path / "d" / generation / "driver.log").touch()
 
-    assert driverlog.newest(tmp_path, "d", 1) == tmp_path / "d" / "20" / "driver.log"
-    assert driverlog.newest(tmp_path, "d", 30) is None
-    assert driverlog.newest(tmp_path, "e", 0) is None
+    assert driver_log.newest(tmp_path, "d", 1) == tmp_path / "d" / "20" / "driver.log"
+    assert driver_log.newest(tmp_path, "d", 30) is None
+    assert driver_log.newest(tmp_path, "e", 0) is None

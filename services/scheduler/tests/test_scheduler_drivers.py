@@ -19,9 +19,9 @@ from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.observation import Presence
 from fleet.phases import DELETED
-from scheduler import retention
-from scheduler.drivers import Drivers
-from scheduler.sweep import is_orphan
+from scheduler.drivers import retention
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.sweep import is_orphan
 
 META = events_pb2.RequestMeta(actor="ada")
 LATER = START + timedelta(days=2)
@@ -161,7 +161,7 @@ STARTS = """
 import sys
 from pathlib import Path
 from daggers.v1 import spec_pb2
-from scheduler.drivers import Drivers
+from scheduler.drivers.process_table import Drivers
 ours = Drivers(Path(sys.argv[1]), host="here", python=sys.executable)
 job = spec_pb2.JobSpec(dagger="d", generation=5, run_dir=str(ours.run_dir("d", 5)))
 handle = ours.start(job, [sys.executable, "-c", "import signal; signal.pause()"], {"LC_ALL": "C.UTF-8"})
@@ -172,7 +172,7 @@ LOOKS = """
 import sys
 from pathlib import Path
 from daggers.v1 import events_pb2
-from scheduler.drivers import Drivers
+from scheduler.drivers.process_table import Drivers
 ours = Drivers(Path(sys.argv[1]), host="here", python=sys.executable)
 handle = events_pb2.DriverHandle.FromString(bytes.fromhex(sys.argv[2]))
 print(ours.presence(handle).name, ours.exit(handle).error.reason, ours.deployment(handle), sep=": ")

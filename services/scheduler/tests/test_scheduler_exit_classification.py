@@ -4,7 +4,7 @@ import pytest
 from daggers.v1 import events_pb2
 from google.protobuf.json_format import MessageToJson
 
-from scheduler.exit_classification import exited
+from scheduler.drivers.exit_classification import exited
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL

@@ -21,9 +21,9 @@ from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from scheduler.foreseer import Foreseer
-from scheduler.hostservice import HostService, serving
-from scheduler.rowreader import RowReader
+from scheduler.host.replay_forecaster import Foreseer
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService, serving
 
 DEADLINE_S = 60
 PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")

@@ -13,7 +13,7 @@ from tests.proxy import LOOPBACK, Proxy, port_of
 
 from eventlog import Draft, LogUnavailable
 from kafkaclient import Connection
-from scheduler.heartbeats import Heartbeats
+from scheduler.leader.heartbeats import Heartbeats
 
 pytestmark = pytest.mark.integration
 BEATS = 20

@@ -24,8 +24,8 @@ from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.tokenfile import first_token, read_tokens
 from daggerspec import rundir
-from scheduler.hostservice import DRAIN_S, READING, HostService, serving
-from scheduler.rowreader import RowReader
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import DRAIN_S, READING, HostService, serving
 from scheduler.settings import SchedulerSettings
 
 DEADLINE_S = 60

@@ -15,7 +15,7 @@ from eventlog.admin import ensure_topics
 from eventlog.topics import Topic
 from kafkaclient import Connection
 from scheduler.__main__ import Missing, find_installation, find_java
-from scheduler.heartbeats import Heartbeats
+from scheduler.leader.heartbeats import Heartbeats
 
 DEADLINE_S = 60
 MAIN = [sys.executable, "-m", "scheduler"]

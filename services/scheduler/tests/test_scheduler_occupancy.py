@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daggerspec.limits import REPLAY_MIB
 from fleet.quotas import Room, need_mib
-from scheduler.occupancy import Occupancy, for_driver, for_preview, for_replay, for_spare, usual_mib
+from scheduler.leader.occupancy import Occupancy, for_driver, for_preview, for_replay, for_spare, usual_mib
 
 ROOM = Room(drivers=3, memory_mib=10_000, driver_memory_mib=900)
 EACH = need_mib(spec_pb2.DaggerSpec(driver_memory_mib=900))

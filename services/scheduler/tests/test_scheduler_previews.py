@@ -27,11 +27,11 @@ from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
 from fleet.quotas import Room
-from scheduler import previews
-from scheduler.occupancy import Occupancy, usual_mib
-from scheduler.previewfolders import PreviewFolders
-from scheduler.previewhost import slow
-from scheduler.previews import Previews
+from scheduler.host import previews
+from scheduler.host.preview_folders import PreviewFolders
+from scheduler.host.preview_process import slow
+from scheduler.host.previews import Previews
+from scheduler.leader.occupancy import Occupancy, usual_mib
 
 STAND_IN = str(Path(__file__).with_name("preview_stand_in.py"))
 DEADLINE_S = 60

@@ -22,10 +22,10 @@ from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from scheduler import readerprocess
-from scheduler.hostservice import HostService, serving
-from scheduler.readsplanner import ReadsPlanner
-from scheduler.rowreader import RowReader
+from scheduler.host import reader_process
+from scheduler.host.read_planner import ReadsPlanner
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService, serving
 
 DEADLINE_S = 60
 CANARY = "canary-77c1f2aa"
@@ -122,7 +122,7 @@ async def test_another_dagger_or_host_is_said_and_so_is_what_cannot_be_asked(tmp
 async def test_a_host_that_is_behind_busy_or_whose_process_dies_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readerprocess, "BEHIND_S", 0.1)
+    monkeypatch.setattr(reader_process, "BEHIND_S", 0.1)
     async with host(tmp_path) as stub:
         behind = await refused(stub, min_sequence=99)
     async with host(tmp_path, most=0) as stub:

@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from eventlog.testing import given
 from fleet import Dagger, Fleet
 from fleet.quotas import Full
-from scheduler.replay import ATTEMPTS, End, Seen, Start, is_wanted, next_step
+from scheduler.leader.replay_policy import ATTEMPTS, End, Seen, Start, is_wanted, next_step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 META = events_pb2.FactMeta(epoch=0, name="d")

@@ -19,8 +19,8 @@ from services.scheduler.tests.scheduler_world import until
 
 from daggerspec import rundir
 from fleet.observation import Presence
-from scheduler import runas
-from scheduler.drivers import Drivers
+from scheduler.drivers import runas
+from scheduler.drivers.process_table import Drivers
 from scheduler.settings import SchedulerSettings
 
 USERS = "pricing=nobody delivery=daemon"
@@ -151,8 +151,8 @@ def test_a_user_who_cannot_run_drivers_is_named_with_what_stands_in_the_way(stat
     closed = state_dir / "closed"
     closed.mkdir(mode=0o700)
     tree = state_dir / "packages" / "scheduler"  # the real one may be in a folder where nobody may go
-    tree.mkdir(parents=True)
-    (tree / "wrapper.py").touch()
+    (tree / "drivers").mkdir(parents=True)
+    (tree / "drivers" / "wrapper.py").touch()
     python = state_dir / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tree.parent} exec {SYSTEM_PYTHON} "$@"\n')
     python.chmod(0o755)

@@ -20,10 +20,10 @@ from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from scheduler import readerprocess
-from scheduler.hostservice import HostService, serving
-from scheduler.rowreader import RowReader
-from scheduler.sampler import StreamSampler
+from scheduler.host import reader_process
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService, serving
+from scheduler.host.stream_sampler import StreamSampler
 
 DEADLINE_S = 60
 CANARY = "canary-5b2e77d0"
@@ -87,7 +87,7 @@ async def test_what_cannot_be_asked_is_refused_and_so_is_another_host(tmp_path: 
 
 
 async def test_a_host_that_is_behind_or_busy_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readerprocess, "BEHIND_S", 0.1)
+    monkeypatch.setattr(reader_process, "BEHIND_S", 0.1)
     async with host(tmp_path) as stub:
         behind = await refused(stub, min_sequence=99)
     async with host(tmp_path, most=0) as stub:

@@ -11,7 +11,7 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.places import parse
 from eventlog.testing import given
 from fleet import Fleet
-from scheduler.secretplaces import SecretRule
+from scheduler.drivers.secret_places import SecretRule
 
 META = events_pb2.RequestMeta(actor="ada")
 PLACES = parse("/etc/daggers/pricing pricing http://influx:8086")

@@ -20,10 +20,10 @@ from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from scheduler import readerprocess
-from scheduler.hostservice import HostService, serving
-from scheduler.rowreader import RowReader
-from scheduler.sinktester import SinkTester
+from scheduler.host import reader_process
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService, serving
+from scheduler.host.sink_tester import SinkTester
 
 DEADLINE_S = 120
 CANARY = "canary-5b2e77d0"
@@ -114,7 +114,7 @@ async def test_a_registered_sink_is_tried_with_its_secret_which_nobody_is_told(t
 async def test_a_sink_that_is_not_there_a_host_that_is_behind_busy_or_another_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readerprocess, "BEHIND_S", 0.1)
+    monkeypatch.setattr(reader_process, "BEHIND_S", 0.1)
     async with host(tmp_path, 1) as stub:
         nothing = await refused(stub, "crn")
         other = await refused(stub, "crm", host="there")

@@ -14,8 +14,8 @@ from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
 from fleet.quotas import Room
-from scheduler.occupancy import Occupancy, for_spare
-from scheduler.spare import READY_WITHIN, End, Failures, Spare, Start, cold, next_step
+from scheduler.drivers.spare_policy import READY_WITHIN, End, Failures, Spare, Start, cold, next_step
+from scheduler.leader.occupancy import Occupancy, for_spare
 
 META = events_pb2.RequestMeta(actor="ada")
 HEAP = 768

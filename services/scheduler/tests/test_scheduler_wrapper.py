@@ -17,7 +17,7 @@ PYTHON = [sys.executable, "-c"]
 
 def wrapped(run_dir: Path, *command: str) -> subprocess.Popen[bytes]:
     """A wrapper around a command, in a session of its own."""
-    words = ["-P", "-m", "scheduler.wrapper", "--run-dir", str(run_dir)]
+    words = ["-P", "-m", "scheduler.drivers.wrapper", "--run-dir", str(run_dir)]
     words += ["--dagger", "d", "--generation", "7", "--"]
     return subprocess.Popen([sys.executable, *words, *command], start_new_session=True)
 

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
-from cli.group import group
-from cli.instants import span
-from cli.json_views.access import account as account_view
-from cli.session import Session, command
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.group import group
+from cli.framework.instants import span
+from cli.framework.session import Session, command
+from cli.output.entries import Entries
+from cli.output.json_views.access import account as account_view
 from daggerclient.teamfile import ROLES
 from daggerclient.times import iso
 

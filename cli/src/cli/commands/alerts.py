@@ -8,12 +8,12 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from chassis.durations import measured
-from cli.gateway import Gateway
-from cli.group import group
-from cli.json_views.alerts import alert as view
-from cli.output import Printer
-from cli.resuming import by_sequence, resumed
-from cli.session import Session, command
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.framework.watch_resumption import by_sequence, resumed
+from cli.output.json_views.alerts import alert as view
+from cli.output.printer import Printer
 from daggerclient.times import iso
 
 alerts = group("What is wrong with daggers, and who was told.")

@@ -6,17 +6,17 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from cli import planning
-from cli.applying import AcceptLoss, Edit, applied
-from cli.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
-from cli.deleting import Yes
+from cli.commands.planned_edit import AcceptLoss, Edit, applied
 from cli.errors import CliError, RefusedError
-from cli.group import group
-from cli.json_views import daggers as json_views
-from cli.output import Printer
-from cli.session import Session, command
-from cli.validation import parsed, read_file, validate_file, with_place
-from cli.waiting import until_running
+from cli.files.dagger_file import parsed, read_file, validate_file, with_place
+from cli.framework.arguments import TIMEOUT_S, File, FileFlag, Timeout, Wait, one_file
+from cli.framework.deletion import Yes
+from cli.framework.group import group
+from cli.framework.phase_wait import until_running
+from cli.framework.session import Session, command
+from cli.output import plan_text
+from cli.output.json_views import daggers as json_views
+from cli.output.printer import Printer
 from daggerclient import Written
 from daggerclient.daggerfile.parse import DaggerFile
 
@@ -99,11 +99,11 @@ def plan(
     except CliError as error:
         error.exit_code = 1 if detailed_exitcode else error.exit_code
         raise
-    documents = [planning.document(*pair) for pair in plans]
+    documents = [plan_text.document(*pair) for pair in plans]
 
     def show(out: Printer) -> None:
         for pair in plans:
-            out.lines(planning.lines(*pair))
+            out.lines(plan_text.lines(*pair))
 
     session.out.show(documents[0] if len(documents) == 1 else documents, show)
     if detailed_exitcode and any(document["action"] != "unchanged" for document in documents):

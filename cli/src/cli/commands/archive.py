@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.arguments import Name
-from cli.gateway import Gateway
-from cli.group import group
-from cli.json_views import archives as views
-from cli.session import Session, command
-from cli.vitals import ago, size
+from cli.framework.arguments import Name
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.json_views import archives as views
+from cli.output.vitals import ago, size
 from daggerclient.times import iso
 from daggerspec.sinks import called
 

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.gateway import Gateway
-from cli.group import group
-from cli.instants import instant
-from cli.json_views.audit import kind, kind_of
-from cli.json_views.audit import record as view
-from cli.output import Printer
-from cli.session import Session, command
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.instants import instant
+from cli.framework.session import Session, command
+from cli.output.json_views.audit import kind, kind_of
+from cli.output.json_views.audit import record as view
+from cli.output.printer import Printer
 from daggerclient.times import iso
 
 app = group()

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
-from cli.group import group
-from cli.json_views.clusters import cluster as cluster_view
-from cli.json_views.clusters import use as use_view
-from cli.session import Session, command
-from cli.usage_errors import UsageErrors
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.framework.usage_errors import UsageErrors
+from cli.output.entries import Entries
+from cli.output.json_views.clusters import cluster as cluster_view
+from cli.output.json_views.clusters import use as use_view
 
 clusters = group("Places where daggers run and streams live.")
 schemas = group("The Protobuf messages that streams carry.")
@@ -35,6 +35,7 @@ CLUSTERS = Entries(cluster_view, ("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no
 def register_cluster(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of the cluster.")],
+    *,
     kafka: Annotated[str, typer.Option(help="Kafka bootstrap servers, host:port,host:port.")] = "",
     kafka_property: Annotated[
         list[str] | None, typer.Option(help="Further client property, NAME=VALUE; may be repeated.")
@@ -150,7 +151,7 @@ def register_schema(
     `daggers stream describe` shows the comments of fields: those of .proto files, and of a descriptor set
     that protoc has made with --include_source_info.
     """
-    from cli.schema import load  # brings protoc along
+    from cli.files.proto_files import load  # brings protoc along
 
     schema = load(files, include or ())
     with session.connect({"schema.files": " ".join(map(str, files))}) as gateway:

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.arguments import File, FileFlag, one_file
-from cli.error_text import UNCHECKED
 from cli.errors import RefusedError
-from cli.group import group
-from cli.output import amount
-from cli.session import Session, command
+from cli.framework.arguments import File, FileFlag, one_file
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.error_text import UNCHECKED
+from cli.output.printer import amount
 
 app = group()
 sql = group("Queries and functions, without a gateway.")
@@ -31,7 +31,7 @@ def validate(session: Session, file: File = None, flag: FileFlag = None) -> None
 
     Exit code 1 when apply would refuse it. Warnings do not change that.
     """
-    from cli.validation import read_file, validate_file  # a client, which `sql check` does not need
+    from cli.files.dagger_file import read_file, validate_file  # a client, which `sql check` does not need
 
     path = one_file(file, flag)
     examined = validate_file(session, read_file(path), str(path))
@@ -71,10 +71,10 @@ def check_sql(
 
     Exit code 1 when it would be refused. Warnings do not change that.
     """
-    from cli import query as queries  # the dialect's imports take longer than all other commands'
-    from cli import streams
+    from cli.files import query_check as queries  # the dialect's imports take longer than all other commands'
+    from cli.files import streams_file
 
-    tables = streams.tables(file, include or ())
+    tables = streams_file.tables(file, include or ())
     if sys.stdin.isatty():
         session.out.note("reads the query from standard input; Ctrl-D ends it")
     try:
@@ -98,15 +98,15 @@ def functions(
     session: Session, name: Annotated[str, typer.Argument(help="One function, in any letter case.")] = ""
 ) -> None:
     """Every function that a query may call, or one with its documentation. Asks no gateway."""
-    from cli import sqlfunctions  # the dialect's imports take longer than all other commands'
+    from cli.output import sql_functions  # the dialect's imports take longer than all other commands'
 
     if not name:
-        listed = sqlfunctions.listed()
+        listed = sql_functions.listed()
         rows = [(function["usage"], function["about"]) for function in listed]
         session.out.show(listed, lambda out: out.table(("FUNCTION", "GIVES"), rows, empty=""))
     else:
-        document = sqlfunctions.one(name)
-        session.out.show(document, lambda out: out.lines(sqlfunctions.lines(document)))
+        document = sql_functions.one(name)
+        session.out.show(document, lambda out: out.lines(sql_functions.lines(document)))
 
 
 def _print_columns(session: Session, title: str, columns: Sequence[Mapping[str, str]]) -> None:

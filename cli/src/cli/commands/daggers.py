@@ -8,17 +8,17 @@ from typing import Annotated
 import typer
 from daggers.v1 import events_pb2, gateway_pb2
 
-from cli import error_text, vitals
-from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
 from cli.commands import alerts
-from cli.deleting import DryRun, Yes, agreed, confirm
 from cli.errors import MisusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.json_views import daggers as json_views
-from cli.json_views.alerts import alert as alert_view
-from cli.session import Session, command
-from cli.waiting import until_deleted, until_running, until_stopped
+from cli.framework.arguments import TIMEOUT_S, Name, Timeout, Wait
+from cli.framework.deletion import DryRun, Yes, agreed, confirm
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.phase_wait import until_deleted, until_running, until_stopped
+from cli.framework.session import Session, command
+from cli.output import error_text, vitals
+from cli.output.json_views import daggers as json_views
+from cli.output.json_views.alerts import alert as alert_view
 from daggerclient import Written
 from daggerspec import anew
 

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.event_text import words
-from cli.gateway import Gateway
-from cli.group import group
-from cli.instants import instant
-from cli.json_views.events import event as view
-from cli.json_views.events import unpacked
-from cli.resuming import by_sequence, resumed
-from cli.session import Session, command
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.instants import instant
+from cli.framework.session import Session, command
+from cli.framework.watch_resumption import by_sequence, resumed
+from cli.output.event_text import words
+from cli.output.json_views.events import event as view
+from cli.output.json_views.events import unpacked
 from daggerclient.times import iso
 
 app = group()

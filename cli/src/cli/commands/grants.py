@@ -7,12 +7,12 @@ import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
 from cli.commands.teams import TEAMS
-from cli.entries import Entries
 from cli.errors import MisusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.json_views.access import grant as grant_view
-from cli.session import Session, command
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.entries import Entries
+from cli.output.json_views.access import grant as grant_view
 
 grants = group("Who has which role, and which teams may read a stream.")
 Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:NAME, group:NAME or account:NAME.")]

@@ -8,8 +8,8 @@ from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2
 
 from cli.errors import RefusedError
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
 
 FieldType = descriptor_pb2.FieldDescriptorProto
 KEY_TYPES = (

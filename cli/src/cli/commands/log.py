@@ -15,9 +15,9 @@ import typer
 from cli.checked_settings import KafkaLogin
 from cli.checked_settings import read as read_settings
 from cli.errors import MisusedError, RefusedError, UnreachableError
-from cli.group import group
-from cli.output import print_findings
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.printer import print_findings
 from eventlog import LogDamaged, LogError, LogUnavailable, read_record
 from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
 from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, emptied, filled, present, read

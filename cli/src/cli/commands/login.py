@@ -8,12 +8,12 @@ from daggers.v1 import gateway_pb2
 
 from cli.commands.whoami import document, sentence
 from cli.errors import RefusedError, UnreachableError
-from cli.gateway import Gateway
-from cli.group import group
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.framework.usage_errors import UsageErrors
 from cli.login import device, loopback, provider
-from cli.login.kept import Login
-from cli.session import Session, command
-from cli.usage_errors import UsageErrors
+from cli.login.credentials import Login
 from daggerclient import ClientError
 
 app = group()

@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.arguments import Name
-from cli.gateway import Gateway
-from cli.group import group
-from cli.instants import instant
-from cli.json_views.daggers import warning
-from cli.resuming import resumed
-from cli.session import Session, command
-from cli.vitals import complaint
+from cli.framework.arguments import Name
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.instants import instant
+from cli.framework.session import Session, command
+from cli.framework.watch_resumption import resumed
+from cli.output.json_views.daggers import warning
+from cli.output.vitals import complaint
 
 LOG_S = 120.0
 FLAGS = {"request.lines": "--lines", "request.since": "--since", "request.generation": "--generation"}
@@ -25,6 +25,7 @@ app = group()
 def logs(
     session: Session,
     name: Name,
+    *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
     lines: Annotated[
         int | None,

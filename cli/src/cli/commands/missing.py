@@ -3,8 +3,8 @@
 from typing import Never
 
 from cli.errors import RefusedError
-from cli.extension import Missing
-from cli.group import group
+from cli.framework.extension import Missing
+from cli.framework.group import group
 
 app = group()
 ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

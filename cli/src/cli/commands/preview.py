@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import previewing
-from cli.arguments import File, FileFlag, one_file
 from cli.errors import MisusedError, RefusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.instants import instant, span
-from cli.previewing import Shown
-from cli.session import Session, command
-from cli.validation import one_dagger, with_place
+from cli.files.dagger_file import one_dagger, with_place
+from cli.framework.arguments import File, FileFlag, one_file
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.instants import instant, span
+from cli.framework.session import Session, command
+from cli.output import preview_text
+from cli.output.preview_text import Shown
 from daggerclient.daggerfile.parse import DaggerFile
 from daggerspec.limits import PREVIEW_ROWS
 
@@ -25,6 +25,8 @@ PREVIEW_S = 600.0
 TABLE = "data_stream"
 ROWS = 30
 RANGES = ("--last", "--last-records", "--from", "--live")
+OWN_TEAM = "preview"
+"""Of who is in no team: whoever is not asked for one."""
 app = group()
 
 
@@ -33,6 +35,7 @@ def preview(
     session: Session,
     file: File = None,
     flag: FileFlag = None,
+    *,
     sql: Annotated[
         str,
         typer.Option("--sql", metavar="QUERY", help="A query in place of a file; - reads standard input."),
@@ -102,7 +105,7 @@ def preview(
 
 def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], *, chart: bool) -> None:
     if session.out.json:
-        for document in previewing.documents(steps):
+        for document in preview_text.documents(steps):
             session.out.document(document)
         return
     shown = Shown()
@@ -112,7 +115,7 @@ def _show(session: Session, steps: Iterator[gateway_pb2.PreviewDaggerResponse], 
     for warning in shown.warnings:
         session.out.note(f"warning: {warning}")
     if chart:
-        from cli.sparkline import Series, table  # what draws takes long to load
+        from cli.output.sparkline import Series, table  # what draws takes long to load
 
         series = Series.collect(shown.newest())
         session.out.drawing(table("preview", series, len(series)))
@@ -132,13 +135,19 @@ def _spec(gateway: Gateway, sql: str, streams: Sequence[str], team: str) -> spec
     """What a query alone says. Raises: CliError."""
     if not streams:
         raise MisusedError("--stream is missing: it says what the query reads")
-    spec = spec_pb2.DaggerSpec(sql=sql, team=team or previewing.own_team(gateway))
+    spec = spec_pb2.DaggerSpec(sql=sql, team=team or _own_team(gateway))
     for stream in streams:
         table, _, name = stream.rpartition("=")
         answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
         spec.streams.add(table=table or TABLE, stream=name)
         spec.cluster = spec.cluster or answer.stream.cluster
     return spec
+
+
+def _own_team(gateway: Gateway) -> str:
+    """The first team that the caller has a role in."""
+    answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
+    return next((role.team for role in answer.roles if role.team), OWN_TEAM)
 
 
 def _range(

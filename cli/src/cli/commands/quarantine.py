@@ -8,16 +8,25 @@ from typing import Annotated, Final
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.arguments import Name, Timeout
-from cli.deleting import Yes, agreed
+from cli.commands.quarantine_replay import NOTHING_CHOSEN, edit, tell_forecast, tell_outcome, waited
+from cli.commands.quarantine_selection import (
+    Ids,
+    Reasons,
+    Since,
+    Sinks,
+    Stage,
+    Until,
+    selection,
+    with_whole_ids,
+)
 from cli.errors import MisusedError
-from cli.group import group
-from cli.instants import span
-from cli.json_views import quarantine as views
-from cli.output import Printer
-from cli.quarantine_selection import Ids, Reasons, Since, Sinks, Stage, Until, selection, with_whole_ids
-from cli.replaying import NOTHING_CHOSEN, edit, tell_forecast, tell_outcome, waited
-from cli.session import Session, command
+from cli.framework.arguments import Name, Timeout
+from cli.framework.deletion import Yes, agreed
+from cli.framework.group import group
+from cli.framework.instants import span
+from cli.framework.session import Session, command
+from cli.output.json_views import quarantine as views
+from cli.output.printer import Printer
 from daggerclient.times import iso
 
 quarantine = group("Records that were set aside.")
@@ -80,6 +89,7 @@ def summary(
 def list_quarantined(
     session: Session,
     name: Name,
+    *,
     ids: Ids = None,
     reason: Reasons = None,
     sink: Sinks = None,
@@ -160,6 +170,7 @@ def show(
 def replay(
     session: Session,
     name: Name,
+    *,
     ids: Ids = None,
     reason: Reasons = None,
     sink: Sinks = None,
@@ -254,6 +265,7 @@ def allow(
 def discard(
     session: Session,
     name: Name,
+    *,
     why: Annotated[str, typer.Option("--why", help="Why, for those who come after.")],
     ids: Ids = None,
     reason: Reasons = None,

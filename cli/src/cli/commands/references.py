@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
-from cli.group import group
-from cli.json_views.references import format_name
-from cli.json_views.references import reference as reference_view
-from cli.session import Session, command
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.entries import Entries
+from cli.output.json_views.references import format_name
+from cli.output.json_views.references import reference as reference_view
 
 references = group("Tables that queries look things up in.")
 FLAGS = {

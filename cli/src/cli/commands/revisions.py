@@ -5,18 +5,18 @@ from typing import Annotated, Any
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli import planning
-from cli.applying import AcceptLoss, Edit, applied
-from cli.arguments import TIMEOUT_S, Name, Timeout, Wait
-from cli.deleting import Yes
+from cli.commands.planned_edit import AcceptLoss, Edit, applied
 from cli.errors import RefusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.json_views import daggers as json_views
-from cli.output import Printer
-from cli.session import Session, command
-from cli.visible import printable
-from cli.waiting import until_running
+from cli.framework.arguments import TIMEOUT_S, Name, Timeout, Wait
+from cli.framework.deletion import Yes
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.phase_wait import until_running
+from cli.framework.session import Session, command
+from cli.output import plan_text
+from cli.output.json_views import daggers as json_views
+from cli.output.printer import Printer
+from cli.output.visible import printable
 from daggerclient import Written
 from daggerclient.times import iso
 from daggerspec import changes
@@ -69,12 +69,12 @@ def diff(
         "name": name,
         "before": old.version,
         "after": new.version,
-        "changes": [planning.change(change) for change in changed],
+        "changes": [plan_text.change(change) for change in changed],
     }
     labels = (f"version {old.version}", f"version {new.version}")
 
     def text(out: Printer) -> None:
-        out.lines(planning.differences(changed, *labels))
+        out.lines(plan_text.differences(changed, *labels))
         if not changed:
             out.note(f"{labels[0]} and {labels[1]} say the same")
 
@@ -124,7 +124,7 @@ def _words(revision: gateway_pb2.Revision) -> str:
     if not revision.changes:
         return "created" if revision.version == 1 else "-"
     said = [
-        "sql" if change.field == changes.SQL else planning.difference(change, SHOWN)
+        "sql" if change.field == changes.SQL else plan_text.difference(change, SHOWN)
         for change in revision.changes
     ]
     return "; ".join(said)
@@ -139,6 +139,6 @@ def _document(revision: gateway_pb2.Revision) -> dict[str, Any]:
         "time": iso(revision.time),
         "actor": revision.actor,
         "message": revision.message,
-        "changes": [planning.change(change) for change in revision.changes],
+        "changes": [plan_text.change(change) for change in revision.changes],
         "spec": to_document(revision.spec),
     }

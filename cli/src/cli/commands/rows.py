@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.arguments import Name
-from cli.group import group
-from cli.instants import instant
-from cli.rows import Look, condition, document, order, read, remember, text, watched
-from cli.session import Session, command
-from cli.visible import printable
+from cli.framework.arguments import Name
+from cli.framework.group import group
+from cli.framework.instants import instant
+from cli.framework.row_reads import Look, condition, order, read, remember, watched
+from cli.framework.session import Session, command
+from cli.output.row_text import document, text
+from cli.output.visible import printable
 from daggerclient.times import iso
 from daggerspec import sinks
 from daggerspec.exactjson import dumps
@@ -102,7 +103,7 @@ def watch(
     with session.connect() as gateway:
         looks = until(_said(session, name, watched(gateway, name, sink or "")), end)
         if session.out.terminal and not session.out.json:
-            from cli.live import show_live  # what draws takes long to load
+            from cli.commands.rows_live import show_live  # what draws takes long to load
 
             show_live(session, gateway, name, looks)
             return

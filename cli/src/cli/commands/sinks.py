@@ -7,16 +7,16 @@ from typing import Annotated, Any, TypeVar
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli.arguments import File, FileFlag, one_file
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
 from cli.errors import MisusedError, RefusedError
-from cli.gateway import in_words
-from cli.group import group
-from cli.json_views import sinks as views
-from cli.json_views.findings import finding
-from cli.session import Session, command
-from cli.validation import one_dagger, read_file, validate_file, with_place
+from cli.files.dagger_file import one_dagger, read_file, validate_file, with_place
+from cli.framework.arguments import File, FileFlag, one_file
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.gateway import in_words
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output.entries import Entries
+from cli.output.json_views import sinks as views
+from cli.output.json_views.findings import finding
 from daggerclient import InvalidFileError, sinkfile
 from daggerclient.findings import headline
 from daggerspec.nearest import hint, nearest

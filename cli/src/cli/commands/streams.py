@@ -7,19 +7,19 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import stream_text
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
-from cli.error_text import UNCHECKED
-from cli.group import group
-from cli.json_views.findings import finding as finding_view
-from cli.json_views.streams import description as description_view
-from cli.json_views.streams import discovery as discovery_view
-from cli.json_views.streams import sample as sample_view
-from cli.json_views.streams import stream as stream_view
-from cli.session import Session, command
-from cli.visible import printable
-from cli.vitals import ago
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output import stream_text
+from cli.output.entries import Entries
+from cli.output.error_text import UNCHECKED
+from cli.output.json_views.findings import finding as finding_view
+from cli.output.json_views.streams import description as description_view
+from cli.output.json_views.streams import discovery as discovery_view
+from cli.output.json_views.streams import sample as sample_view
+from cli.output.json_views.streams import stream as stream_view
+from cli.output.visible import printable
+from cli.output.vitals import ago
 from daggerclient.times import duration
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.nearest import hint

@@ -5,20 +5,20 @@ from typing import Annotated
 import typer
 from daggers.v1 import access_pb2, gateway_pb2
 
-from cli import usage as team_usage
-from cli.arguments import File, FileFlag, one_file
-from cli.deleting import DryRun, Yes, delete
-from cli.entries import Entries
-from cli.gateway import in_words
-from cli.group import group
-from cli.json_views.access import conflict as conflict_view
-from cli.json_views.access import destination as destination_view
-from cli.json_views.access import sensitive_conflict as sensitive_view
-from cli.json_views.access import team as team_view
-from cli.json_views.access import usage as usage_view
-from cli.output import Printer
-from cli.session import Session, command
-from cli.validation import read_file
+from cli.files.dagger_file import read_file
+from cli.framework.arguments import File, FileFlag, one_file
+from cli.framework.deletion import DryRun, Yes, delete
+from cli.framework.gateway import in_words
+from cli.framework.group import group
+from cli.framework.session import Session, command
+from cli.output import team_usage as team_usage
+from cli.output.entries import Entries
+from cli.output.json_views.access import conflict as conflict_view
+from cli.output.json_views.access import destination as destination_view
+from cli.output.json_views.access import sensitive_conflict as sensitive_view
+from cli.output.json_views.access import team as team_view
+from cli.output.json_views.access import usage as usage_view
+from cli.output.printer import Printer
 from daggerclient import InvalidFileError, teamfile
 from daggerclient.teamfile import role_name
 

@@ -2,8 +2,8 @@
 
 from importlib.metadata import version as version_of
 
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
 
 app = group()
 

@@ -2,8 +2,8 @@
 
 from daggers.v1 import gateway_pb2
 
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.group import group
+from cli.framework.session import Session, command
 from daggerclient.teamfile import role_name
 from daggerclient.times import iso
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cli.errors import RefusedError, UnreachableError
-from cli.login.kept import Login
+from cli.login.credentials import Login
 from cli.login.provider import Provider, ProviderError
-from cli.progress import Steps
-from cli.visible import printable
+from cli.output.progress import Steps
+from cli.output.visible import printable
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_S: Final = 5.0

@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from cli.errors import RefusedError
-from cli.login.kept import Login
+from cli.login.credentials import Login
 from cli.login.provider import Provider, ProviderError
-from cli.progress import Steps
+from cli.output.progress import Steps
 
 PATIENCE_S: Final = 300.0
 PATH: Final = "/callback"

@@ -15,8 +15,8 @@ from chassis.egress.addresses import PORTS
 from chassis.egress.proxies import Proxies
 from cli.environment import environment
 from cli.errors import CliError, RefusedError, UnreachableError
-from cli.login.kept import Login
-from cli.visible import printable
+from cli.login.credentials import Login
+from cli.output.visible import printable
 
 PATIENCE_S: Final = 15.0
 WANTED: Final = ("openid", "email", "groups", "offline_access")

@@ -10,9 +10,9 @@ import typer
 
 from cli.checked_settings import read
 from cli.errors import MisusedError, RefusedError
-from cli.gateway import Gateway
-from cli.group import group
-from cli.session import Session, command
+from cli.framework.gateway import Gateway
+from cli.framework.group import group
+from cli.framework.session import Session, command
 from devstack import remembered
 from devstack.commands.local import start, stop
 from devstack.processes import uninterrupted

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from cli.checked_settings import read
-from cli.deleting import Yes, agreed, asks
 from cli.errors import RefusedError
-from cli.group import group
-from cli.machine import refusal
-from cli.session import Session, command
-from cli.standard import OutputError
-from cli.usage_errors import UsageErrors
+from cli.framework.deletion import Yes, agreed, asks
+from cli.framework.group import group
+from cli.framework.machine import refusal
+from cli.framework.session import Session, command
+from cli.framework.standard_streams import OutputError
+from cli.framework.usage_errors import UsageErrors
 from devstack import remembered, state
 from devstack.down import down as stop_stack
 from devstack.down import runs

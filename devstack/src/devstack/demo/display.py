@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.sparkline import Series, table
+from cli.output.sparkline import Series, table
 from daggerspec.row import Row
 
 PLAIN_EVERY_S = 5.0

@@ -10,7 +10,7 @@ from daggers.v1 import gateway_pb2, spec_pb2
 
 from chassis.files import replace_text
 from cli.errors import RefusedError
-from cli.gateway import Gateway
+from cli.framework.gateway import Gateway
 from devstack.state import Stack
 
 NAME = "cancelled_bookings"

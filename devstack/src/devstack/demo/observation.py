@@ -10,8 +10,8 @@ from typing import Self
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
 from cli.errors import CliError
-from cli.gateway import Gateway
-from cli.rows import read, watched
+from cli.framework.gateway import Gateway
+from cli.framework.row_reads import read, watched
 from daggerspec.row import Row
 from daggerspec.topics import HEARTBEATS
 from devstack.state import Stack

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from s2sphere import CellId, LatLng
 
-from cli.rows import document
+from cli.output.row_text import document
 from daggerspec.row import Row
 from devstack.demo.city import Booking, Ping
 

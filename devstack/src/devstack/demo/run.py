@@ -9,11 +9,11 @@ from pathlib import Path
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from cli import waiting
 from cli.errors import RefusedError
-from cli.gateway import Gateway
-from cli.output import Printer
-from cli.schema import load
+from cli.files.proto_files import load
+from cli.framework import phase_wait
+from cli.framework.gateway import Gateway
+from cli.output.printer import Printer
 from daggerclient import NotReachedError, Written
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerspec.row import Row
@@ -153,7 +153,7 @@ class Demo:
                 applied = self._gateway.apply(dagger.name, dagger.spec)
                 created.append(Written(applied.dagger, applied.sequence))
         for written in created:
-            waiting.until_running(self._gateway, written, STARTUP_S, self._out.steps)
+            phase_wait.until_running(self._gateway, written, STARTUP_S, self._out.steps)
 
     def _sinks(self, name: str) -> Sequence[spec_pb2.Sink]:
         return self._more if name == BOOKINGS else ()

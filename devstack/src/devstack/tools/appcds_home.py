@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cli.environment import environment
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools.run import run
 
 ARCHIVE = "classes.jsa"

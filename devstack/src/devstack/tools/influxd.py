@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from cli.environment import environment
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools.pip import LOCKS, install_wheel
 from devstack.tools.run import run
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.errors import RefusedError
-from cli.progress import Report, Steps
+from cli.output.progress import Report, Steps
 from devstack.places import refuse_unusable
 from devstack.tools import appcds_home, influxd, java, kafka, native_reader, postgres
 

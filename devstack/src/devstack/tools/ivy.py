@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from cli.errors import RefusedError
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools import truststore
 from devstack.tools.run import run
 

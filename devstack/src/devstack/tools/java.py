@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools.pip import LOCKS, install_wheel
 from devstack.tools.run import run
 

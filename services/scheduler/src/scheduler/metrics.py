@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 
 from chassis.metrics import LOG_DAMAGED, LOG_SEQUENCE, Metric
 from eventlog.topics import CONTROL
-from scheduler.shell import Scheduler
+from scheduler.leader.scheduler import Scheduler
 
 LEADS: Final = Metric("daggers_scheduler_leads", "gauge", "1 while this scheduler leads.")
 DRIVERS: Final = Metric(

@@ -22,9 +22,9 @@ from chassis.settings import (
 from daggerspec import checkpointroot, folders, places
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
 from kafkaclient.settings import KafkaSettings
-from scheduler import runas
-from scheduler.command import ARCHIVE
-from scheduler.secretplaces import SecretRule
+from scheduler.drivers import runas
+from scheduler.drivers.command import ARCHIVE
+from scheduler.drivers.secret_places import SecretRule
 
 
 class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSettings):

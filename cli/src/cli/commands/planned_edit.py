@@ -1,0 +1,78 @@
+"""An edit is planned, said, and done as it was planned: from a dagger file, or from an earlier version."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from cli.errors import RefusedError
+from cli.framework.deletion import agreed, asks
+from cli.framework.gateway import Gateway
+from cli.framework.session import Session
+from cli.output import plan_text
+
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Also when rows or windows are lost; `daggers plan` says.")
+]
+PLANS = 5
+"""So often an edit is planned whose dagger others change meanwhile."""
+OVERTAKEN = ("ABORTED", "ALREADY_EXISTS")
+"""Codes of a request for a version that a dagger no longer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a dagger is to be."""
+
+    name: str
+    spec: spec_pb2.DaggerSpec
+    source: str = plan_text.FILE
+    """Where that is from, in words."""
+    question: str = ""
+    """What is asked on a terminal in any case; empty: only about what is lost."""
+
+
+def applied(
+    session: Session, gateway: Gateway, edit: Edit, *, message: str, loses: bool, yes: bool
+) -> gateway_pb2.ApplyDaggerResponse:
+    """Do what was planned and said; `loses`: also when something is lost. Raises: CliError."""
+    for _ in range(PLANS):
+        plan = _planned(gateway, edit)
+        if plan is None:
+            return gateway.apply(edit.name, edit.spec, message=message)
+        if plan.action == gateway_pb2.ApplyDaggerResponse.ACTION_UPDATED:
+            for line in plan_text.lines(edit.name, plan, edit.source):
+                session.out.note(line)
+        _ask(session, edit, plan, loses=loses, yes=yes)
+        try:
+            return gateway.apply(edit.name, edit.spec, expected_version=plan.version, message=message)
+        except RefusedError as refusal:  # somebody else was first: what it does now is another plan
+            if refusal.detail.get("code") not in OVERTAKEN:
+                raise
+            overtaken = refusal
+    raise overtaken
+
+
+def _planned(gateway: Gateway, edit: Edit) -> gateway_pb2.PlanDaggerResponse | None:
+    """What an edit would do; None where the gateway is too old to say."""
+    try:
+        return gateway.plan(edit.name, edit.spec)
+    except RefusedError as refusal:
+        if refusal.reason == "UNIMPLEMENTED":
+            return None
+        raise
+
+
+def _ask(
+    session: Session, edit: Edit, plan: gateway_pb2.PlanDaggerResponse, *, loses: bool, yes: bool
+) -> None:
+    """Ask, where somebody can answer. Raises: RefusedError when the answer is no, and where nobody can answer
+    for what is lost.
+    """
+    asked_for = plan.losses and not loses
+    if asked_for and not asks(session):
+        text = f"{'; '.join(plan.losses)}: --accept-loss applies it all the same"
+        raise RefusedError(text, reason="PLAN_LOSES", detail={"plan": plan_text.document(edit.name, plan)})
+    if edit.question or asked_for:
+        agreed(session, edit.question or f"Apply {edit.name} all the same?", yes=yes)

@@ -1,0 +1,1 @@
+"""Makes what commands are made of: groups, arguments, a session, the gateway, and who extends the command."""

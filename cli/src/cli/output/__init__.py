@@ -1,0 +1,1 @@
+"""Says what a command found: in words, as drawings, and as JSON documents. It calls nobody."""

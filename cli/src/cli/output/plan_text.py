@@ -1,0 +1,201 @@
+"""What an edit of a dagger does, in words and as a document."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from daggers.v1 import gateway_pb2
+
+from cli.output.json_views import access
+from cli.output.json_views import daggers as json_views
+from cli.output.visible import printable
+from daggerclient.times import iso
+from daggerspec import changes
+
+Change = changes.Change
+Plan = gateway_pb2.PlanDaggerResponse
+EFFECTS = {
+    gateway_pb2.PlanDaggerResponse.EFFECT_NOTHING: "nothing changes",
+    gateway_pb2.PlanDaggerResponse.EFFECT_BEGINS: "begins",
+    gateway_pb2.PlanDaggerResponse.EFFECT_STATE_KEPT: "a new driver, its state is kept",
+    gateway_pb2.PlanDaggerResponse.EFFECT_RECOMPUTED: "a new driver, open windows are recomputed",
+    gateway_pb2.PlanDaggerResponse.EFFECT_CONTINUES_BEHIND: "a new driver, goes on without its state",
+    gateway_pb2.PlanDaggerResponse.EFFECT_UNKNOWN: "a new driver, what becomes of its state is not known",
+}
+FILE = "the file"
+"""Where an edit is from, most often."""
+REPLACEMENTS = {
+    Plan.REPLACEMENT_STOP_THEN_START: "it stops, then starts",
+    Plan.REPLACEMENT_CUTOVER: "a cutover",
+}
+_EARLIER = "came up to the streams' future_tolerance before: producers' clocks may be ahead"
+MOST_RANGES = 8
+"""Partitions that are named in words."""
+ACTIONS = {"created": "is created", "updated": "is revised", "started": "is started"}
+
+
+def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
+    """What is done, and what that does; a line for each thing that is another in its source."""
+    action = json_views.action(plan.action)
+    if action == "unchanged":
+        yield f"{name} is this already"
+        return
+    yield f"{name} {ACTIONS.get(action, action)}: {EFFECTS.get(plan.effect, 'what it does is not known')}"
+    yield f"  {plan.reason}"
+    if plan.replacement in REPLACEMENTS:
+        yield f"  {REPLACEMENTS[plan.replacement]}: {printable(plan.replacement_reason)}"
+    if plan.HasField("recomputed_since"):
+        yield f"  records since about {iso(plan.recomputed_since)} are read again"
+    yield from _reads(plan)
+    yield from _costs(plan)
+    labels = (f"version {plan.version}", source)
+    yield from (f"  {line}" for line in differences(plan.changes, *labels))
+    yield from (f"  {_column(column)}" for column in plan.columns)
+    for sink in plan.sinks:
+        yield from (f"  {sink.field} {sink.kind}: {printable(sentence)}" for sentence in sink.seen)
+        if sink.reason:
+            yield f"  {sink.field} {sink.kind} would take no row: {printable(sink.detail)} ({sink.reason})"
+    if plan.sinks_untried:
+        yield f"  sinks were not tried: {printable(plan.sinks_untried)}"
+    yield from (f"  lost: {loss}" for loss in plan.losses)
+    yield from (f"  warning: {printable(warning)}" for warning in plan.warnings)
+
+
+def _reads(plan: Plan) -> Iterator[str]:
+    if plan.reads_unchecked:
+        yield f"  Kafka was not looked into: {printable(plan.reads_unchecked)}"
+    if not plan.HasField("reads"):
+        return
+    seconds = plan.reading_time.ToTimedelta().total_seconds()
+    long = f", about {seconds:,.1f} s of a processor" if plan.HasField("reading_time") else ""
+    count, ranges = plan.reads.records, plan.reads.ranges
+    some = "1 record is" if count == 1 else f"{count:,} records are"
+    yield f"  {some} read again, of {len(ranges)} partition{'' if len(ranges) == 1 else 's'}{long}"
+    if plan.HasField("recomputed_since"):
+        since = plan.reads.records_since
+        yield f"    {since:,} came since then, and {count - since:,} {_EARLIER}"
+    for range_ in ranges[:MOST_RANGES]:
+        yield f"    {range_.topic}/{range_.partition}: offsets {range_.begin} to {range_.end - 1}"
+    if len(ranges) > MOST_RANGES:
+        yield f"    and {len(ranges) - MOST_RANGES} more (-o json)"
+
+
+def _costs(plan: Plan) -> Iterator[str]:
+    before, after = plan.cost.launch_memory_mib, plan.launch_memory_mib
+    if after and before and before != after:
+        yield f"  a launch counts {after:,} MiB of memory, and counted {before:,}"
+    if plan.cost.HasField("age"):
+        cost = plan.cost
+        rates = f", for {cost.records_per_second:,.1f} records/s, {cost.rows_per_minute:,.1f} rows/min"
+        told = rates if cost.records_per_second else ""  # none is told while it catches up
+        yield f"  until now it costs {cost.cpu_seconds_per_day / 24:,.0f} CPU-seconds an hour{told}"
+
+
+def differences(changed: Iterable[Change], old: str, new: str) -> Iterator[str]:
+    """What changed: a line for each field, a unified diff of the query."""
+    for difference_ in changed:
+        if difference_.field == changes.SQL and difference_.before and difference_.after:
+            diff = changes.unified(
+                difference_.before, difference_.after, old=f"sql, {old}", new=f"sql, {new}"
+            )
+            yield from map(printable, diff)
+        else:
+            yield difference(difference_)
+
+
+def difference(change_: Change, most: int | None = None) -> str:
+    """A field that changed; of each value at most so many characters."""
+    before, after = (printable(_cut(text, most)) for text in (change_.before, change_.after))
+    return f"{change_.field}: {before or '(none)'} -> {after or '(none)'}"
+
+
+def change(change_: Change) -> dict[str, str]:
+    """A field that changed, as a document."""
+    return {"field": change_.field, "before": change_.before, "after": change_.after}
+
+
+def document(name: str, plan: Plan) -> dict[str, Any]:
+    """All that a plan says."""
+    return {
+        "name": name,
+        "action": json_views.action(plan.action),
+        "effect": Plan.Effect.Name(plan.effect).removeprefix("EFFECT_").lower(),
+        "reason": plan.reason,
+        "version": plan.version,
+        "replacement": (
+            Plan.Replacement.Name(plan.replacement).removeprefix("REPLACEMENT_").lower()
+            if plan.replacement
+            else None
+        ),
+        "replacement_reason": plan.replacement_reason,
+        "recomputed_since": iso(plan.recomputed_since) if plan.HasField("recomputed_since") else None,
+        "reads": _ranges(plan.reads) if plan.HasField("reads") else None,
+        "reads_unchecked": plan.reads_unchecked,
+        "reading_time_s": (
+            plan.reading_time.ToTimedelta().total_seconds() if plan.HasField("reading_time") else None
+        ),
+        "lost_windows": _windows(plan.lost_windows) if plan.HasField("lost_windows") else None,
+        "cost": access.cost(plan.cost) if plan.HasField("cost") else None,
+        "launch_memory_mib": plan.launch_memory_mib,
+        "changes": [change(changed) for changed in plan.changes],
+        "columns": [
+            {
+                "before": _shown(column.before) if column.HasField("before") else None,
+                "after": _shown(column.after) if column.HasField("after") else None,
+            }
+            for column in plan.columns
+        ],
+        "sinks": [
+            {
+                "field": sink.field,
+                "kind": sink.kind,
+                "seen": list(sink.seen),
+                "reason": sink.reason,
+                "detail": sink.detail,
+            }
+            for sink in plan.sinks
+        ],
+        "sinks_untried": plan.sinks_untried,
+        "losses": list(plan.losses),
+        "warnings": list(plan.warnings),
+    }
+
+
+def _ranges(reads: gateway_pb2.PlannedReads) -> dict[str, Any]:
+    return {
+        "records": reads.records,
+        "records_since": reads.records_since if reads.HasField("since") else None,
+        "closed": iso(reads.closed) if reads.HasField("closed") else None,
+        "whole_from": iso(reads.whole_from) if reads.HasField("whole_from") else None,
+        "missing": reads.missing,
+        "ranges": [
+            {
+                "topic": range_.topic,
+                "partition": range_.partition,
+                "begin": range_.begin,
+                "end": range_.end,
+                "first": range_.first,
+            }
+            for range_ in reads.ranges
+        ],
+    }
+
+
+def _windows(windows: gateway_pb2.PlannedWindows) -> dict[str, Any]:
+    return {"begin": iso(windows.begin), "end": iso(windows.end), "count": windows.count}
+
+
+def _cut(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _column(change_: gateway_pb2.ColumnChange) -> str:
+    if not change_.HasField("before"):
+        return f"column {change_.after.name} comes: {change_.after.type}"
+    if not change_.HasField("after"):
+        return f"column {change_.before.name} goes"
+    return f"column {change_.after.name}: {change_.before.type} -> {change_.after.type}"
+
+
+def _shown(column: gateway_pb2.OutputColumn) -> dict[str, str]:
+    role = gateway_pb2.OutputColumn.Role.Name(column.role).removeprefix("ROLE_").lower()
+    return {"name": column.name, "role": role, "key": column.key, "type": column.type}

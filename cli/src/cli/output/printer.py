@@ -1,0 +1,286 @@
+"""What a command prints: text for people, or one JSON document, on stdout; everything else goes to stderr.
+
+What draws on a terminal (rich) is loaded when something is drawn there: to load it takes as long as a call.
+Nothing is printed but here, and what others wrote is escaped where it could not be seen (`visible`).
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
+
+from cli.errors import CliError, MisusedError
+from cli.output import visible
+from cli.output.hints import COMMAND, in_place
+from daggerspec.exactjson import dumps
+from daggerspec.nearest import hint
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from cli.output.progress import Steps
+
+PIPE_WIDTH = 10_000
+T = TypeVar("T")
+_STANDARD_OUTPUT = Path("-")
+
+
+class Format(StrEnum):
+    """How a command answers."""
+
+    TEXT = "text"
+    JSON = "json"
+    WIDE = "wide"
+    """Text, with every column there is."""
+
+
+class Printer:
+    """Prints a command's answer in the format that was asked for.
+
+    terminal: draw there, in place of stdout. command: what hints call it.
+    """
+
+    def __init__(self, form: Format, terminal: "Console | None" = None, *, command: str = COMMAND) -> None:
+        self.json = form is Format.JSON
+        self.wide = form is Format.WIDE
+        self._terminal = terminal
+        self._command = command
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a person looks at the answer as it comes."""
+        return self._terminal is not None or sys.stdout.isatty()
+
+    @cached_property
+    def console(self) -> "Console":
+        """Draws on stdout."""
+        from cli.output.console import Console
+
+        # a pipe has no width: what reads it wants a row on a line
+        return self._terminal or Console(width=None if self.terminal else PIPE_WIDTH)
+
+    @cached_property
+    def messages(self) -> "Console":
+        """Draws on stderr."""
+        from cli.output.console import Console
+
+        return Console(stderr=True)
+
+    @cached_property
+    def steps(self) -> "Steps":
+        """Shows what is under way, on stderr."""
+        from cli.output.progress import Steps
+
+        return Steps(self.messages)
+
+    def show(self, document: Any, text: Callable[[Self], None]) -> None:
+        """Print the document, or what `text` makes of it."""
+        if self.json:
+            print_json(document)
+        else:
+            text(self)
+
+    def is_standard_output(self, file: Path) -> bool:
+        """Whether a command's file is `-`. Raises: MisusedError where a JSON document goes there, too."""
+        if file != _STANDARD_OUTPUT:
+            return False
+        if self.json:
+            raise MisusedError("the file and a JSON document cannot both be standard output: name a file")
+        return True
+
+    def document(self, document: Any) -> None:
+        """Print a JSON document as a line, at once."""
+        _write_json(f"{dumps(document)}\n")
+
+    def stream(self, items: Iterable[T], text: Callable[[T], str], document: Callable[[T], Any]) -> int:
+        """Print each item on a line as it comes; in JSON one array, closed however they end. How many."""
+        count = 0
+        if not self.json:
+            for item in items:
+                self.line(text(item))
+                count += 1
+            return count
+        failed = False
+        try:
+            for item in items:
+                _write_json(f"{',' if count else '['}\n{dumps(document(item))}")
+                count += 1
+        except CliError as error:
+            failed, error.answered = True, count > 0
+            raise
+        finally:
+            if count or not failed:
+                _write_json(f"{'' if count else '['}\n]\n")
+        return count
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+        """Print a table, or the sentence that says why there is none."""
+        listed = [[visible.visible(self._hinted(str(cell))) for cell in row] for row in rows]
+        if not listed:
+            self.note(empty)
+        elif self.terminal:
+            self._draw(columns, listed)
+        else:
+            self.lines(aligned([columns, *listed] if any(columns) else listed))
+
+    def _draw(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table that fits the terminal."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    def drawing(self, drawn: "RenderableType") -> None:
+        """Print what was drawn."""
+        self.console.print(drawn)
+
+    def clear(self) -> None:
+        """Begin the screen anew; an empty line where there is none."""
+        if self.terminal:
+            self.console.clear()
+        else:
+            self.line("")
+
+    def line(self, text: str) -> None:
+        """Print a line, or several, however long: what others wrote is no markup."""
+        print_text(self._hinted(text))
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines."""
+        for line in lines:
+            self.line(line)
+
+    def findings(self, findings: Iterable[Mapping[str, Any]]) -> None:
+        """Print what was found, as a part of the answer."""
+        print_findings(self.console, findings, self._command)
+
+    def note(self, sentence: str) -> None:
+        """A line on stderr beside the answer."""
+        _write(sys.stderr, self._hinted(sentence))
+
+    def warn(self, sentence: str) -> None:
+        """A warning on stderr, in both formats."""
+        from rich.text import Text
+
+        warning = Text.assemble(("warning: ", "yellow"), self._hinted(sentence))
+        self.messages.print(warning, highlight=False, soft_wrap=True)
+
+    def done(self, document: Any, sentence: str) -> None:
+        """Answer with one sentence, or the document."""
+        self.show(document, lambda _: self.line(sentence))
+
+    def _hinted(self, text: str) -> str:
+        return in_place(text, self._command)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines whose columns begin at the same place; a cell may have several lines."""
+    from rich.cells import cell_len
+
+    cells = [[visible.visible(cell).split("\n") for cell in row] for row in rows]
+    widths = [max(cell_len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True)
+        ).rstrip()
+        for row in cells
+        for parts in zip_longest(*row, fillvalue="")
+    ]
+
+
+def print_text(text: str) -> None:
+    """A line, or several, on stdout."""
+    _write(sys.stdout, text)
+
+
+def _write(file: TextIO, text: str) -> None:
+    file.write(f"{visible.visible(text)}\n")
+    file.flush()
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    _write_json(f"{dumps(document, indent=2)}\n")
+
+
+def _write_json(text: str) -> None:
+    """A piece of a document on stdout: what its encoding lacks as JSON writes it, not as Python does."""
+    sys.stdout.write(visible.json(text, sys.stdout.encoding or "utf-8"))
+    sys.stdout.flush()
+
+
+def print_error(error: CliError, *, as_json: bool, command: str = COMMAND) -> None:
+    """Say on stderr, or as the JSON document on stdout, why the command ends early; `command` is what hints
+    call it.
+    """
+    try:
+        if as_json and not error.answered:
+            print_json(error.document())
+    finally:
+        _print_error(error, command)
+
+
+def _print_error(error: CliError, command: str) -> None:
+    from rich.text import Text
+
+    from cli.output.console import Console
+
+    console = Console(stderr=True, soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), in_place(_beside_findings(error), command)))
+    print_findings(console, error.findings, command)
+
+
+def _beside_findings(error: CliError) -> str:
+    """Why the command ends early; of what was found, which stands below, how much."""
+    if not error.findings:
+        return error.message
+    from daggerclient.findings import headline
+
+    wrong = [finding for finding in error.findings if finding.get("severity") != "warning"]
+    return error.message.replace(headline(wrong or error.findings), amount(len(wrong)), 1)
+
+
+def amount(things: int) -> str:
+    """How much is wrong."""
+    return "one thing is wrong" if things == 1 else f"{things} things are wrong"
+
+
+def print_findings(console: "Console", findings: Iterable[Mapping[str, Any]], command: str = COMMAND) -> None:
+    """Each finding in a line: where, of what, what, and its code; the line of the query; what to write."""
+    from rich.text import Text
+
+    for finding in findings:
+        style = "yellow" if finding.get("severity") == "warning" else ""
+        console.print(Text(in_place(_sentence(finding), command), style=style), soft_wrap=True)
+        if source := finding.get("source"):
+            console.print(Text(source, style="dim"), soft_wrap=True)
+        suggestion = finding.get("suggestion")
+        if suggestion and not _says(finding["message"], suggestion):
+            console.print(Text(f"    suggestion: {suggestion}"), soft_wrap=True)
+
+
+def _says(message: str, suggestion: str) -> bool:
+    """Whether a message ends with what to write; one that has those characters elsewhere does not say so."""
+    return message.endswith((hint(suggestion), f": {suggestion}."))
+
+
+def _sentence(finding: Mapping[str, Any]) -> str:
+    line, column = finding.get("line"), finding.get("column")
+    place = ":".join(str(part) for part in (finding.get("file"), line, column) if part)
+    if "source" in finding:  # line and column are the query's own; the file's line is beside them
+        file = ":".join(str(finding[key]) for key in ("file", "file_line") if key in finding)
+        place = f"SQL line {line}, column {column}" + (f" ({file})" if file else "")
+    code = f" [{finding['code']}]" if finding.get("code") else ""
+    message = finding["message"]
+    named = "source" in finding or message.startswith(finding.get("field") or "")
+    severity = "warning" if finding.get("severity") == "warning" else ""
+    parts = (place, severity, "" if named else finding["field"], message)
+    return "  " + ": ".join(part for part in parts if part) + code

@@ -1,0 +1,163 @@
+"""What a dagger does now, for people: ages, not instants, and counts in short. Pure: now is an argument."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from daggers.v1 import dagger_pb2, vitals_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from chassis.durations import rough, spoken
+from cli.output import error_text
+from daggerclient.times import iso
+from daggerspec.limits import RECENT_S
+
+NONE = "-"
+COLUMNS = ("NAME", "PHASE", "FOR", "REC/S", "ROWS/S", "LAG", "WARNINGS")
+"""What fits a hundred characters, with names of up to thirty."""
+WIDE = (
+    *COLUMNS, "COMMIT", "RESTARTS", "WATERMARK", "LATE", "QUARANTINED", "STATE", "MEMORY", "TEAM", "VERSION",
+    "DESIRED", "HOST",
+)  # fmt: skip
+_RECENTLY = f"in {spoken(timedelta(seconds=RECENT_S))}"
+
+
+def row(dagger: dagger_pb2.Dagger, now: datetime, *, wide: bool) -> Sequence[str]:
+    """A dagger in a line: `COLUMNS`, or `WIDE`."""
+    vitals = dagger.vitals
+    warned = list(dict.fromkeys(warned_.code for warned_ in vitals.warnings))
+    more = f" +{len(warned) - 1}" if len(warned) > 1 else ""
+    codes = ", ".join(warned) if wide or not warned else warned[0] + more
+    narrow = (
+        dagger.name,
+        _phase(dagger),
+        age(dagger.phase_time, now) if dagger.HasField("phase_time") else NONE,
+        short(vitals.records_per_s) if vitals.HasField("records_per_s") else NONE,
+        short(vitals.rows_per_s) if vitals.HasField("rows_per_s") else NONE,
+        short(vitals.lag) if vitals.HasField("lag") else NONE,
+        codes or NONE,
+    )
+    if not wide:
+        return narrow
+    return (
+        *narrow,
+        age(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE,
+        str(dagger.restarts),
+        age(vitals.watermark, now) if vitals.HasField("watermark") else NONE,
+        short(vitals.late_rows),
+        short(sum(vitals.quarantined.values())),
+        short(vitals.state_rows),
+        size(vitals.memory_bytes),
+        dagger.spec.team,
+        str(dagger.version),
+        dagger_pb2.Desired.Name(dagger.desired).removeprefix("DESIRED_"),
+        dagger.driver.host or NONE,
+    )
+
+
+def facts(dagger: dagger_pb2.Dagger, now: datetime) -> Sequence[tuple[str, str]]:
+    """A dagger's own page: a line for each thing that is known."""
+    vitals = dagger.vitals
+    phase = _phase(dagger)
+    if dagger.HasField("phase_time"):
+        phase += f", for {spoken(_since(dagger.phase_time, now))}"
+    lines = [("phase", phase), ("restarts", str(dagger.restarts))]
+    if dagger.driver.pid:
+        lines.append(("started", "by the warm spare" if dagger.driver.spare else "cold"))
+    if dagger.HasField("shadow"):
+        lines.append(("shadow", _shadow(dagger.shadow, now)))
+    if dagger.HasField("last_exit"):
+        lines.append(("last exit", _ended(dagger.last_exit, now)))
+    if not vitals.HasField("heard_time"):
+        return lines
+    recent_quarantined = vitals.recent_quarantined
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(vitals.quarantined.items()))
+    return (
+        *lines,
+        ("heard", ago(vitals.heard_time, now)),
+        ("records/s", short(vitals.records_per_s) if vitals.HasField("records_per_s") else NONE),
+        ("rows/s", short(vitals.rows_per_s) if vitals.HasField("rows_per_s") else NONE),
+        ("records, rows", f"{vitals.records:,}, {vitals.rows:,} since its launch"),
+        ("lag", f"{vitals.lag:,}" if vitals.HasField("lag") else "not known"),
+        ("watermark", ago(vitals.watermark, now) if vitals.HasField("watermark") else NONE),
+        ("last commit", ago(vitals.last_commit, now) if vitals.HasField("last_commit") else NONE),
+        ("late", _late(vitals)),
+        (
+            "quarantined",
+            (reasons or "0") + (f"; {recent_quarantined:,} {_RECENTLY}" if recent_quarantined else ""),
+        ),
+        ("state", f"{vitals.state_rows:,} rows"),
+        ("memory", size(vitals.memory_bytes)),
+    )
+
+
+def _late(vitals: vitals_pb2.Vitals) -> str:
+    """Late rows, and how many windows each is missing from, added up."""
+    rows, recent = vitals.late_rows, vitals.recent_late_rows
+    if not vitals.HasField("late_windows"):
+        return f"{rows:,} rows" + (f", {recent:,} {_RECENTLY}" if recent else "")
+    lately = f"; {recent:,} from {vitals.recent_late_windows:,} {_RECENTLY}" if recent else ""
+    return f"{rows:,} rows, missing from {vitals.late_windows:,} windows in all{lately}"
+
+
+def warning(told: vitals_pb2.HealthWarning) -> str:
+    """A warning in a line: whose it is, what is wrong, what to do next."""
+    return f"{complaint(told)} {told.next}".rstrip()
+
+
+def complaint(told: vitals_pb2.HealthWarning) -> str:
+    """Whose it is, and what is wrong."""
+    whose = error_text.domain(told.domain) if told.domain else ""
+    return f"{whose} {told.code}: {told.message.removesuffix('.')}.".lstrip()
+
+
+def age(instant: Timestamp, now: datetime) -> str:
+    """How long ago, by its greatest unit: `4 min`."""
+    return rough(_since(instant, now))
+
+
+def ago(instant: Timestamp, now: datetime) -> str:
+    """The same in a sentence: `4 min ago`, or `in 4 min`."""
+    ahead = instant.ToDatetime(tzinfo=UTC) - now
+    if ahead >= timedelta(seconds=1):
+        return f"in {rough(ahead)}"
+    return f"{age(instant, now)} ago"
+
+
+def short(number: float) -> str:
+    """Three digits that count: `0`, `0.25`, `9.1`, `1,234`, `12.3k`, `4.5M`."""
+    if number >= 1e6:
+        return f"{number / 1e6:.1f}M"
+    if number >= 1e4:
+        return f"{number / 1e3:.1f}k"
+    if number >= 100 or number == int(number):
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 1 else f"{number:.2f}"
+
+
+def size(memory: int) -> str:
+    """Bytes, in MiB or GiB."""
+    mib = memory / 2**20
+    if not memory:
+        return NONE
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def _since(instant: Timestamp, now: datetime) -> timedelta:
+    return now - instant.ToDatetime(tzinfo=UTC)
+
+
+def _phase(dagger: dagger_pb2.Dagger) -> str:
+    return dagger_pb2.Phase.Name(dagger.phase)
+
+
+def _shadow(shadow: dagger_pb2.DriverShadow, now: datetime) -> str:
+    beside = f"version {shadow.version} runs beside its driver, generation {shadow.generation}"
+    if not shadow.HasField("boundary"):
+        return f"{beside}, begun {ago(shadow.time, now)}"
+    return f"{beside}, and takes its place behind {iso(shadow.boundary)}"
+
+
+def _ended(ended: dagger_pb2.DriverExit, now: datetime) -> str:
+    code = f", code {ended.code}" if ended.HasField("code") else ""
+    why = f": {error_text.sentence(ended.error)}" if ended.HasField("error") else ""
+    return f"{ago(ended.time, now)}{code}{why}"

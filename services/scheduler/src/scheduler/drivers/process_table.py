@@ -1,0 +1,460 @@
+"""The drivers of this host: started, found, told to stop, killed, and what they leave behind.
+
+A launch owns the directory RUNS/DAGGER/GENERATION. Its processes are one session, led by the wrapper; the
+identity that the wrapper writes there proves that they are that launch's (`chassis.drivers`). A spare has no
+launch yet, and waits in RUNS/_spare/NUMBER, a directory as all others (ADR 89). An attempt of a replay has
+RUNS/_replay/NUMBER (ADR 95).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import DecodeError
+
+from chassis import drivers, processes
+from chassis.drivers import Identified
+from chassis.files import replace_bytes, replace_text
+from daggerspec import rundir
+from daggerspec.catalogue import Unresolved
+from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
+from daggerspec.rundir import DriverIdentity
+from daggerspec.shadow import ShadowState
+from fleet.observation import Presence
+from scheduler.drivers import exit_classification, retention, runas
+from scheduler.drivers.runas import RunAs, User
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+_MIB: Final = 1024 * 1024
+_TOLD: Final = 1_000
+"""Of so many drivers it is remembered what they were told."""
+KEPT_ATTEMPTS: Final = 20
+"""The directories of so many attempts of replays are kept, whosever they are."""
+
+
+NOBODY_ELSE: Final = RunAs()
+"""All drivers run as the scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of a replay that lives."""
+
+    dagger: str
+    replay_id: str
+    process: events_pb2.DriverHandle
+    computes: bool = False
+    """Whether it has Spark."""
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one directory below another, and no way to somewhere else."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def as_handle(identity: DriverIdentity, host: str) -> events_pb2.DriverHandle:
+    """A driver of this host as the log has it."""
+    return events_pb2.DriverHandle(
+        host=host,
+        boot_id=identity.boot_id,
+        pid=identity.pid,
+        start_ticks=identity.start_ticks,
+        run_dir=identity.run_dir,
+        spare=identity.spare,
+    )
+
+
+class Drivers:
+    """The drivers below one directory `runs` of one host.
+
+    `python` runs the wrapper, `run_as` has the users of teams. Not for several threads.
+    """
+
+    def __init__(self, runs: Path, *, host: str, python: str, run_as: RunAs = NOBODY_ELSE) -> None:
+        self.runs = runs
+        self.host = host
+        self._python = python
+        self._run_as = run_as
+        self._children: set[int] = set()
+        self._drained: set[tuple[int, int]] = set()
+        self._allowed: dict[str, tuple[str, datetime]] = {}
+        self.write_missing()
+
+    def run_dir(self, name: str, generation: int) -> Path:
+        """The directory of a launch. Raises: Unresolved for a name that is none of a directory.
+
+        The gateway judges names; but what stands in the log is not believed where it becomes a path.
+        """
+        if not _is_plain(name):
+            raise Unresolved("INVALID_NAME", f"{name!r} cannot be the name of a dagger")
+        return self.runs / name / str(generation)
+
+    def start(
+        self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> events_pb2.DriverHandle:
+        """Start a driver in a session of its own. Raises: OSError, Unresolved."""
+        run_dir = self.run_dir(job.dagger, job.generation)
+        # A directory that exists is another launch's.
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        _write_job(run_dir, job)
+        user = self._run_as.user(job.spec.team)
+        return as_handle(self._spawn(run_dir, job, command, environment, user), self.host)
+
+    def start_spare(
+        self, job: spec_pb2.JobSpec, command: Sequence[str], environment: Mapping[str, str]
+    ) -> DriverIdentity:
+        """Start a driver that waits for a launch, in the directory that its job names. Raises: OSError."""
+        run_dir = Path(job.run_dir)
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        return self._spawn(run_dir, job, command, environment)
+
+    def runs_as_another(self, team: str) -> bool:
+        """Whether a team's drivers run as a user of their own, which no spare does."""
+        return self._run_as.user(team) is not None
+
+    def lives(self, spare: DriverIdentity) -> bool:
+        """Whether a process of a spare lives."""
+        self.reap()
+        return drivers.alive(spare)
+
+    def ready(self, spare: DriverIdentity) -> bool:
+        """Whether a spare lives, has warmed up, and has no launch yet: then a link stands in its place."""
+        home = Path(spare.run_dir)
+        return not home.is_symlink() and (home / rundir.DRIVER).exists() and self.lives(spare)
+
+    def assign(self, spare: DriverIdentity, job: spec_pb2.JobSpec) -> events_pb2.DriverHandle | None:
+        """Make a spare the driver of a launch; None when it cannot take it. Raises: OSError, Unresolved.
+
+        The launch begins with the new name of its directory, in which everything is by then. The signal only
+        has the spare see it at once.
+        """
+        home, run_dir = Path(spare.run_dir), self.run_dir(job.dagger, job.generation)
+        if not self.ready(spare):
+            return None
+        driver = replace(
+            spare, dagger=job.dagger, generation=job.generation, run_dir=str(run_dir), spare=True
+        )
+        _write_job(home, job)
+        replace_text(home / rundir.IDENTITY, driver.as_json())
+        run_dir.parent.mkdir(exist_ok=True)
+        home.rename(run_dir)  # refused where that directory exists: it is another launch's
+        _wake(run_dir)
+        return as_handle(driver, self.host)
+
+    def clear_spares(self, kept: DriverIdentity | None) -> None:
+        """Kill the spares of schedulers that have ended, and remove what spares leave: all but this one's.
+
+        The log of the newest stays, alive or not: it may say why that one failed.
+        """
+        places = _entries(self.runs / rundir.SPARE)
+        for place in places:
+            identity = drivers.read(place)  # by way of a link, that of the launch that a spare became
+            if kept is not None and str(place) == kept.run_dir:
+                continue
+            if identity is not None and drivers.alive(identity):
+                if not place.is_symlink():
+                    self.kill(identity)
+            elif place.is_symlink():
+                place.unlink(missing_ok=True)
+            elif place != places[-1]:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def attempt_dir(self, number: int) -> Path:
+        """The directory of an attempt of a replay."""
+        return self.runs / rundir.REPLAYS / str(number)
+
+    def start_attempt(
+        self,
+        job: spec_pb2.JobSpec,
+        asked: events_pb2.QuarantineReplayRequested,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+    ) -> events_pb2.DriverHandle:
+        """Start an attempt of a replay, in the directory that its job names. Raises: OSError."""
+        run_dir = Path(job.run_dir)
+        # A directory that exists is another attempt's.
+        (run_dir / rundir.TEMPORARY).mkdir(parents=True, mode=0o700)
+        _write_spec(run_dir, job)
+        replace_bytes(run_dir / rundir.REPLAY, asked.SerializeToString(deterministic=True))
+        # Nobody who looks for drivers of the dagger means this one.
+        named = spec_pb2.JobSpec(
+            dagger=rundir.REPLAYS, generation=job.generation, checkpoint_root=job.checkpoint_root
+        )
+        user = self._run_as.user(job.spec.team)
+        return as_handle(self._spawn(run_dir, named, command, environment, user), self.host)
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts of replays that live, the oldest first."""
+        self.reap()
+        alive = []
+        for place in sorted(_entries(self.runs / rundir.REPLAYS), key=_number):
+            identity = drivers.read(place)
+            if identity is None or not drivers.alive(identity):
+                continue
+            try:
+                asked = events_pb2.QuarantineReplayRequested.FromString((place / rundir.REPLAY).read_bytes())
+            except (OSError, DecodeError):
+                continue
+            alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host), asked.computes))
+        return alive
+
+    def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:
+        """How many records have each outcome, as an attempt that has finished counted them."""
+        try:
+            counted = json.loads((Path(handle.run_dir) / rundir.OUTCOMES).read_text())
+            return {str(name): int(number) for name, number in counted.items()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            return {}
+
+    def clear_attempts(self) -> None:
+        """Remove the directories of attempts that have ended, but for the newest."""
+        places = sorted(_entries(self.runs / rundir.REPLAYS), key=_number)
+        for place in places[:-KEPT_ATTEMPTS]:
+            identity = drivers.read(place)
+            if identity is None or not drivers.alive(identity):
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _spawn(
+        self,
+        run_dir: Path,
+        job: spec_pb2.JobSpec,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        user: User | None = None,
+    ) -> DriverIdentity:
+        """Start the leader of a session, which starts the rest, as the scheduler or as `user`.
+
+        Raises: OSError.
+        """
+        wrapper = [self._python, "-P", "-m", "scheduler.drivers.wrapper", "--run-dir", str(run_dir)]
+        wrapper += ["--dagger", job.dagger, "--generation", str(job.generation)]
+        if user is not None:
+            self._hand_over(run_dir, job, user)
+            wrapper += ["--user", user.name]
+            environment = {**environment, **user.environment()}
+        wrapper += ["--", *command]
+        log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        pid = os.posix_spawn(
+            wrapper[0],
+            wrapper,
+            dict(environment),
+            setsid=True,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(run_dir / rundir.LOG), log, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+        )
+        self._children.add(pid)
+        return drivers.led_by(pid, run_dir, dagger=job.dagger, generation=job.generation)
+
+    def _hand_over(self, run_dir: Path, job: spec_pb2.JobSpec, user: User) -> None:
+        """Make a driver's directory and its checkpoints its user's alone. Raises: OSError."""
+        runas.open_way(run_dir.parent)
+        (run_dir / rundir.LOG).touch(0o600)
+        runas.hand_over(run_dir, user)
+        checkpoints = retention.directory(job.checkpoint_root) if job.checkpoint_root else None
+        if checkpoints is not None:
+            runas.open_way(checkpoints.parent)
+            runas.hand_over(checkpoints, user)
+
+    def write_missing(self) -> None:
+        """Write the identities that no wrapper wrote: those of drivers that an older version has launched.
+
+        Called when such a version may have acted: when a scheduler starts, and when it begins to lead. No
+        older version has spares, and the place of one may be a link to its launch's by the time of writing.
+        """
+        launches = (driver for driver in drivers.unwritten(self.runs) if driver.dagger != rundir.SPARE)
+        for identity in launches:
+            with suppress(FileNotFoundError):  # its directory was deleted
+                drivers.write(identity)
+
+    def presence(self, handle: events_pb2.DriverHandle) -> Presence:
+        """Whether a process of this driver lives, as far as this host can know."""
+        if handle.host != self.host:
+            return Presence.REMOTE
+        self.reap()
+        return Presence.ALIVE if drivers.alive(handle) else Presence.GONE
+
+    def find(self, name: str, generation: int) -> events_pb2.DriverHandle | None:
+        """The living driver of a launch."""
+        self.reap()
+        if not _is_plain(name):
+            return None
+        identity = drivers.read(self.run_dir(name, generation))
+        if identity is None or not drivers.alive(identity):
+            return None
+        return as_handle(identity, self.host)
+
+    def lost(self, name: str, generation: int) -> events_pb2.DriverHandle:
+        """A launch of this host of which no process lives and only the directory is known."""
+        run_dir = str(self.run_dir(name, generation)) if _is_plain(name) else ""
+        return events_pb2.DriverHandle(host=self.host, run_dir=run_dir)
+
+    def living(self) -> list[DriverIdentity]:
+        """Every launch below `runs` that has a living process, and every spare."""
+        self.reap()
+        return drivers.living(self.runs)
+
+    def resident_mib(self, driver_memory_mib: int, others: Iterable[int] = ()) -> int:
+        """Memory that the drivers, spares and replays of this host take of what is counted for them, and
+        other sessions, led by `others`, of what is counted for a driver of `driver_memory_mib`.
+        """
+        taken = processes.resident_bytes()
+        counted = {
+            driver.pid: _heap_mib(Path(driver.run_dir)) or driver_memory_mib for driver in self.living()
+        }
+        counted |= dict.fromkeys(others, driver_memory_mib)
+        return sum(
+            min(taken.get(leader, 0) // _MIB, heap_mib + DRIVER_OVERHEAD_MIB)
+            for leader, heap_mib in counted.items()
+        )
+
+    def drain(self, handle: events_pb2.DriverHandle) -> bool:
+        """Ask a driver to finish its batch and exit: the file `stop`, and one SIGTERM to its group.
+
+        Answers whether this was the first time.
+        """
+        stop = Path(handle.run_dir) / rundir.STOP
+        with suppress(FileNotFoundError):
+            stop.touch()
+        driver = handle.pid, handle.start_ticks
+        if driver in self._drained or not self._members(handle):
+            return False
+        if len(self._drained) >= _TOLD:
+            self._drained = {gone for gone in self._drained if Path(f"/proc/{gone[0]}").exists()}
+        self._drained.add(driver)
+        with suppress(ProcessLookupError):
+            os.killpg(handle.pid, signal.SIGTERM)
+        return True
+
+    def allow_refusals(self, dagger: str, run_dir: str, until: datetime) -> None:
+        """Tell the driver of a launch until when its sinks may refuse what they like; once for each instant.
+
+        Raises: OSError.
+        """
+        if self._allowed.get(dagger) != (run_dir, until):
+            with suppress(FileNotFoundError):
+                replace_text(place := Path(run_dir) / rundir.ALLOWED, f"{until.timestamp()}\n")
+                runas.hand_over_file(place)
+            self._allowed[dagger] = run_dir, until
+            if len(self._allowed) > _TOLD:  # who is told it again is told nothing new
+                del self._allowed[next(iter(self._allowed))]
+
+    def tell(self, run_dir: str, file: str, text: str) -> None:
+        """Tell a launch something that is decided once. Raises: OSError."""
+        place = Path(run_dir) / file
+        if not place.exists():
+            with suppress(FileNotFoundError):  # its directory was deleted
+                replace_text(place, text)
+                runas.hand_over_file(place)
+
+    def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
+        """What a shadow last said of itself; None where nothing can be read."""
+        try:
+            return ShadowState.from_json((Path(handle.run_dir) / rundir.SHADOW).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def kill(self, driver: Identified) -> None:
+        """SIGKILL every process of a driver; to be called again until it is gone.
+
+        The leader comes last: while it lives, what was just being forked is known as the driver's.
+        """
+        members = self._members(driver)
+        for process in [member for member in members if member.pid != driver.pid] or members:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        self.reap()
+
+    def exit(self, handle: events_pb2.DriverHandle) -> events_pb2.Exited:
+        """How a driver that is gone ended."""
+        run_dir = Path(handle.run_dir)
+        code = _read(run_dir / rundir.EXIT_CODE) or ""
+        left = _read(run_dir / rundir.EXIT)
+        number = int(code) if re.fullmatch(r"-?\d{1,3}", code) else None
+        return exit_classification.exited(number, left, heap_mib=_heap_mib(run_dir))
+
+    def deployment(self, handle: events_pb2.DriverHandle) -> str:
+        """How the deployment ended a driver that is gone, in one clause; empty where nothing proves that.
+
+        Of a driver that the log asked to stop it says nothing: that one has the file, too.
+        """
+        if (Path(handle.run_dir) / rundir.STOP).exists():
+            return "its deployment was taken down, and told it to stop"
+        if drivers.of_earlier_host(handle, boot_id=processes.boot_id(), began=processes.began()):
+            return "its machine or its container was started anew"
+        return ""
+
+    def reap(self) -> None:
+        """Take leave of our own children that have ended; others belong to pid 1."""
+        for pid in list(self._children):
+            try:
+                done, _ = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                done = pid
+            if done:
+                self._children.discard(pid)
+
+    def _members(self, driver: Identified) -> list[processes.Process]:
+        self.reap()
+        return drivers.members(driver)
+
+
+def _write_job(run_dir: Path, job: spec_pb2.JobSpec) -> None:
+    """What a launch is told. Of a shadow the directory says so to who looks for the newest driver's."""
+    if job.HasField("shadow"):
+        replace_text(run_dir / rundir.SHADOW, ShadowState().as_json())
+    _write_spec(run_dir, job)
+
+
+def _write_spec(run_dir: Path, job: spec_pb2.JobSpec) -> None:
+    replace_bytes(run_dir / rundir.SPEC, job.SerializeToString(deterministic=True))
+
+
+def _wake(run_dir: Path) -> None:
+    """Signal the Python half that `driver.json` names. What is lost costs it a moment: it looks by itself."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        half = json.loads((run_dir / rundir.DRIVER).read_text())
+        if processes.start_ticks(half["pid"]) == half["start_ticks"]:
+            os.kill(half["pid"], signal.SIGUSR1)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def _number(place: Path) -> int:
+    return int(place.name) if place.name.isdigit() else 0
+
+
+def _heap_mib(run_dir: Path) -> int:
+    """What a launch was given; 0 when nobody can say any more."""
+    try:
+        job = spec_pb2.JobSpec.FromString((run_dir / rundir.SPEC).read_bytes())
+    except (OSError, DecodeError):
+        return 0
+    return max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None

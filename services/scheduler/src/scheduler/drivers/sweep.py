@@ -1,0 +1,112 @@
+"""What is looked for now and then: drivers nobody asks for, directories nobody needs, a shorter log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from daggers.v1 import events_pb2
+
+from chassis.files import replace_text
+from chassis.logging import unit_of_work
+from daggerspec.rundir import DriverIdentity
+from election import Election
+from eventlog import Draft, LogPosition
+from eventlog.fold import Seen
+from eventlog.follower import Follower
+from fleet import Applied, Fleet
+from scheduler.drivers import retention
+from scheduler.drivers.process_table import Drivers, as_handle
+from scheduler.threads import to_its_end
+
+SEEN: Final = "control.json"
+"""File in the state directory: which log was read, and how far."""
+_LOOK: Final = timedelta(hours=1)
+"""How often leftovers are looked for though nothing has ended: some are kept for a while."""
+
+
+def seen(state_dir: Path) -> Seen:
+    """What a scheduler of this state directory read of the log."""
+    file, position = state_dir / SEEN, LogPosition()
+    with suppress(FileNotFoundError, ValueError, KeyError):
+        document = json.loads(file.read_text())
+        position = LogPosition(int(document["sequence"]), bytes.fromhex(document["history"]))
+    return Seen(position, f"remove {file}")
+
+
+class Sweeper:
+    """Sweeps the host of one scheduler; `state_dir` has what was seen of the log, `checkpoints` is a root."""
+
+    def __init__(
+        self,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        election: Election,
+        drivers: Drivers,
+        state_dir: Path,
+        checkpoints: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._clock = clock
+        self._checkpoints = retention.directory(checkpoints)
+        self.retention_due = True
+        """Whether launches may have left something to remove."""
+        self._looked = clock()
+        self._follower = follower
+        self._fleet = fleet
+        self._election = election
+        self._drivers = drivers
+        self._seen = state_dir / SEEN
+
+    async def sweep(self) -> None:
+        """As the leader: kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
+        fleet = self._fleet
+        for driver in self._drivers.living():
+            if is_orphan(fleet, driver):
+                with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
+                    self._election.still()
+                    self._drivers.kill(driver)
+                    await self._follower.append(self._killed(driver))
+        now = self._clock()
+        if self.retention_due or now - self._looked >= _LOOK:
+            self.retention_due, self._looked = False, now
+            await to_its_end(
+                lambda: retention.remove(
+                    retention.leftovers(fleet, self._drivers.runs, self._checkpoints, now)
+                )
+            )
+        text = json.dumps({"sequence": fleet.sequence, "history": fleet.history.hex()})
+        await to_its_end(partial(replace_text, self._seen, text, durable=True))
+
+    def end_orphans(self) -> None:
+        """As a standby: kill the orphans of this host, which a leader on another host cannot reach.
+
+        An orphan stays one, however much of the log is not read yet, so this needs no leadership.
+        """
+        fleet = self._fleet
+        if fleet.leader is None or fleet.leader.host == self._drivers.host:
+            return  # the leader does it, and says so in the log
+        for driver in self._drivers.living():
+            if is_orphan(fleet, driver):
+                with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
+                    self._drivers.kill(driver)
+
+    def _killed(self, driver: DriverIdentity) -> Draft:
+        fact = events_pb2.OrphanKilled(driver=as_handle(driver, self._drivers.host))
+        fact.meta.epoch = self._election.epoch
+        fact.meta.name, fact.meta.generation = driver.dagger, driver.generation
+        id_ = f"OrphanKilled/{driver.run_dir}/{driver.boot_id}/{driver.pid}/{driver.start_ticks}"
+        return Draft(id_, self._election.source, driver.dagger, self._clock(), fact)
+
+
+def is_orphan(fleet: Fleet, driver: DriverIdentity) -> bool:
+    """Whether nobody asks for a driver that lives. One the fold knows nothing of is not ours to judge."""
+    dagger = fleet.daggers.get(driver.dagger)
+    if dagger is None or driver.generation > fleet.sequence:
+        return False
+    return driver.generation not in dagger.running

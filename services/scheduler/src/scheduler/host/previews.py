@@ -1,0 +1,293 @@
+"""Previews of this host: a process for each cluster, one preview at a time, others wait (ADR 101).
+
+A process is started when the first preview asks, killed and replaced when it hangs or after `MOST` previews
+(ADR 124), and ended after a while without any, or when drivers or replays need its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import grpc
+from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
+
+from chassis.errors import ApiError
+from chassis.logging import logger
+from daggerspec import rundir
+from daggerspec.catalogue import Unresolved
+from daggerspec.defaults import PREVIEWED
+from eventlog.follower import Follower
+from fleet import Applied, Fleet, quotas, resolve
+from fleet.dagger import created
+from fleet.quotas import Room
+from scheduler.drivers.command import beside, secret_variables
+from scheduler.host import reader_process
+from scheduler.host.preview_folders import PreviewFolders, size
+from scheduler.host.preview_process import LESS, PreviewHost
+from scheduler.host.reader_process import RETRY, busy
+from scheduler.leader.occupancy import Occupancy, for_preview, usual_mib
+
+MOST: Final = 100
+"""Previews of one process."""
+WAITING: Final = 16
+"""Previews of a cluster that may wait for their turn."""
+"""Of a dagger that has none yet."""
+_LOOK_S: Final = 2.0
+DISK_BYTES: Final = 4 * 1024**3
+"""What one process may have on disk: state, shuffled rows, logs."""
+_REPLACED: Final = ("died", "disk", "hung", "replaced")
+"""After which ends of a process the next is started before anybody asks."""
+
+Command: TypeAlias = Callable[
+    [spec_pb2.JobSpec, str, spec_pb2.JobSpec], tuple[Sequence[str], Mapping[str, str]]
+]
+"""(job of the process, Spark master, a job that it is to preview) → command line and environment."""
+Progress = gateway_pb2.PreviewProgress
+
+
+@dataclass(eq=False)
+class _Lane:
+    """The previews of one cluster."""
+
+    host: PreviewHost | None = None
+    master: str = ""
+    variables: frozenset[str] = frozenset()
+    """The environment variables with secrets that the process has."""
+    queue: list[object] = field(default_factory=list)
+    """Who is previewing, and who waits."""
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    since: float = 0.0
+    """When its last preview ended, on the loop's clock."""
+    last: spec_pb2.JobSpec | None = None
+    """What its process was asked last."""
+    again: spec_pb2.JobSpec | None = None
+    """What the next process is started for, before anybody asks."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by who looks whether there is a process, and starts one."""
+
+
+class Previews:
+    """Previews for callers. Not `on`: none."""
+
+    def __init__(
+        self,
+        python: str,
+        folders: PreviewFolders,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        command: Command,
+        room: Callable[[], Room],
+        *,
+        on: bool = True,
+        idle_s: float = 300.0,
+        replays: Callable[[], Occupancy] = Occupancy,
+        ended: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        """`room` is what this host has for drivers now; `replays`: how many live there. `ended` hears why a
+        process has ended, of `preview_process.WHYS`.
+        """
+        self._python, self._folders, self._ended = python, folders, ended
+        self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
+        self._on, self._idle_s, self._replays = on, idle_s, replays
+        self._lanes: dict[str, _Lane] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._number = 0
+
+    def close(self) -> None:
+        """End every process."""
+        if self._watch is not None:
+            self._watch.cancel()
+        for lane in self._lanes.values():
+            self._end(lane, "closed")
+
+    @property
+    def running(self) -> int:
+        """How many processes there are on this host, those of its other schedulers among them."""
+        return self.processes + self._folders.others()
+
+    @property
+    def processes(self) -> int:
+        """How many of them are of this scheduler."""
+        return sum(lane.host is not None and lane.host.alive for lane in self._lanes.values())
+
+    @property
+    def leaders(self) -> list[int]:
+        """The leaders of their sessions."""
+        return [lane.host.pid for lane in self._lanes.values() if lane.host is not None and lane.host.alive]
+
+    @property
+    def open(self) -> int:
+        """How many previews go on here, or wait."""
+        return sum(len(lane.queue) for lane in self._lanes.values())
+
+    async def steps(
+        self, request: host_pb2.PreviewHostDaggerRequest
+    ) -> AsyncGenerator[gateway_pb2.PreviewDaggerResponse, None]:
+        """A preview, when it is its turn. Raises: ApiError."""
+        if not self._on:
+            text = "this host does not preview: DAGGERS_SCHEDULER_PREVIEWS is off there"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "PREVIEWS_OFF", text, {})
+        await reader_process.reached(self._follower, request.min_sequence)
+        asked = request.request
+        lane = self._lanes.setdefault(asked.spec.cluster, _Lane())
+        if len(lane.queue) >= WAITING:
+            raise busy(WAITING, "previews of a cluster")
+        turn = object()
+        lane.queue.append(turn)
+        try:
+            while ahead := lane.queue.index(turn):
+                yield _progress(Progress.PHASE_QUEUED, ahead)
+                moved = lane.moved
+                while lane.queue.index(turn) == ahead:
+                    await moved.wait()
+                    moved = lane.moved
+            if lane.host is not None:
+                await lane.host.free()
+            job = self._job(asked)
+            async with lane.starting:
+                if not self._serves(lane, job):
+                    yield _progress(Progress.PHASE_STARTING)
+                    await self._start(lane, asked.spec.cluster, job)
+            assert lane.host is not None
+            lane.last = job
+            preview = host_pb2.PreviewJob(
+                job=job,
+                range=asked.range,
+                max_rows=asked.max_rows,
+                masked_columns=request.masked_columns,
+            )
+            run_dir = lane.host.folder / str(job.generation)
+            preview.job.run_dir, preview.job.checkpoint_root = str(run_dir), str(run_dir / rundir.CHECKPOINTS)
+            async with aclosing(lane.host.steps(preview)) as steps:
+                async for step in steps:
+                    yield step
+        finally:
+            lane.queue.remove(turn)
+            moved, lane.moved = lane.moved, asyncio.Event()
+            moved.set()
+            lane.since = asyncio.get_running_loop().time()
+            if lane.host is not None and (not lane.host.alive or lane.host.previews >= MOST):
+                self._end(lane, "replaced")
+
+    def _serves(self, lane: _Lane, job: spec_pb2.JobSpec) -> bool:
+        """Whether the process that there is can take a job."""
+        known = lane.host is not None and lane.host.alive
+        return known and lane.master == self._master(job) and secret_variables(job) <= lane.variables
+
+    async def _start(self, lane: _Lane, cluster: str, job: spec_pb2.JobSpec) -> None:
+        """Raises: ApiError when there is no room, or it cannot be started."""
+        self._end(lane, "replaced")
+        self._check_room()
+        self._number += 1
+        master = self._master(job)
+        own = spec_pb2.JobSpec(dagger=PREVIEWED, generation=self._number)
+        own.spec.driver_memory_mib = self._room().driver_memory_mib
+        folder: Path | None = None
+        try:
+            folder = self._folders.make(f"{cluster}-{self._number}")
+            own.run_dir = str(folder)
+            command, environment = self._command(own, master, job)
+            lane.host = await PreviewHost.start(self._python, folder, command, environment, self._ended)
+        except (OSError, Unresolved) as error:
+            if folder is not None:
+                self._folders.remove(folder)
+            text = f"the process that previews cannot be started: {error}"
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, "PREVIEW_NOT_STARTED", text, {}) from error
+        lane.again = None
+        lane.master, lane.variables = master, frozenset(secret_variables(job))
+        logger().info("scheduler.preview_host", cluster=cluster, pid=lane.host.pid)
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._give_way())
+
+    def _check_room(self) -> None:
+        """Raises: ApiError when others need what there is. The spare gives way."""
+        if full := self._full(self.running):
+            text = f"this host has no memory for a preview now: {full}"
+            raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, "NO_ROOM", text, {}, retry_after=RETRY)
+
+    def _full(self, others: int) -> str:
+        """Why one process more does not fit beside drivers, replays, and so many others."""
+        drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
+        room = for_preview(self._room(), replace(self._replays(), previews=others))
+        full = quotas.host_full(drivers, usual_mib(self._room()), room)
+        return full.detail if full is not None else ""
+
+    async def _give_way(self) -> None:
+        """While there is any: end what nobody has used for a while, what fills the disk, and what others need
+        the memory of; that which nobody uses comes first. And replace what has ended in the middle.
+        """
+        while any(lane.host is not None or lane.again is not None for lane in self._lanes.values()):
+            await asyncio.sleep(_LOOK_S)
+            for cluster, lane in sorted(self._lanes.items(), key=lambda named: bool(named[1].queue)):
+                if lane.host is not None:
+                    await self._look_at(lane, lane.host)
+                if lane.again is not None and not lane.queue:
+                    await self._replace(cluster, lane, lane.again)
+
+    async def _look_at(self, lane: _Lane, host: PreviewHost) -> None:
+        filled = await asyncio.to_thread(size, host.folder) > DISK_BYTES
+        if lane.host is not host or not host.alive:
+            pass
+        elif full := self._full(self.running - 1):
+            host.give_up("room", "PREVIEW_GAVE_WAY", f"others need its memory: {full}")
+        elif filled:
+            text = f"it has filled {DISK_BYTES // 1024**2:,} MiB of the disk; {LESS}"
+            host.give_up("disk", "PREVIEW_FILLED_DISK", text)
+        elif not lane.queue and asyncio.get_running_loop().time() - lane.since > self._idle_s:
+            host.kill("idle")
+        if lane.host is host and not host.alive and not lane.queue:
+            self._end(lane, "died")
+
+    async def _replace(self, cluster: str, lane: _Lane, job: spec_pb2.JobSpec) -> None:
+        """Start one for whoever asks next, if there is room; once, for it may end as the last one did."""
+        lane.again = None
+        async with lane.starting:
+            if lane.host is None and not lane.queue:
+                with suppress(ApiError):
+                    await self._start(lane, cluster, job)
+
+    def _end(self, lane: _Lane, why: str) -> None:
+        """`why` says whether the next one is started for what this one was asked last."""
+        if lane.host is not None:
+            lane.host.kill(why)
+            if lane.host.why in _REPLACED:
+                lane.again, lane.last = lane.last, None
+            self._folders.remove(lane.host.folder)
+            lane.host = None
+
+    def _master(self, job: spec_pb2.JobSpec) -> str:
+        """Where it runs: beside the scheduler, also for a cluster that is elsewhere."""
+        cluster = self._fleet.clusters.get(job.spec.cluster)
+        return beside(cluster.value.spark_master if cluster else "")
+
+    def _job(self, asked: gateway_pb2.PreviewDaggerRequest) -> spec_pb2.JobSpec:
+        """The launch that is previewed: as a driver has it, but for sinks and platform. Raises: ApiError."""
+        spec = spec_pb2.DaggerSpec()
+        spec.CopyFrom(asked.spec)
+        del spec.sinks[:]
+        spec.sinks.add().log.limit = 1
+        spec.emit = spec_pb2.EMIT_FINAL
+        now = datetime.now(UTC)
+        asked_for = events_pb2.DaggerRequested(name=asked.name or PREVIEWED, spec=spec)
+        try:
+            return resolve.job(
+                self._fleet,
+                created(asked_for, self._fleet.sequence, now),
+                int(now.timestamp() * 1_000_000),
+                platform=spec_pb2.KafkaAddress(),
+                checkpoint_root="",
+                run_dir="",
+            )
+        except Unresolved as error:
+            code = grpc.StatusCode.FAILED_PRECONDITION
+            raise ApiError(code, error.reason, error.detail, {}) from error
+
+
+def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:
+    return gateway_pb2.PreviewDaggerResponse(progress=Progress(phase=phase, ahead=ahead))

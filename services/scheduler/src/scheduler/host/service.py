@@ -1,0 +1,304 @@
+"""HostService: what lies on this host and nowhere else, served to gateways.
+
+It looks at the run directories, and for streams at the fold, leads no dagger anywhere, and lasts as long as
+the process: a standby serves as the leader does. When it drains, what is followed ends with where to go on:
+the next scheduler of this host answers that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
+
+from chassis.connections import Connections, guarding
+from chassis.endpoint import Endpoint, bounded
+from chassis.errors import ApiError, invalid
+from chassis.interceptors import Concern, Context, authentication, interceptor
+from chassis.messages import MAX_CARRIER
+from daggerspec import fields, selection
+from daggerspec.columns import from_proto
+from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
+from daggerspec.rundir import SPEC
+from daggerspec.violation import Violation
+from scheduler.host import driver_log, log_reader
+from scheduler.host.log_reader import HostLog
+from scheduler.host.previews import Previews
+from scheduler.host.read_planner import ReadsPlanner
+from scheduler.host.replay_forecaster import Foreseer
+from scheduler.host.row_reader import RowReader
+from scheduler.host.row_watch import Watches
+from scheduler.host.sink_tester import SinkTester
+from scheduler.host.stream_sampler import StreamSampler
+
+DRAIN_S: Final = 2.0
+"""How long calls may take once the host drains."""
+MAX_STREAMS: Final = 256
+READING: Final = 4
+"""Files that are read at once."""
+# A caller that asks whether we are there is no attacker.
+_OPTIONS: Final = (
+    *bounded(MAX_CARRIER, MAX_STREAMS),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
+
+HostRequest: TypeAlias = (
+    host_pb2.ReadHostLogRequest
+    | host_pb2.ReadHostRowsRequest
+    | host_pb2.WatchHostRowsRequest
+    | host_pb2.DescribeHostArchiveRequest
+)
+
+
+Found = TypeVar("Found")
+
+
+class HostService(host_pb2_grpc.HostServiceServicer):
+    """The logs and rows of the drivers below one directory `runs`, samples of streams, and previews."""
+
+    def __init__(
+        self,
+        runs: Path,
+        host: str,
+        rows: RowReader,
+        streams: StreamSampler | None = None,
+        previews: Previews | None = None,
+        sinks: SinkTester | None = None,
+        plans: ReadsPlanner | None = None,
+        foreseer: Foreseer | None = None,
+        *,
+        most_watches: int = 8,
+    ) -> None:
+        """`streams`, `previews`, `sinks`, `plans`, `foreseer`: None for a host that knows of none."""
+        self._runs = runs
+        self._host = host
+        self._rows = rows
+        self._streams, self._previews, self._sinks = streams, previews, sinks
+        self._plans, self._foreseer = plans, foreseer
+        self._watches = Watches(rows, most_watches)
+        self._log = HostLog(runs, host, self._reading, self._pause)
+        self._draining = asyncio.Event()
+        # Of its own: what reads files for callers takes no thread that launches drivers.
+        self._threads = ThreadPoolExecutor(READING, "host-files")
+
+    def close(self) -> None:
+        """Read no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def drain(self) -> None:
+        """Let what is followed or watched end."""
+        self._draining.set()
+        self._watches.end(self._drains())
+
+    async def ReadHostLog(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostLogRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadLogResponse]:
+        """The last lines of a dagger's newest log; then, if asked, what is written, into later launches.
+
+        Raises: ApiError.
+        """
+        wrong = [*self._wrong(request), *log_reader.violations(request.request)]
+        if wrong:
+            raise invalid(wrong)
+        async with aclosing(self._log.steps(request)) as steps:
+            async for step in steps:
+                yield step
+
+    async def ReadHostRows(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ReadHostRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.ReadRowsResponse]:
+        """Rows of the newest launch; none when there is none. Raises: ApiError."""
+        asked, columns = request.request, [from_proto(column) for column in request.columns]
+        wrong = [*self._wrong(request), *_wrong_sink(asked.sink)]
+        if not 0 <= asked.limit <= MAX_READ_ROWS:
+            wrong.append(Violation("request.limit", f"must be 0 to {MAX_READ_ROWS}", "OUT_OF_RANGE"))
+        wrong += selection.violations("request.", asked, columns)
+        if wrong:
+            raise invalid(wrong)
+        launch = await self._launch(asked.name, request.create_sequence)
+        if launch is None:
+            return
+        async with aclosing(self._rows.frames(launch, request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.ReadRowsResponse.FromString(frame)
+
+    async def WatchHostRows(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.WatchHostRowsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchRowsResponse]:
+        """The newest rows of the newest launch, and what is new; then of the one that is launched next.
+
+        Raises: ApiError.
+        """
+        asked = request.request
+        if wrong := [*self._wrong(request), *_wrong_sink(asked.sink)]:
+            raise invalid(wrong)
+        while True:
+            launch = await self._launch(asked.name, request.create_sequence)
+            if launch is None:
+                yield gateway_pb2.WatchRowsResponse()
+                await self._pause(WATCH_S)
+                continue
+            async with aclosing(self._watches.messages(launch, asked.sink)) as messages:
+                async for message in messages:
+                    yield gateway_pb2.WatchRowsResponse.FromString(message)
+                    if await self._launch(asked.name, request.create_sequence) != launch:
+                        break
+
+    async def SampleHostStream(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.SampleHostStreamRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
+        """The newest records of a stream, with the secrets that this host has."""
+        self._meant(request.host)
+        wrong = []
+        if not 0 <= request.last_records <= MAX_SAMPLED_RECORDS:
+            text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
+            wrong.append(Violation("last_records", text, "OUT_OF_RANGE"))
+        if not 0 < len(request.stream.topics) <= MAX_TOPICS:
+            wrong.append(Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE"))
+        if wrong:
+            raise invalid(wrong)
+        async with aclosing(self._there(self._streams, "samples no streams").frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.SampleStreamResponse.FromString(frame)
+
+    async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DiscoverHostTopicsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        """Topics of a cluster's Kafka, with the secrets that this host has."""
+        self._meant(request.host)
+        if len(request.request.topics) > MAX_TOPICS:
+            text = f"must not be more than {MAX_TOPICS}"
+            raise invalid([Violation("request.topics", text, "TOO_MANY")])
+        async with aclosing(self._there(self._streams, "samples no streams").topics(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.DiscoverTopicsResponse.FromString(frame)
+
+    async def PreviewHostDagger(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.PreviewHostDaggerRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
+        """A preview, in the process of its cluster."""
+        self._meant(request.host)
+        async with aclosing(self._there(self._previews, "previews nothing").steps(request)) as steps:
+            async for step in steps:
+                yield step
+
+    async def TestHostSink(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.TestHostSinkRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.TestSinkResponse]:
+        """Whether sinks can be written to from this host."""
+        self._meant(request.host)
+        async with aclosing(self._there(self._sinks, "tries no sinks").frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.TestSinkResponse.FromString(frame)
+
+    async def PlanHostReads(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.PlanHostReadsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.PlannedReads]:
+        """What a launch would read of a dagger that is edited."""
+        self._meant(request.host)
+        if wrong := list(fields.name("name", request.name)):
+            raise invalid(wrong)
+        async with aclosing(self._there(self._plans, "looks at no checkpoints").frames(request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.PlannedReads.FromString(frame)
+
+    async def ForeseeHostReplay(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.ForeseeHostReplayRequest, context: Context
+    ) -> AsyncIterator[host_pb2.ForeseenReplay]:
+        """What a replay would say of records."""
+        self._meant(request.host)
+        if wrong := list(fields.name("asked.name", request.asked.name)):
+            raise invalid(wrong)
+        async with aclosing(self._there(self._foreseer, "foresees no replays").frames(request)) as frames:
+            async for frame in frames:
+                yield host_pb2.ForeseenReplay.FromString(frame)
+
+    async def DescribeHostArchive(  # noqa: N802 - gRPC's name
+        self, request: host_pb2.DescribeHostArchiveRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DescribeArchiveResponse]:
+        """The files of a table that the newest launch writes; none when there is none. Raises: ApiError."""
+        if wrong := [*self._wrong(request), *_wrong_sink(request.request.sink)]:
+            raise invalid(wrong)
+        launch = await self._launch(request.request.name, request.create_sequence)
+        if launch is None:
+            return
+        async with aclosing(self._rows.archive(launch, request)) as frames:
+            async for frame in frames:
+                yield gateway_pb2.DescribeArchiveResponse.FromString(frame)
+
+    def _there(self, part: Found | None, else_it: str) -> Found:
+        """What this host may not have. Raises: ApiError."""
+        if part is None:
+            text = f"this host {else_it}"
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, "UNIMPLEMENTED", text, {"host": self._host})
+        return part
+
+    async def _reading(self, read: Callable[..., Found], *arguments: Any) -> Found:
+        """What a function answers that reads files."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read, *arguments)
+
+    async def _launch(self, name: str, create_sequence: int) -> Path | None:
+        """The run directory of a dagger's newest launch."""
+        spec = await self._reading(driver_log.newest, self._runs, name, create_sequence, SPEC)
+        return spec and spec.parent
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, unless this host drains. Raises: ApiError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+        if self._draining.is_set():
+            raise self._drains()
+
+    def _drains(self) -> ApiError:
+        text = f"the scheduler of host {self._host} shuts down: ask again"
+        return ApiError(grpc.StatusCode.UNAVAILABLE, "HOST_DRAINING", text, metadata={"host": self._host})
+
+    def _wrong(self, request: HostRequest) -> list[Violation]:
+        """What is wrong with the name it asks for. Raises: ApiError when another host is meant."""
+        self._meant(request.host)
+        return list(fields.name("request.name", request.request.name))
+
+    def _meant(self, host: str) -> None:
+        """Raises: ApiError when another host is meant."""
+        if host not in ("", self._host):
+            raise ApiError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "WRONG_HOST",
+                f"this is host {self._host}, and {host} is meant",
+                metadata={"host": self._host},
+            )
+
+
+@asynccontextmanager
+async def serving(
+    service: HostService, endpoint: Endpoint, counted: Concern | None = None
+) -> AsyncIterator[int]:
+    """Serves inside the block; gives the port. `counted` counts calls. Raises: CannotBind."""
+    connections = Connections()
+    known = authentication(endpoint.tokens)
+    calls = interceptor(host_pb2.DESCRIPTOR, known, counted, connections=connections)
+    server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
+    host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
+    port = endpoint.open(server)
+    await server.start()
+    try:
+        async with guarding(connections, port):
+            yield port
+    finally:
+        service.drain()
+        await server.stop(DRAIN_S)
+        service.close()
+
+
+def _wrong_sink(sink: str) -> list[Violation]:
+    if re.fullmatch(r"[a-z0-9_-]{0,64}", sink):
+        return []
+    return [Violation("request.sink", "is not the name of a sink, nor of a kind", "INVALID_NAME")]

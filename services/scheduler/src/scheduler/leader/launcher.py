@@ -1,0 +1,191 @@
+"""The launch protocol: intend, read it back, and only then start a driver. Safe at every crash point.
+
+(1) Fold to the end. (2) Append LaunchIntended; its sequence is the generation. (3) Read it back: it was
+applied, and nobody else leads now. (4) Start the driver, or give the launch to the spare. (5) Append
+Launched.
+
+A crash after (2) leaves an intent that nobody answered. Whoever leads next never submits it: a paused
+scheduler might be about to. It adopts the driver of that generation if one lives, or intends anew, which
+fences the old intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from daggerspec.catalogue import Unresolved
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet
+from fleet.phases import DELETED
+from fleet.resolve import job
+from scheduler.drivers import retention
+from scheduler.drivers.command import Command
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.secret_places import SecretRule
+from scheduler.drivers.spares import Spares
+from scheduler.threads import to_its_end
+
+# Appends a fact about a dagger and reads it back: what became of it. Raises: Deposed.
+Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
+
+
+class Launcher:
+    """Launches daggers on this host."""
+
+    def __init__(
+        self,
+        follower: Follower[Applied],
+        fleet: Fleet,
+        drivers: Drivers,
+        spares: Spares,
+        *,
+        command: Command,
+        platform: spec_pb2.KafkaAddress,
+        checkpoints: str,
+        shared: bool,
+        driver_memory_mib: int,
+        batches: spec_pb2.BatchRule,
+        secrets: SecretRule,
+        egress: spec_pb2.Egress,
+    ) -> None:
+        """`checkpoints` is their root, `shared` whether all hosts have the same; `driver_memory_mib` is the
+        heap of a driver whose dagger does not say; `batches` and `egress` are for all.
+        """
+        self._follower = follower
+        self._fleet = fleet
+        self._drivers, self._spares = drivers, spares
+        self._command = command
+        self._platform = platform
+        self._checkpoints, self._shared = checkpoints, shared
+        self._driver_memory_mib = driver_memory_mib
+        self._batches, self._egress = batches, egress
+        self._secrets = secrets
+
+    async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+        """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
+        await self._follower.catch_up()
+        dagger = self._fleet.daggers[name]
+        try:
+            self._prepare(dagger, dagger.generation)  # so that a spec that cannot run makes no launch
+        except Unresolved as error:
+            gave_up = events_pb2.LaunchFailed if dagger.unanswered else events_pb2.Failed
+            await write(dagger, gave_up(error=_user_error(error)))
+            return
+        self._secrets.tell(self._fleet, dagger)
+        intent = events_pb2.LaunchIntended(version=dagger.version)
+        intended = self._read_back(name, await write(dagger, intent), still_leading)
+        if intended is None:
+            return
+        if intended.desired != gateway_pb2.DESIRED_RUNNING:
+            return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
+        begun = await self._begin(intended, intended.generation)
+        if isinstance(begun, events_pb2.DaggerError):
+            await write(intended, events_pb2.LaunchFailed(error=begun))
+        else:
+            await write(intended, events_pb2.Launched(driver=begun))
+
+    async def launch_shadow(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
+        """Launch the newest version of a dagger beside its driver; as `launch`. What cannot be launched so is
+        no error of the dagger: the edit is made otherwise, and says what is wrong with it.
+        """
+        await self._follower.catch_up()
+        dagger = self._fleet.daggers[name]
+        step = await write(dagger, events_pb2.ShadowIntended(version=dagger.version))
+        still_leading()
+        intended = self._fleet.daggers[name]
+        shadow = intended.shadow
+        if not step.applied.changed or shadow is None or shadow.generation != step.record.sequence:
+            return
+        begun = await self._begin(intended, shadow.generation, beside=intended.generation)
+        if isinstance(begun, events_pb2.DaggerError):
+            await write(intended, events_pb2.ShadowEnded(error=begun))
+        else:
+            await write(intended, events_pb2.ShadowLaunched(driver=begun))
+
+    async def _begin(
+        self, intended: Dagger, generation: int, *, beside: int = 0
+    ) -> events_pb2.DriverHandle | events_pb2.DaggerError:
+        """Start what was intended, or give it to the spare; or why that cannot be.
+
+        `beside`: the driver that it is a shadow of.
+        """
+        try:
+            prepared, command, environment = self._prepare(intended, generation)
+            if beside:
+                self._secrets.tell(self._fleet, intended)
+                prepared.shadow.beside = beside
+            spare = await self._spares.take(prepared, self._master(intended))
+            if spare is not None:
+                return spare
+            return await to_its_end(partial(self._drivers.start, prepared, command, environment))
+        except Unresolved as error:
+            return _user_error(error)
+        except OSError as error:
+            return _os_error(error)
+
+    def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
+        """The dagger whose launch was intended; None when that was refused. Raises: Deposed."""
+        still_leading()
+        intended = self._fleet.daggers[name]
+        accepted = step.applied.changed and intended.generation == step.record.sequence
+        return intended if accepted else None
+
+    def job(self, dagger: Dagger, generation: int, run_dir: Path) -> spec_pb2.JobSpec:
+        """What a process is told that works for a dagger, in a directory. Raises: Unresolved."""
+        self._secrets.check(self._fleet, dagger)
+        return job(
+            self._fleet,
+            dagger,
+            generation,
+            platform=self._platform,
+            checkpoint_root=retention.checkpoint_root(self._checkpoints, dagger),
+            run_dir=str(run_dir),
+            egress=self._egress,
+        )
+
+    def _prepare(
+        self, dagger: Dagger, generation: int
+    ) -> tuple[spec_pb2.JobSpec, Sequence[str], Mapping[str, str]]:
+        prepared = self.job(dagger, generation, self._drivers.run_dir(dagger.name, generation))
+        prepared.spec.driver_memory_mib = prepared.spec.driver_memory_mib or self._driver_memory_mib
+        prepared.batches.CopyFrom(self._batches)
+        living = (other for other in self._fleet.daggers.values() if other.phase != DELETED)
+        prepared.checkpoints.root = self._checkpoints
+        prepared.checkpoints.used = any(map(self._kept_one, living))
+        prepared.checkpoints.has_own = self._kept_one(dagger)
+        prepared.from_start = dagger.from_start
+        command, environment = self._command(prepared, self._master(dagger))
+        return prepared, command, environment
+
+    def _kept_one(self, dagger: Dagger) -> bool:
+        """Whether a dagger has kept a checkpoint in the root, says the log: a driver that was RUNNING has."""
+        return bool(dagger.ran_on) and (self._shared or dagger.ran_on == self._drivers.host)
+
+    def _master(self, dagger: Dagger) -> str:
+        cluster = self._fleet.clusters.get(dagger.spec.cluster)
+        if cluster is None:
+            raise Unresolved("UNKNOWN_CLUSTER", f"cluster {dagger.spec.cluster} is not registered")
+        return cluster.value.spark_master
+
+
+def _user_error(error: Unresolved) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER, reason=error.reason, detail=error.detail
+    )
+
+
+def _os_error(error: OSError) -> events_pb2.DaggerError:
+    file = f" ({error.filename})" if error.filename else ""
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_INTERNAL,
+        reason="LAUNCH_FAILED",
+        detail=f"its driver could not be started: {error.strerror}{file}",
+        retryable=True,
+    )

@@ -1,0 +1,139 @@
+"""What there is to know of drivers: their heartbeats, this host's process table, what they left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from daggers.v1 import gateway_pb2, telemetry_pb2
+
+from fleet import Dagger, Fleet, quotas
+from fleet.health import Reason
+from fleet.observation import Observation, Presence, ShadowObservation
+from fleet.quotas import Full, Room
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.leader.occupancy import Occupancy, for_driver
+
+_UNKNOWN: Final = 1_000
+"""So many names more than there are daggers may be heard of."""
+
+
+class Observer:
+    """Observes for one scheduler; `processes` watches the drivers that live."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        drivers: Drivers,
+        processes: ProcessWatcher,
+        room: Callable[[], Room],
+        clock: Callable[[], datetime],
+        taken: Callable[[], Occupancy],
+        *,
+        cutover: bool,
+        overload: Callable[[], str],
+    ) -> None:
+        """`cutover`: whether a driver may be replaced by one that begins beside it. `overload` says in one
+        clause that this host has too much to do.
+        """
+        self._overload = overload
+        self._fleet, self._drivers, self._processes = fleet, drivers, processes
+        self._room, self._taken, self._cutover = room, taken, cutover
+        self._now = clock
+        self._listening_since = clock()
+        self._heard: dict[str, tuple[telemetry_pb2.Heartbeat, datetime]] = {}
+
+    def heard(self, heartbeat: telemetry_pb2.Heartbeat) -> bool:
+        """A heartbeat came; whether it is of the newest launch that was heard of."""
+        known = self._heard.get(heartbeat.dagger)
+        if known is not None and heartbeat.generation < known[0].generation:
+            return False
+        if known is None:
+            self._forget()
+        self._heard[heartbeat.dagger] = heartbeat, self._now()
+        return True
+
+    @property
+    def remembered(self) -> int:
+        """Of how many names heartbeats are remembered."""
+        return len(self._heard)
+
+    def _forget(self) -> None:
+        """Names come as others go, and some are of no dagger: they are no more than there are daggers, and a
+        few that the log may still tell of.
+        """
+        if len(self._heard) > len(self._fleet.daggers) + _UNKNOWN:
+            self._heard = {
+                name: heard for name, heard in self._heard.items() if self._fleet.living(name) is not None
+            }
+
+    def observe(self, dagger: Dagger) -> Observation:
+        """What there is to know about the newest launch of a dagger."""
+        heartbeat, heard_at = self._heard.get(dagger.name, (None, self._listening_since))
+        if heartbeat is not None and heartbeat.generation != dagger.generation:
+            heartbeat, heard_at = None, self._listening_since
+        presence, alive, left, overload, deployment = Presence.REMOTE, None, None, "", ""
+        if dagger.driver is not None:
+            driver = dagger.driver
+            # Only its heartbeats told of it, see fleet.reconcile.
+            if driver.host == self._drivers.host and not driver.pid:
+                alive = self._drivers.find(dagger.name, dagger.generation)
+                driver = alive or self._drivers.lost(dagger.name, dagger.generation)
+            presence = self._drivers.presence(driver)
+            if presence is Presence.GONE:
+                left = self._drivers.exit(driver)
+                deployment = self._drivers.deployment(driver)
+                overload = self._overload() if Reason.START_TIMEOUT in dagger.reasons else ""
+            elif presence is Presence.ALIVE:
+                self._processes.watch(dagger.name, driver.pid)
+        elif dagger.has_unknown_driver:
+            alive = self._drivers.find(dagger.name, dagger.generation)
+            claim = self._fleet.claims.get(dagger.epoch)
+            if claim is not None and claim.host == self._drivers.host:
+                presence = Presence.GONE if alive is None else Presence.ALIVE
+        return Observation(
+            presence=presence,
+            quiet_since=heard_at,
+            heartbeat=heartbeat,
+            driver=alive,
+            exit=left,
+            overload=overload,
+            deployment=deployment,
+            full=self._full(dagger),
+            cutover=self._may_cut_over(dagger),
+            shadow=self._shadow(dagger),
+        )
+
+    def _shadow(self, dagger: Dagger) -> ShadowObservation | None:
+        """What there is to know about the shadow of a dagger."""
+        shadow = dagger.shadow
+        if shadow is None:
+            return None
+        if shadow.driver is None:
+            driver = self._drivers.find(dagger.name, shadow.generation)
+            return ShadowObservation(presence=Presence.ALIVE if driver else Presence.GONE, driver=driver)
+        presence = self._drivers.presence(shadow.driver)
+        if presence is Presence.GONE:
+            return ShadowObservation(presence=presence, exit=self._drivers.exit(shadow.driver))
+        if presence is Presence.REMOTE:
+            return ShadowObservation(presence=presence)
+        return ShadowObservation(presence=presence, state=self._drivers.shadow_state(shadow.driver))
+
+    def _may_cut_over(self, dagger: Dagger) -> bool:
+        """Whether another driver of it may run beside its own. Worked out where an edit waits to be made."""
+        if not self._cutover or dagger.driver is None or dagger.current or dagger.shadow is not None:
+            return False
+        return self._lacks_room(dagger) is None
+
+    def _full(self, dagger: Dagger) -> Full | None:
+        """Why no driver of it may be launched; None when one may. Worked out where one may be wanted."""
+        if dagger.occupied or dagger.desired != gateway_pb2.DESIRED_RUNNING:
+            return None
+        return self._lacks_room(dagger)
+
+    def _lacks_room(self, dagger: Dagger) -> Full | None:
+        """Why one driver more of it does not fit beside those that run."""
+        fleet, room = self._fleet, for_driver(self._room(), self._taken())
+        return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)

@@ -1,0 +1,165 @@
+"""The replays of one scheduler's host: does what `scheduler.leader.replay_policy` decides."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from daggers.v1 import events_pb2
+
+from chassis.logging import logger, unit_of_work
+from daggerspec.catalogue import Unresolved
+from daggerspec.limits import REPLAY_MIB
+from fleet import Dagger, Fleet, quotas
+from fleet.observation import Presence
+from fleet.quotas import Full, Room
+from scheduler.drivers.command import Command, beside
+from scheduler.drivers.process_table import Attempt, Drivers
+from scheduler.leader.launcher import Launcher, Write
+from scheduler.leader.occupancy import Occupancy, for_replay, usual_mib
+from scheduler.leader.replay_policy import End, Seen, Start, is_wanted, next_step
+from scheduler.threads import to_its_end
+
+STEPS: Final = 4
+
+
+class Replays:
+    """Starts, adopts and ends the attempts of replays, one of a dagger at a time."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        drivers: Drivers,
+        launcher: Launcher,
+        command: Command,
+        room: Callable[[], Room],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._fleet, self._drivers, self._launcher = fleet, drivers, launcher
+        self._command, self._room, self._now = command, room, clock
+        self._in_vain: dict[str, tuple[int, int]] = {}
+
+    async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
+        """As the leader: do what is due of each replay. Raises: Deposed."""
+        alive = self._alive()
+        for name in sorted(self._fleet.daggers):
+            dagger = self._fleet.daggers[name]
+            if (dagger.replay is not None or name in alive) and name not in self._fleet.unreadable_daggers:
+                await self._attend(name, alive, write, still, epoch)
+
+    def end_orphans(self) -> None:
+        """As a standby: end what the log does not want on this host any more."""
+        for attempt in self._drivers.attempts():
+            if not is_wanted(self._fleet.daggers.get(attempt.dagger), attempt.replay_id, self._drivers.host):
+                self._drivers.kill(attempt.process)
+
+    async def _attend(
+        self, name: str, alive: dict[str, list[Attempt]], write: Write, still: Callable[[], None], epoch: int
+    ) -> None:
+        for _ in range(STEPS):
+            dagger = self._fleet.daggers[name]
+            tried = epoch, dagger.sequence
+            action = next_step(dagger, self._seen(dagger, alive), host=self._drivers.host, now=self._now())
+            if action is None or self._in_vain.get(name) == tried:
+                return
+            if isinstance(action, End):
+                for process in action.processes:
+                    self._drivers.kill(process)
+                logger().info("scheduler.end_replay", dagger=name, attempts=len(action.processes))
+                return
+            with unit_of_work("scheduler.replay", dagger=name, action=type(action).__name__):
+                if isinstance(action, Start):
+                    await self._start(dagger, write, still)
+                    alive |= self._alive()
+                else:
+                    await write(dagger, action)
+            if self._fleet.daggers[name].sequence == dagger.sequence:
+                self._in_vain[name] = tried  # ignored here and now: saying it again would not help
+                return
+
+    async def _start(self, dagger: Dagger, write: Write, still: Callable[[], None]) -> None:
+        """Intend an attempt; start it once the log has it, and nobody else leads. Raises: Deposed."""
+        replay = dagger.replay
+        assert replay is not None
+        intent = events_pb2.ReplayStarted(replay_id=replay.id)
+        intent.process.host = self._drivers.host
+        step = await write(dagger, intent)
+        still()
+        intended = self._fleet.daggers[dagger.name]
+        if not step.applied.changed or intended.replay is None or intended.replay.id != replay.id:
+            return
+        number = step.record.sequence
+        try:
+            job = self._launcher.job(intended, number, self._drivers.attempt_dir(number))
+            job.spec.driver_memory_mib = self._room().driver_memory_mib  # as much as is counted for it
+            words, environment = self._command(job, self._master(intended))
+            words = [*words, "--sequence", str(replay.sequence), "--created", str(intended.create_sequence)]
+            start = partial(self._drivers.start_attempt, job, replay.request, words, environment)
+            process = await to_its_end(start)
+        except Unresolved as error:
+            await write(intended, events_pb2.ReplayFinished(replay_id=replay.id, error=_user_error(error)))
+        except OSError as error:
+            await write(intended, events_pb2.ReplayExited(replay_id=replay.id, error=_os_error(error)))
+        else:
+            await write(intended, events_pb2.ReplayStarted(replay_id=replay.id, process=process))
+
+    def _master(self, dagger: Dagger) -> str:
+        """Where the query of its replay is computed; empty where that computes none."""
+        if dagger.replay is None or not dagger.replay.request.computes:
+            return ""
+        cluster = self._fleet.clusters.get(dagger.spec.cluster)
+        return beside(cluster.value.spark_master if cluster else "")
+
+    def _seen(self, dagger: Dagger, alive: dict[str, list[Attempt]]) -> Seen:
+        own = alive.get(dagger.name, [])
+        replay = dagger.replay
+        if own:
+            id_ = replay.id if replay is not None else ""
+            return Seen(
+                alive=tuple(attempt.process for attempt in own if attempt.replay_id == id_),
+                strays=tuple(attempt.process for attempt in own if attempt.replay_id != id_),
+            )
+        if replay is None:
+            return Seen()
+        process = replay.process
+        if process is None or process.host != self._drivers.host or not process.pid:
+            running = [attempt.computes for some in alive.values() for attempt in some]
+            return Seen(full=self._full(dagger, Occupancy.of(running)))
+        if self._drivers.presence(process) is Presence.ALIVE:
+            return Seen(alive=(process,))  # it has just been started, and says itself later who it is
+        left = self._drivers.exit(process)
+        return Seen(left=left, outcomes=self._drivers.outcomes(process) if left.code == 0 else {})
+
+    def _full(self, dagger: Dagger, running: Occupancy) -> Full | None:
+        """Why one more does not fit. The first one does, unless it has Spark: a host keeps that much free."""
+        computes = dagger.replay is not None and dagger.replay.request.computes
+        if not (running.replays or computes):
+            return None
+        occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
+        need = usual_mib(self._room()) if computes else REPLAY_MIB
+        return quotas.host_full(occupied, need, for_replay(self._room(), running))
+
+    def _alive(self) -> dict[str, list[Attempt]]:
+        """The attempts that live, the newest of each dagger last."""
+        alive: dict[str, list[Attempt]] = defaultdict(list)
+        for attempt in self._drivers.attempts():
+            alive[attempt.dagger].append(attempt)
+        return dict(alive)
+
+
+def _user_error(error: Unresolved) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_USER, reason=error.reason, detail=error.detail
+    )
+
+
+def _os_error(error: OSError) -> events_pb2.DaggerError:
+    return events_pb2.DaggerError(
+        domain=events_pb2.ERROR_DOMAIN_INTERNAL,
+        reason="LAUNCH_FAILED",
+        detail=f"its process could not be started: {error.strerror}",
+        retryable=True,
+    )

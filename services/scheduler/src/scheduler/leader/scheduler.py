@@ -1,0 +1,445 @@
+"""The scheduler's loop: fold, ask for the next action, append, act, append.
+
+What is decided is decided in `fleet`, which is pure; every record, heartbeat, exit and tick asks it
+again, and so does a restart. One coroutine does all the deciding and acting, one thing at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
+
+from chassis.logging import logger, note, unit_of_work
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
+from election import Beats, Deposed, Election, Holder, Office, proven_dead
+from eventlog import Draft, Log, LogUnavailable
+from eventlog.fold import Step
+from eventlog.follower import Follower
+from fleet import Applied, Dagger, Fleet, quotas, shadowing
+from fleet.facts import FACTS, About
+from fleet.observation import Policy
+from fleet.quotas import Room
+from fleet.reconcile import Drain, Kill, Launch, next_action
+from fleet.shadowing import EndShadow, LaunchShadow
+from scheduler.clock import now as wall_clock
+from scheduler.drivers.command import Command
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.drivers.secret_places import SecretRule
+from scheduler.drivers.spares import Spares
+from scheduler.drivers.sweep import Sweeper, seen
+from scheduler.leader.launcher import Launcher
+from scheduler.leader.observer import Observer
+from scheduler.leader.occupancy import Occupancy, for_driver, for_spare
+from scheduler.leader.replays import Replays
+from scheduler.threads import to_its_end
+
+# Steps taken for one dagger before the others have their turn.
+STEPS: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a scheduler is told."""
+
+    scheduler_id: str
+    max_drivers: int | None
+    """Drivers that may run at once; None: as many as have memory."""
+    memory_mib: int | None = None
+    """What they may need together, in MiB; None: it is not counted."""
+    leader_timeout: timedelta = timedelta(seconds=10)
+    """A leader whose beat is missing for this long is replaced."""
+    driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
+    """Heap of a driver whose dagger does not say, in MiB."""
+    batches: spec_pb2.BatchRule = field(default_factory=spec_pb2.BatchRule)
+    """When the batches of its drivers are due."""
+    secrets: SecretRule = field(default_factory=SecretRule)
+    """Where secrets may be that specifications find by themselves."""
+    egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
+    """What its drivers hold the addresses of sinks to."""
+    spare: bool = False
+    """Whether it keeps a driver that waits for a launch."""
+    cutover: bool = False
+    """Whether it replaces a driver by one that begins beside it, where an edit allows that."""
+    tick: timedelta = timedelta(milliseconds=500)
+    """Everything is looked at this often."""
+    sweep: timedelta = timedelta(seconds=5)
+    """Orphans and leftovers are looked for this often."""
+
+
+def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
+    """What schedulers are elected to. `room` is what the host has for drivers now."""
+
+    def holder() -> Holder | None:
+        leader = fleet.leader
+        return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
+
+    def beat(epoch: int, me: str) -> telemetry_pb2.SchedulerBeat:
+        running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+        return telemetry_pb2.SchedulerBeat(
+            epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
+        )
+
+    return Office(
+        "scheduler",
+        claim=lambda me, host: events_pb2.SchedulerStarted(scheduler_id=me, host=host),
+        beat=beat,
+        holder=holder,
+    )
+
+
+class Scheduler:
+    """One scheduler: stands by, leads, stands by again.
+
+    `command` builds a driver's command line, `platform` is Kafka for heartbeats and quarantine; `state_dir`
+    holds what was seen of the log, and the checkpoints unless these have a root elsewhere. `set_aside_ends`:
+    the offset behind all that is set aside, by partition; raises LogUnavailable. `clock` is this instant,
+    UTC; `dead` proves the death of a scheduler by its identity. `appended` is told the message of each fact
+    that was appended. `previews`: how many processes preview on this host. `memory_mib`: what drivers may
+    need together now, in place of what the options say. `overload` says in one clause that this host has too
+    much to do.
+    """
+
+    def __init__(
+        self,
+        control: Log,
+        beats: Beats,
+        drivers: Drivers,
+        *,
+        command: Command,
+        platform: spec_pb2.KafkaAddress,
+        state_dir: Path,
+        checkpoint_root: str = "",
+        set_aside_ends: Callable[[], Awaitable[Mapping[int, int]]],
+        policy: Policy,
+        options: Options,
+        clock: Callable[[], datetime] = wall_clock,
+        dead: Callable[[str], bool] = proven_dead,
+        appended: Callable[[str], None] = lambda _: None,
+        previews: Callable[[], int] = lambda: 0,
+        memory_mib: Callable[[], int] | None = None,
+        overload: Callable[[], str] = str,
+    ) -> None:
+        self._now = clock
+        self._appended = appended
+        self._beats = beats
+        self._drivers = drivers
+        self._set_aside_ends = set_aside_ends
+        self._policy = policy
+        self._options = options
+        self._fleet = Fleet()
+        self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
+
+        def room() -> Room:
+            return Room(
+                drivers=options.max_drivers,
+                memory_mib=options.memory_mib if memory_mib is None else memory_mib(),
+                driver_memory_mib=options.driver_memory_mib,
+            )
+
+        def taken() -> Occupancy:
+            if options.memory_mib is None and memory_mib is None:
+                return Occupancy()  # nobody counts it then
+            return Occupancy.of((attempt.computes for attempt in drivers.attempts()), previews())
+
+        self._election = Election(
+            office(self._fleet, lambda: for_driver(room(), taken())),
+            self._follower,
+            beats,
+            id=options.scheduler_id,
+            host=drivers.host,
+            patience=options.leader_timeout,
+            clock=clock,
+            dead=dead,
+        )
+        self.checkpoints = checkpoint_root or str(state_dir / "checkpoints")
+        """The root of all daggers' checkpoints."""
+        self._sweeper = Sweeper(
+            self._follower, self._fleet, self._election, drivers, state_dir, self.checkpoints, clock
+        )
+        self._spares = Spares(
+            self._fleet,
+            drivers,
+            command,
+            room,
+            clock,
+            on=options.spare,
+            left=lambda: for_spare(room(), taken()),
+        )
+        self._launcher = Launcher(
+            self._follower,
+            self._fleet,
+            drivers,
+            self._spares,
+            command=command,
+            platform=platform,
+            checkpoints=self.checkpoints,
+            shared=bool(checkpoint_root),
+            driver_memory_mib=options.driver_memory_mib,
+            batches=options.batches,
+            secrets=options.secrets,
+            egress=options.egress,
+        )
+        self._replays = Replays(self._fleet, drivers, self._launcher, command, room, clock)
+        self._processes = ProcessWatcher(self._look_at)
+        self._observer = Observer(
+            self._fleet,
+            drivers,
+            self._processes,
+            room,
+            clock,
+            taken,
+            cutover=options.cutover,
+            overload=overload,
+        )
+        self._dirty: set[str] = set()
+        self._wake = asyncio.Event()
+        self._in_vain: dict[str, tuple[int, int, type]] = {}
+
+    @property
+    def leads(self) -> bool:
+        """Whether its claim is the newest, as far as it has read."""
+        return self._election.leads
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fold of the control topic."""
+        return self._fleet
+
+    @property
+    def follower(self) -> Follower[Applied]:
+        """What follows the control topic."""
+        return self._follower
+
+    async def run(self, serving: events_pb2.HostServing | None = None) -> None:
+        """Serve until cancelled; drivers go on. `serving` says where the logs and rows of this host are read.
+
+        Raises, in an ExceptionGroup: LogDamaged.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follower.run())
+                tasks.create_task(self._listen())
+                tasks.create_task(self._serve(serving))
+        finally:
+            self._processes.close()
+
+    async def _serve(self, serving: events_pb2.HostServing | None) -> None:
+        await self._follower.catch_up()
+        if serving is not None:
+            await self._announce(serving)
+        while True:
+            logger().info("scheduler.standby", sequence=self._fleet.sequence)
+            next_sweep = self._now()
+            while not self._election.may_claim():
+                if self._now() >= next_sweep:
+                    next_sweep = self._now() + self._options.sweep
+                    self._sweeper.end_orphans()
+                    self._replays.end_orphans()
+                    self._tell_all()
+                await self._pause()
+            with suppress(Deposed):
+                await self._election.claim()
+                self._drivers.write_missing()
+                logger().info("scheduler.leading", epoch=self._election.epoch)
+                beating = asyncio.create_task(self._election.keep_beating())
+                try:
+                    await self._lead()
+                except Deposed:
+                    self._spares.end()
+                    raise
+                finally:
+                    beating.cancel()
+            self._election.resign()
+
+    async def _announce(self, serving: events_pb2.HostServing) -> None:
+        """Say where this host's logs and rows are read; once for each process, whoever leads."""
+        id_ = f"HostServing/{serving.scheduler_id}"
+        # An older reader takes the subject of what it does not know for a dagger's name: none has a slash.
+        subject = f"host/{serving.host}"
+        await self._follower.append(Draft(id_, self._election.source, subject, self._now(), serving))
+
+    async def _lead(self) -> None:
+        """Reconcile every dagger, for ever. Raises: Deposed."""
+        next_tick = next_sweep = passed = self._now()
+        while True:
+            started = self._now()
+            if started - passed > self._options.leader_timeout / 2:
+                await self._follower.catch_up()  # we were paused: somebody may have taken over
+            self._election.still()
+            names, self._dirty = self._dirty, set()
+            # A clock that was ahead for a while had them due when it is that late again.
+            next_tick = min(next_tick, started + self._options.tick)
+            next_sweep = min(next_sweep, started + self._options.sweep)
+            if started >= next_tick:
+                names, next_tick = set(self._fleet.daggers), started + self._options.tick
+            for name in sorted(names):  # the same order in every run
+                await self._attend(name)
+            await self._replays.look(self._write, self._election.still, self._election.epoch)
+            await self._spares.look()
+            if started >= next_sweep:
+                next_sweep = started + self._options.sweep
+                await self._sweeper.sweep()
+                await self._spares.clear()
+                await to_its_end(self._drivers.clear_attempts)
+            passed = self._now()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until something happens, or the next tick."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.tick.total_seconds()):
+                await self._wake.wait()
+        self._wake.clear()
+
+    # ---- What happens --------------------------------------------------------------------------------------
+
+    def _look_at(self, name: str) -> None:
+        self._dirty.add(name)
+        self._wake.set()
+
+    def _on_step(self, step: Step[Applied]) -> None:
+        record, applied = step.record, step.applied
+        if isinstance(record.message, events_pb2.SchedulerStarted):
+            self._election.claimed()
+        if record.message is None:
+            logger().warning(
+                "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
+            )
+        if applied.subject in self._fleet.daggers:
+            self._dirty.add(applied.subject)
+        self._wake.set()
+
+    async def _listen(self) -> None:
+        async for record in self._beats.follow():
+            match record.message:
+                case telemetry_pb2.SchedulerBeat() as beat:
+                    self._election.heard(beat.epoch)
+                case telemetry_pb2.Heartbeat() as heartbeat:
+                    if self._observer.heard(heartbeat):
+                        self._look_at(heartbeat.dagger)
+
+    # ---- Reconciling ---------------------------------------------------------------------------------------
+
+    async def _attend(self, name: str) -> None:
+        """Reconcile one dagger: act until there is nothing to do, or only time can tell."""
+        fleet = self._fleet
+        if name in fleet.unreadable_daggers:
+            return
+        for _ in range(STEPS):
+            dagger = fleet.daggers.get(name)
+            if dagger is None:
+                return
+            epoch = self._election.epoch
+            observation = self._observer.observe(dagger)
+            action = next_action(
+                dagger, now=self._now(), epoch=epoch, observation=observation, policy=self._policy
+            )
+            attempt = epoch, dagger.sequence, type(action)
+            if action is None or self._in_vain.get(name) == attempt:
+                self._tell(dagger)
+                return
+            if isinstance(action, Drain | Kill | EndShadow):
+                self._end(dagger, action)
+                return
+            with unit_of_work(
+                "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
+            ):
+                if isinstance(action, Launch):
+                    await self._launcher.launch(name, self._write, self._election.still)
+                elif isinstance(action, LaunchShadow):
+                    await self._launcher.launch_shadow(name, self._write, self._election.still)
+                elif isinstance(action, events_pb2.QuarantineReplayRequested):
+                    if not await self._ask(action):
+                        return
+                else:
+                    await self._write(dagger, action)
+            if fleet.daggers[name].sequence == dagger.sequence:
+                self._in_vain[name] = attempt  # ignored here and now: saying it again would not help
+                return
+
+    def _tell(self, dagger: Dagger) -> None:
+        """Tell the drivers of this host what the log says to them, each launch anew."""
+        try:
+            if dagger.refusals_until is not None and (run_dir := self._run_dir(dagger)):
+                self._drivers.allow_refusals(dagger.name, run_dir, dagger.refusals_until)
+            for driver, file, text in shadowing.told(dagger):
+                if driver.host == self._drivers.host and driver.run_dir:
+                    self._drivers.tell(driver.run_dir, file, text)
+        except OSError as error:  # the next look tries it again
+            logger().warning("scheduler.not_told", dagger=dagger.name, detail=str(error))
+
+    def _tell_all(self) -> None:
+        """As a standby: tell the drivers of this host, which a leader on another host cannot reach."""
+        leader = self._fleet.leader
+        if leader is not None and leader.host != self._drivers.host:
+            for name in sorted(self._fleet.daggers):
+                self._tell(self._fleet.daggers[name])
+
+    def _run_dir(self, dagger: Dagger) -> str:
+        """Where the driver of a dagger was launched, if that is on this host; else empty.
+
+        A leader on another host adopts a driver that it has heard of alone: its directory is not in the log.
+        """
+        driver = dagger.driver
+        if driver is None or driver.host != self._drivers.host:
+            return ""
+        return driver.run_dir or self._drivers.lost(dagger.name, dagger.generation).run_dir
+
+    def _end(self, dagger: Dagger, action: Drain | Kill | EndShadow) -> None:
+        """End a driver; asked again until it is gone."""
+        if isinstance(action, EndShadow):
+            driver = dagger.shadow.driver if dagger.shadow else None
+        else:
+            driver = dagger.driver
+        if driver is None:
+            return
+        if not isinstance(action, Drain):
+            self._drivers.kill(driver)
+        elif not self._drivers.drain(driver):
+            return
+        logger().info(
+            "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
+        )
+
+    async def _ask(self, request: events_pb2.QuarantineReplayRequested) -> bool:
+        """Ask for a replay of all that is set aside by now; whether that was possible. Raises: Deposed."""
+        try:
+            request.up_to.update(await self._set_aside_ends())
+        except LogUnavailable as error:  # the next look tries it again
+            logger().warning("scheduler.not_asked", dagger=request.name, detail=str(error))
+            return False
+        self._election.still()
+        draft = Draft(request.replay_id, self._election.source, request.name, self._now(), request)
+        step = await self._follower.append(draft)
+        note(replay=request.replay_id, sequence=step.record.sequence, ignored=step.applied.refused)
+        return True
+
+    async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
+        """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
+        self._election.still()
+        fact.meta.epoch = self._election.epoch
+        fact.meta.name = dagger.name
+        # The same for the same fact about the same state: repeated after a failure, it counts once.
+        id_ = f"{type(fact).__name__}/{dagger.name}/{self._election.epoch}/{dagger.sequence}"
+        match FACTS[type(fact)].about:
+            case About.NEW | About.BESIDE:
+                fact.submission_id = id_
+            case About.SHADOW:
+                fact.meta.generation = dagger.shadow.generation if dagger.shadow else 0
+            case about if about is not About.NONE:
+                fact.meta.generation = dagger.generation
+        draft = Draft(id_, self._election.source, dagger.name, self._now(), fact)
+        step = await self._follower.append(draft)
+        self._appended(type(fact).__name__)
+        note(sequence=step.record.sequence, ignored=step.applied.refused)
+        if isinstance(fact, events_pb2.Exited | events_pb2.ShadowEnded | events_pb2.Deleted):
+            self._sweeper.retention_due = True
+        return step

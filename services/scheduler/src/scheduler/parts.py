@@ -1,0 +1,179 @@
+"""Puts a scheduler together: the one place that knows all parts, and what each is given of the settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from daggers.v1 import events_pb2
+from prometheus_client.core import GaugeMetricFamily
+
+from chassis import pressure
+from chassis.metrics import Metrics
+from daggerspec.limits import DRIVER_OVERHEAD_MIB
+from election import Beats
+from eventlog import Log
+from fleet.health import SHOWN
+from fleet.observation import Policy
+from fleet.quotas import Room
+from scheduler.drivers.command_lines import CommandLines
+from scheduler.drivers.process_table import Drivers
+from scheduler.host.preview_folders import PreviewFolders
+from scheduler.host.previews import Previews
+from scheduler.host.read_planner import ReadsPlanner
+from scheduler.host.replay_forecaster import Foreseer
+from scheduler.host.row_reader import RowReader
+from scheduler.host.service import HostService
+from scheduler.host.sink_tester import SinkTester
+from scheduler.host.stream_sampler import StreamSampler
+from scheduler.leader.capacity import HostMemory, available_mib
+from scheduler.leader.heartbeats import set_aside_ends
+from scheduler.leader.occupancy import Occupancy
+from scheduler.leader.scheduler import Options, Scheduler
+from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
+from scheduler.settings import SchedulerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a scheduler finds on its host before it reads the log."""
+
+    settings: SchedulerSettings
+    scheduler_id: str
+    state_dir: Path
+    """Absolute."""
+    drivers: Drivers
+    lines: CommandLines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A scheduler that has its log, and what it answers for its host."""
+
+    scheduler: Scheduler
+    previews: Previews
+    host: HostService
+    limit: Callable[[], int]
+    """Drivers of the usual size that the host takes now."""
+
+    def gauges(self) -> Iterator[GaugeMetricFamily]:
+        """Measure them as they are now."""
+        previews = self.previews
+        return gauges(self.scheduler, self.limit(), processes=previews.processes, previews=previews.open)
+
+
+def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Parts:
+    """Make the parts, on a control topic and heartbeats that are open. Nothing runs yet."""
+    settings, drivers = ground.settings, ground.drivers
+    previews: Previews  # made below, of what the scheduler follows; nobody asks before
+    memory = HostMemory(
+        settings.driver_memory_mib,
+        available=available_mib,
+        resident=lambda: drivers.resident_mib(settings.driver_memory_mib, previews.leaders),
+    )
+
+    def measured() -> tuple[int, int]:
+        return room(settings, memory.mib())
+
+    facts = metrics.counter(FACTS)
+    scheduler = Scheduler(
+        control,
+        beats,
+        drivers,
+        command=ground.lines.for_job,
+        platform=settings.kafka().address(),
+        state_dir=ground.state_dir,
+        checkpoint_root=settings.checkpoint_root,
+        set_aside_ends=lambda: set_aside_ends(settings.kafka()),
+        policy=policy(settings),
+        options=options(settings, ground.scheduler_id),
+        appended=lambda fact: facts.labels(fact).inc(),
+        previews=lambda: previews.running,
+        memory_mib=lambda: measured()[1],
+        overload=pressure.overload,
+    )
+    ends = metrics.counter(PREVIEW_ENDS)
+    previews = Previews(
+        sys.executable,
+        PreviewFolders(ground.state_dir / "previews", ground.lines.scheduler),
+        scheduler.follower,
+        scheduler.fleet,
+        ground.lines.for_preview,
+        lambda: Room(memory_mib=measured()[1], driver_memory_mib=settings.driver_memory_mib),
+        on=settings.previews,
+        idle_s=settings.preview_idle_s,
+        replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
+        ended=lambda why: ends.labels(why).inc(),
+    )
+    return Parts(
+        scheduler=scheduler,
+        previews=previews,
+        host=make_host(ground, scheduler, previews),
+        limit=lambda: measured()[0],
+    )
+
+
+def make_host(ground: Ground, scheduler: Scheduler, previews: Previews) -> HostService:
+    """Make what answers the gateways' questions about this host: a part for each kind of question."""
+    python, inherited, folder = sys.executable, ground.lines.inherited, ground.state_dir
+    follower, fleet, checkpoints = scheduler.follower, scheduler.fleet, scheduler.checkpoints
+    kafka = ground.settings.kafka().address()
+    return HostService(
+        ground.drivers.runs,
+        ground.drivers.host,
+        RowReader(python, inherited),
+        streams=StreamSampler(python, inherited, folder, follower, fleet),
+        previews=previews,
+        sinks=SinkTester(python, inherited, folder, follower, fleet, ground.settings.rules()),
+        plans=ReadsPlanner(python, inherited, folder, checkpoints, follower, fleet),
+        foreseer=Foreseer(python, inherited, folder, checkpoints, kafka, follower, fleet),
+    )
+
+
+def address(ground: Ground, port: int, *, tls: bool) -> events_pb2.HostServing:
+    """Return where gateways ask this host, which listens at `port`."""
+    return events_pb2.HostServing(
+        scheduler_id=ground.scheduler_id,
+        host=ground.drivers.host,
+        address=ground.settings.reached_at(port, ground.drivers.host),
+        tls=tls,
+        cutover=ground.settings.cutover,
+    )
+
+
+def options(settings: SchedulerSettings, scheduler_id: str) -> Options:
+    """Return what the scheduler itself goes by."""
+    return Options(
+        scheduler_id=scheduler_id,
+        max_drivers=settings.max_drivers,
+        leader_timeout=timedelta(seconds=settings.leader_timeout_s),
+        driver_memory_mib=settings.driver_memory_mib,
+        spare=settings.spare,
+        cutover=settings.cutover,
+        batches=settings.batches(),
+        secrets=settings.secret_rule(),
+        egress=settings.rules(),
+    )
+
+
+def policy(settings: SchedulerSettings) -> Policy:
+    """Return how patient the scheduler is with its drivers."""
+    return Policy(
+        limits=replace(SHOWN, start=timedelta(seconds=settings.start_timeout_s)),
+        grace=timedelta(seconds=settings.drain_timeout_s),
+        attempts=settings.attempts,
+    )
+
+
+def room(settings: SchedulerSettings, memory_mib: int) -> tuple[int, int]:
+    """Return how many drivers of the usual size this host takes, and the MiB that all may need together; it
+    has `memory_mib` for them.
+
+    Who says how many there may be has memory for so many of the usual size, whatever is free.
+    """
+    driver_mib = settings.driver_memory_mib + DRIVER_OVERHEAD_MIB
+    limit = settings.max_drivers or memory_mib // driver_mib
+    return limit, settings.memory_mib or max(memory_mib, limit * driver_mib)
