@@ -90,7 +90,7 @@ async def serve(
     )
     leaving = proxies.handed_on(inherited, told.outward_proxy)
     environment = {**leaving, "JAVA_HOME": str(find_java(told.java_home, inherited))}
-    check_users(run_as, drivers.runs, environment["JAVA_HOME"])
+    check_users(run_as, drivers.runs, environment["JAVA_HOME"], installation)
     rows = RowReader(sys.executable, environment)
     kafka = told.kafka()
     scheduler_id = identity()
@@ -109,15 +109,16 @@ async def serve(
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
 
     def command_of(job: spec_pb2.JobSpec, master: str) -> tuple[Sequence[str], Mapping[str, str]]:
+        closed = drivers.runs_as_another(job.spec.team)
         if Path(job.run_dir).parent.name == rundir.REPLAYS and master:
-            words = command.computing_replay(job, master, installation)
+            words = command.computing_replay(job, master, installation, closed=closed)
             return words, command.environment(job, master, installation, environment)
         if Path(job.run_dir).parent.name == rundir.REPLAYS:
             return command.replay(job, installation.python), command.replay_environment(job, environment)
         words = (
             command.spare(job, master, installation, me)
             if job.dagger == rundir.SPARE
-            else command.spark_submit(job, master, installation)
+            else command.spark_submit(job, master, installation, closed=closed)
         )
         return words, command.environment(job, master, installation, environment)
 
@@ -146,7 +147,7 @@ async def serve(
                 max_drivers=told.max_drivers,
                 leader_timeout=timedelta(seconds=told.leader_timeout_s),
                 driver_memory_mib=told.driver_memory_mib,
-                spare=told.spare,
+                spare=told.spare and run_as.user("") is None,  # else no team ever takes it
                 cutover=told.cutover,
                 batches=told.batches(),
                 secrets=told.secret_rule(),
@@ -255,14 +256,18 @@ def find_installation() -> command.Installation:
     )
 
 
-def check_users(run_as: RunAs, runs: Path, java_home: str) -> None:
+def check_users(run_as: RunAs, runs: Path, java_home: str, installation: command.Installation) -> None:
     """See that drivers can run as the users of teams. Raises: Missing, OSError."""
     if not run_as:
         return
     for folder in (runs.parent, runs):
         runas.open_way(folder)
+    homes = filter(None, (installation.spark_home, installation.prepared))
+    read = [installation.runtime, installation.log4j, *(home / "jars" for home in homes)]
+    read += [installation.prepared / command.ARCHIVE] if installation.prepared else []
+    read += [installation.properties] if installation.properties else []
     obstacles = [
-        runas.obstacle(user, runs, sys.executable, f"{java_home}/bin/java")
+        runas.obstacle(user, runs, sys.executable, f"{java_home}/bin/java", read)
         for user in dict.fromkeys(run_as.by_team.values())
     ]
     if any(obstacles):

@@ -1,6 +1,7 @@
 """Rows of this host's launches, read by a process of the runtime.
 
-The process is told a run directory and finds the sinks there. What it writes is in `runtime.readrows`.
+The process is told a run directory and finds the sinks there, which whose directory it is may have written:
+it is that user's, too. What it writes is in `runtime.readrows`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from daggers.v1 import host_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
 from chassis.errors import ApiError
+from chassis.files import read_plain
 from daggerspec.rundir import SPEC
-from scheduler import readerprocess
+from scheduler import readerprocess, runas
 from scheduler.readerprocess import RETRY, Places, died, environment
 
 MODULE: Final = "runtime.readrows"
@@ -87,9 +89,11 @@ class RowReader:
         command = (self._python, "-P", "-m", module or self._module, "--run-dir", str(run_dir), *arguments)
         async with AsyncExitStack() as stack:
             try:
-                job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
+                job = spec_pb2.JobSpec.FromString(read_plain(run_dir / SPEC))
                 given = environment(self._inherited, *job.sinks)
-                process = await stack.enter_async_context(readerprocess.running(command, run_dir, given))
+                user = runas.owner(run_dir)
+                running = readerprocess.running(command, run_dir, given, user)
+                process = await stack.enter_async_context(running)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if (run_dir / SPEC).exists():
                     raise  # it is the interpreter that is not there
