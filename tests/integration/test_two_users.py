@@ -112,7 +112,8 @@ def cli(users: Mapping[str, pwd.struct_passwd], place: Path) -> Iterator[Cli]:
         command = Cli(place / "stack", daggers)
         subprocess.run([daggers, "local", "setup"], check=True, timeout=PATIENCE_S)
         try:
-            command("local", "up", "--detach")
+            up = [daggers, "local", "up", "--detach", "--state-dir", command.state_dir]
+            subprocess.run(list(map(str, up)), check=True, timeout=PATIENCE_S)
             yield command
         finally:
             subprocess.run(
@@ -168,15 +169,16 @@ def reach_nothing_of_each_other(
             run_dir, checkpoint, *checkpoint.iterdir(), secrets[team], secrets[team].parent,
             *(run_dir / rundir.TEMPORARY).glob(".*.sock"),
         ]  # fmt: skip
-        places = [*map(str, own), *ports_of(running[team])]
-        platform = [cli.state_dir / name for name in ("influx.token", "administrator.token", "logs", "kafka")]
+        places: list[str | int] = [*map(str, own), *ports_of(running[team])]
+        files = ("influx.token", "administrator.token", "logs", "kafka")
+        platform: list[str | int] = [str(cli.state_dir / name) for name in files]
 
-        assert reached(users[other], [*places, *map(str, platform)]) == [], team
+        assert reached(users[other], [*places, *platform]) == [], team
         assert set(reached(users[team], places)) >= {str(path) for path in own if path.suffix != ".sock"}, (
             team
         )
         assert any(path.suffix == ".sock" for path in own)
-        assert reached(users[team], list(map(str, platform))) == []
+        assert reached(users[team], platform) == []
 
 
 def the_scheduler_rules_both(
