@@ -102,14 +102,14 @@ def own_database(stack: Stack, name: str, token: Path) -> Influx:
     )
     own = read_token(stack.state_dir / TOKEN_FILE).split(":", 1)
     with urllib3.PoolManager(timeout=TIMEOUT, retries=False) as http:
-        try:
-            answer = _ask(http, stack, "; ".join(statements), *own).json()
-        except (urllib3.exceptions.HTTPError, ValueError) as error:
-            raise RefusedError(f"InfluxDB does not answer: {error}") from error
-    errors = [part["error"] for part in (answer, *answer.get("results", ())) if "error" in part]
-    if errors:
-        why = next((error for error in errors if error != "not executed"), errors[0])
-        raise RefusedError(f"InfluxDB does not make the database {name}: {why}")
+        for statement in statements:  # each alone: of several at once no error says more than "not executed"
+            try:
+                answer = _ask(http, stack, statement, *own).json()
+            except (urllib3.exceptions.HTTPError, ValueError) as error:
+                raise RefusedError(f"InfluxDB does not answer: {error}") from error
+            for part in (answer, *answer.get("results", ())):
+                if "error" in part:
+                    raise RefusedError(f"InfluxDB does not make the database {name}: {part['error']}")
     return Influx(stack.influx.url, stack.influx.org, name, str(token))
 
 
