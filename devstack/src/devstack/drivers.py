@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from chassis import drivers
+from chassis.files import touch
 from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from devstack import processes
@@ -42,7 +43,7 @@ def stop(living: Iterable[DriverIdentity], *, grace_s: float) -> list[str]:
     for driver in living:
         sessions.append(session(driver))
         with suppress(OSError):
-            (Path(driver.run_dir) / rundir.STOP).touch()
+            touch(Path(driver.run_dir) / rundir.STOP)
     return processes.stop(sessions, grace_s=grace_s)
 
 

@@ -1,4 +1,4 @@
-"""The embedded InfluxDB 1.8: its configuration, its one user and its database."""
+"""The embedded InfluxDB 1.8: its configuration, its administrator and its database, and those of teams."""
 
 import json
 import secrets
@@ -10,7 +10,7 @@ import urllib3
 from chassis.files import make_private, replace_text
 from cli.errors import RefusedError
 from devstack import ports
-from devstack.state import DATABASE, TOKEN_FILE, Stack
+from devstack.state import DATABASE, TOKEN_FILE, Influx, Stack
 from devstack.tools.install import Tools
 
 USER = "daggers"
@@ -86,6 +86,33 @@ def ready(stack: Stack) -> bool:
     return status == HTTPStatus.OK
 
 
+def own_database(stack: Stack, name: str, token: Path) -> Influx:
+    """Make a database, and a user of its name who may read and write it and nothing else.
+
+    name: of the form of a team's. token: the file that has that user's name and password; made where it is
+    not there. Raises: RefusedError.
+    """
+    if not token.exists():
+        replace_text(token, f"{name}:{secrets.token_urlsafe(24)}\n", private=True)
+    _, password = read_token(token).split(":", 1)
+    statements = (
+        f'CREATE DATABASE "{name}"',
+        f"CREATE USER \"{name}\" WITH PASSWORD '{password}'",
+        f'GRANT ALL ON "{name}" TO "{name}"',
+    )
+    own = read_token(stack.state_dir / TOKEN_FILE).split(":", 1)
+    with urllib3.PoolManager(timeout=TIMEOUT, retries=False) as http:
+        for statement in statements:  # each alone: of several at once no error says more than "not executed"
+            try:
+                answer = _ask(http, stack, statement, *own).json()
+            except (urllib3.exceptions.HTTPError, ValueError) as error:
+                raise RefusedError(f"InfluxDB does not answer: {error}") from error
+            for part in (answer, *answer.get("results", ())):
+                if "error" in part:
+                    raise RefusedError(f"InfluxDB does not make the database {name}: {part['error']}")
+    return Influx(stack.influx.url, stack.influx.org, name, str(token))
+
+
 def read_token(file: str | Path) -> str:
     """The token in a file. Raises RefusedError when it cannot be read."""
     try:
@@ -97,8 +124,13 @@ def read_token(file: str | Path) -> str:
 def _query(
     http: urllib3.PoolManager, stack: Stack, query: str, user: str | None = None, password: str | None = None
 ) -> int:
+    return _ask(http, stack, query, user, password).status
+
+
+def _ask(
+    http: urllib3.PoolManager, stack: Stack, query: str, user: str | None = None, password: str | None = None
+) -> urllib3.BaseHTTPResponse:
     headers = urllib3.make_headers(basic_auth=f"{user}:{password}") if user else {}
-    answer = http.request_encode_body(
+    return http.request_encode_body(
         "POST", f"{stack.influx.url}/query", fields={"q": query}, headers=headers, encode_multipart=False
     )
-    return answer.status

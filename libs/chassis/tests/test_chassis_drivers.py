@@ -25,6 +25,8 @@ words = sys.argv[1].split("|") if sys.argv[1:] else []
 print(subprocess.Popen([sys.executable, "-c", {PAUSE!r}, *words]).pid, flush=True)
 signal.pause()
 """
+NOBODY = 65534
+AS_NOBODY = f"import os; os.setuid({NOBODY}); print('ready', flush=True); {PAUSE}"
 
 
 @pytest.fixture
@@ -210,3 +212,27 @@ def test_of_what_nobody_knows_nothing_is_proven() -> None:
 
     assert not drivers.of_earlier_host(unknown, boot_id="b", began=101)
     assert not drivers.of_earlier_host(ended_at_once, boot_id="b", began=101)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_another_users_identity_is_believed_of_that_users_processes_and_that_launch_alone(
+    run_dir: Path,
+) -> None:
+    with leader(PAUSE, cwd=run_dir) as victim, leader(AS_NOBODY, cwd=run_dir) as own:
+        assert own.stdout is not None
+        assert own.stdout.readline() == "ready\n"
+        identities = {
+            process: replace(
+                drivers.led_by(process.pid, run_dir, dagger="other", generation=77), run_dir="/elsewhere"
+            )
+            for process in (victim, own)
+        }
+        found = {}
+        for process, identity in identities.items():
+            (run_dir / rundir.IDENTITY).write_text(identity.as_json())
+            for path in (run_dir / rundir.IDENTITY, run_dir):
+                os.chown(path, NOBODY, NOBODY)
+            found[process] = drivers.read(run_dir)
+
+    assert found[victim] is None
+    assert found[own] == replace(identities[own], run_dir=str(run_dir), dagger="d", generation=5)

@@ -67,6 +67,16 @@ def test_an_attempt_that_computes_is_a_spark_application_beside_the_scheduler() 
     assert beside("local[3]") == "local[3]"
 
 
+def test_a_launch_that_is_closed_to_other_users_has_no_pages_and_a_secret_for_its_ports() -> None:
+    local, cluster = (spark_submit(JOB, url, SHARED, closed=True) for url in ("local[2]", "spark://h:7077"))
+
+    assert "spark.ui.enabled=false" in local
+    assert "spark.authenticate=true" in local
+    assert "spark.ui.enabled=false" in cluster
+    assert not any("spark.authenticate" in word for word in (*cluster, *submit()))
+    assert "spark.ui.enabled=true" in submit()
+
+
 def test_the_jvm_of_a_forwarding_has_both_compilers() -> None:
     forwards = spec_pb2.JobSpec(run_dir="/r", spec={"forward": {}})
 

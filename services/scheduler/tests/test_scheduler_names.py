@@ -12,9 +12,9 @@ from daggers.v1 import telemetry_pb2
 
 from fleet import Fleet
 from fleet.quotas import Room
-from scheduler.drivers import Drivers
-from scheduler.observer import Observer
-from scheduler.process_watcher import ProcessWatcher
+from scheduler.drivers.process_table import Drivers
+from scheduler.drivers.process_watcher import ProcessWatcher
+from scheduler.leader.observer import Observer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

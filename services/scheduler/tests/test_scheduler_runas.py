@@ -17,10 +17,11 @@ from daggers.v1 import events_pb2, spec_pb2
 from pydantic import ValidationError
 from services.scheduler.tests.scheduler_world import until
 
-from daggerspec import rundir
+from daggerspec import anew, rundir
 from fleet.observation import Presence
-from scheduler.drivers import runas
+from scheduler.drivers import process_table, runas
 from scheduler.drivers.process_table import Drivers
+from scheduler.host import reader_process
 from scheduler.settings import SchedulerSettings
 
 USERS = "pricing=nobody delivery=daemon"
@@ -54,6 +55,7 @@ def job(ours: Drivers, name: str, team: str) -> spec_pb2.JobSpec:
         spec={"team": team},
         run_dir=str(ours.run_dir(name, 5)),
         checkpoint_root=str(checkpoints),
+        checkpoints={"root": str(checkpoints.parent)},
     )
 
 
@@ -117,6 +119,7 @@ async def test_drivers_of_two_teams_are_two_users_and_the_scheduler_rules_both(s
         "daemon": [str(file) for file in written["delivery"]],
         "games": [],
     }
+    assert (state_dir / "checkpoints" / anew.MARKER).read_text() == anew.MARKED
     assert adopted == handles["pricing"]
     assert len(allowed) == 1
     assert ended.code == 0
@@ -126,6 +129,31 @@ def killed(ours: Drivers, handle: events_pb2.DriverHandle) -> bool:
     """Kill a driver; whether nothing of it is left."""
     ours.kill(handle)
     return ours.presence(handle) is Presence.GONE
+
+
+@as_root
+def test_a_root_of_checkpoints_that_was_used_is_not_marked_by_who_finds_no_marker(state_dir: Path) -> None:
+    process_table._mark(spec_pb2.CheckpointRoot(root=str(state_dir), used=True))
+    assert not (state_dir / anew.MARKER).exists()
+
+    process_table._mark(spec_pb2.CheckpointRoot(root=str(state_dir)))
+    assert (state_dir / anew.MARKER).exists()
+
+
+@as_root
+async def test_what_reads_rows_of_a_users_launch_is_that_user(state_dir: Path) -> None:
+    (user,) = runas.parse("pricing=nobody").by_team.values()
+    runas.hand_over(state_dir / "own", user)
+    says = "import os; print(os.getresuid(), os.getresgid(), sorted(os.getgroups()), os.environ['HOME'])"
+    owner = runas.owner(state_dir / "own")
+    async with reader_process.running((SYSTEM_PYTHON, "-c", says), state_dir / "own", {}, owner) as process:
+        assert process.stdout is not None
+        said = await process.stdout.read()
+
+    groups = sorted({user.gid, *user.groups()})
+    ids = [(uid,) * 3 for uid in (user.uid, user.gid)]
+    assert said.decode() == f"{ids[0]} {ids[1]} {groups} {user.home}\n"
+    assert runas.owner(state_dir) is None
 
 
 @as_root
@@ -160,9 +188,31 @@ def test_a_user_who_cannot_run_drivers_is_named_with_what_stands_in_the_way(stat
     assert runas.obstacle(user, state_dir, str(python), "/bin/true") == ""
     assert "Permission denied" in runas.obstacle(user, closed, str(python), "/bin/true")
     assert "No module named 'scheduler'" in runas.obstacle(user, state_dir, SYSTEM_PYTHON, "/bin/true")
-    assert runas.obstacle(user, state_dir, str(python), str(closed / "java")) == (
-        f"no driver can run as the user nobody ({closed / 'java'}): Permission denied"
+    java = closed / "java"
+    assert runas.obstacle(user, state_dir, str(python), str(java)) == (
+        f"no driver can run as the user nobody ({java}): Permission denied; {closed} is closed to that user"
     )
+    archive = closed / "classes.jsa"
+    assert runas.obstacle(user, state_dir, str(python), "/bin/true", [archive]) == (
+        f"no driver can run as the user nobody ({python}): PermissionError: [Errno 13] Permission denied:"
+        f" '{archive}'; {closed} is closed to that user"
+    )
+
+
+@as_root
+def test_what_is_closed_to_a_user_is_named_wherever_a_link_leads(state_dir: Path) -> None:
+    (user,) = runas.parse("pricing=nobody").by_team.values()
+    closed, link, file = state_dir / "closed", state_dir / "link", state_dir / "file"
+    (closed / "python").mkdir(parents=True)
+    link.symlink_to(closed / "python")
+    file.touch(0o600)
+    closed.chmod(0o700)
+
+    assert runas.closed_to(user, link) == closed
+    assert runas.closed_to(user, file) == file
+    assert runas.closed_to(user, state_dir / "nothing") is None
+    closed.chmod(0o711)
+    assert runas.closed_to(user, link) is None
 
 
 @pytest.mark.parametrize(

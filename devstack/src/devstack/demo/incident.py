@@ -11,7 +11,7 @@ from daggers.v1 import gateway_pb2, spec_pb2
 from chassis.files import replace_text
 from cli.errors import RefusedError
 from cli.framework.gateway import Gateway
-from devstack.state import Stack
+from devstack.state import Influx, Stack
 
 NAME = "cancelled_bookings"
 SQL = """\
@@ -25,15 +25,21 @@ class Incident:
     """From the dagger's creation to the end of its alert; `step` does what is next and never waits.
 
     like: the dagger whose stream and cluster it shares.
+    influx: where it writes.
     say: shows a line to whoever watches.
     """
 
     def __init__(
-        self, gateway: Gateway, stack: Stack, like: spec_pb2.DaggerSpec, say: Callable[[str], None]
+        self,
+        gateway: Gateway,
+        stack: Stack,
+        like: spec_pb2.DaggerSpec,
+        influx: Influx,
+        say: Callable[[str], None],
     ) -> None:
         self._gateway = gateway
-        self._stack = stack
         self._like = like
+        self._influx = influx
         self._say = say
         self._log = stack.log(RECEIVER)
         self._read = self._log.stat().st_size
@@ -55,7 +61,7 @@ class Incident:
     def _begin(self, _: str) -> None:
         spec = spec_pb2.DaggerSpec()
         spec.CopyFrom(self._like)
-        influx = self._stack.influx
+        influx = self._influx
         address = spec_pb2.InfluxAddress(
             url=influx.url,
             org=influx.org,
@@ -73,7 +79,7 @@ class Incident:
     def _mend(self, told: str) -> None:
         if "triggered" not in told or KEY not in told:
             return
-        token = self._stack.influx.token_file
+        token = self._influx.token_file
         replace_text(self._secret, Path(token).read_text(encoding="utf-8") if token else "", private=True)
         self._gateway.call(self._gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=NAME))
         self._say(f"{NAME}: the file is put there, and the dagger is started")

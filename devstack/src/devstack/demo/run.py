@@ -17,7 +17,7 @@ from cli.output.printer import Printer
 from daggerclient import NotReachedError, Written
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerspec.row import Row
-from devstack.demo import observation
+from devstack.demo import metrics, observation
 from devstack.demo.display import Display, Picture, View
 from devstack.demo.encoding import BOOKING, PING, example_files
 from devstack.demo.feeder import Fed, Feeder, Topics, create_topics, next_window
@@ -25,9 +25,11 @@ from devstack.demo.incident import NAME as INCIDENT
 from devstack.demo.incident import Incident
 from devstack.demo.recount import Comparison, Key, bookings_table, compare, rows_table, supply_table
 from devstack.services import CLUSTER
-from devstack.state import Stack
+from devstack.state import Influx, Stack
 
 SEED = 42
+TEAM = "pricing"
+"""The team of the examples."""
 TOPICS = Topics()
 STARTUP_S = 180.0
 POLL_S = 1.0
@@ -112,6 +114,7 @@ class Demo:
         self._gateway = gateway
         self._examples = examples
         self._out = out
+        self._own: Influx | None = None
         self._expected: dict[str, Mapping[Key, int]] = {}
 
     def run(self, seconds: float) -> Verdict:
@@ -123,7 +126,8 @@ class Demo:
         try:
             with Display(self._out.messages if self._out.json else self._out.console) as display:
                 like = self._gateway.get(BOOKINGS).spec
-                incident = Incident(self._gateway, self._stack, like, display.say)
+                influx = self._own or self._stack.influx
+                incident = Incident(self._gateway, self._stack, like, influx, display.say)
                 self._watch(feeder, incident, display, seconds)
                 feeder.stop()
                 for name, subject in SUBJECTS.items():
@@ -135,12 +139,13 @@ class Demo:
 
     def _register(self) -> spec_pb2.Schema:
         gateway = self._gateway
-        with self._out.steps.step("registering schemas and streams"):
+        with self._out.steps.step("registering schemas, streams and a sink"):
             create_topics(self._stack.kafka, TOPICS)
             schema = load(example_files(self._examples), ())
             gateway.call(gateway.catalog.RegisterSchema, gateway_pb2.RegisterSchemaRequest(schema=schema))
             for stream in STREAMS:
                 gateway.call(gateway.catalog.RegisterStream, gateway_pb2.RegisterStreamRequest(stream=stream))
+            self._own = metrics.register(gateway, self._stack, TEAM)
         return schema
 
     def _create(self) -> None:
@@ -150,6 +155,8 @@ class Demo:
             file = self._examples / "daggers" / subject.file
             for dagger in map(with_short_windows, parse(file.read_text(encoding="utf-8"), str(file))):
                 dagger.spec.sinks.extend(self._sinks(dagger.name))
+                if self._own is not None:
+                    metrics.written_by(dagger.spec)
                 applied = self._gateway.apply(dagger.name, dagger.spec)
                 created.append(Written(applied.dagger, applied.sequence))
         for written in created:

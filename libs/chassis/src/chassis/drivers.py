@@ -10,11 +10,12 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from chassis import processes
-from chassis.files import replace_text
+from chassis.files import read_plain, replace_text
 from chassis.processes import Process
 from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
@@ -47,11 +48,22 @@ def write(identity: DriverIdentity) -> None:
 
 
 def read(run_dir: Path) -> DriverIdentity | None:
-    """What a launch's leader wrote, alive or not; None while it has not, and for one of an older version."""
+    """What a launch's leader wrote, alive or not; None while it has not, and for one of an older version.
+
+    Where the directory is another user's, that one may have written anything: it is believed of processes of
+    that user's alone, and of that launch.
+    """
     try:
-        return DriverIdentity.from_json((run_dir / rundir.IDENTITY).read_text())
+        identity = DriverIdentity.from_json(read_plain(run_dir / rundir.IDENTITY).decode())
+        whose = run_dir.stat().st_uid
     except (OSError, ValueError):
         return None
+    if whose == os.geteuid():
+        return identity
+    if processes.owner(identity.pid) not in (None, whose):
+        return None
+    own = replace(identity, run_dir=str(run_dir), dagger=run_dir.parent.name)
+    return own if own.dagger == rundir.REPLAYS else replace(own, generation=int(run_dir.name))
 
 
 def living(runs: Path) -> list[DriverIdentity]:
@@ -112,7 +124,7 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
             continue  # somebody runs a driver by hand, in the session of their shell
         dagger, generation = launch
         run_dir = runs / dagger / str(generation)
-        if read(run_dir) is None:
+        if read(run_dir) is None and _may_lead(process.pid, run_dir):
             start_ticks = (leader or process).start_ticks
             identities[launch] = DriverIdentity(
                 dagger=dagger,
@@ -123,6 +135,15 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
                 start_ticks=start_ticks,
             )
     return list(identities.values())
+
+
+def _may_lead(pid: int, run_dir: Path) -> bool:
+    """Whether a process is ours or the directory's owner's: any other may say what it likes."""
+    try:
+        whose = run_dir.stat().st_uid
+    except OSError:
+        return True  # deleted; it speaks for its own session alone
+    return processes.owner(pid) in (os.geteuid(), whose)
 
 
 def _run_dirs(runs: Path) -> list[Path]:

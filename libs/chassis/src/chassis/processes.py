@@ -56,6 +56,15 @@ def find(pid: int) -> Process | None:
     return Process(pid, session=int(fields[3]), start_ticks=int(fields[19]))
 
 
+def owner(pid: int) -> int | None:
+    """Return the user id that a process acts as; None when there is none."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    return next((int(line.split()[2]) for line in status.splitlines() if line.startswith("Uid:")), None)
+
+
 def start_ticks(pid: int) -> int | None:
     """When the living process with this id started, in clock ticks after boot; None when there is none."""
     process = find(pid)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from chassis.files import open_plain
 from daggerspec.rundir import OLDER_LOG
 
 CHUNK: Final = 512 * 1024
@@ -77,7 +78,7 @@ class Tail:
         """The file that has the cursor, positioned there, and the bytes before it. Raises: OSError."""
         for part in (self._log, older(self._log)) if self.cursor.offset else ():
             with suppress(FileNotFoundError):
-                file = part.open("rb")
+                file = open_plain(part)
                 if _holds(file, self.cursor):
                     file.seek(self.cursor.offset)
                     return file, _before(file, self.cursor.offset)
@@ -85,7 +86,7 @@ class Tail:
         self.gap = self.cursor.offset > 0
         self.cursor = Cursor()
         first = older(self._log)
-        return (first if first.exists() else self._log).open("rb"), b""
+        return open_plain(first if first.exists() else self._log), b""
 
     def _cut(self) -> bool:
         """Whether the file does not hold any more what was read of it."""
@@ -112,13 +113,13 @@ class Tail:
                 if not is_log and not log.st_size:
                     return False  # the driver writes on into the file that it opened
                 self.gap, self._rest = True, b""
-            self._go_on(self._log.open("rb"))
+            self._go_on(open_plain(self._log))
             return True
         return False
 
     def _go_on_in_older(self, *, where_it_was: bool) -> None:
         """Read what was moved there: with `where_it_was`, from where the log was read to."""
-        following, end = older(self._log).open("rb"), self._file.tell()
+        following, end = open_plain(older(self._log)), self._file.tell()
         if where_it_was:
             if _before(following, end) == self._before_end():
                 following.seek(end)

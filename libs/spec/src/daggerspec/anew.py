@@ -16,6 +16,8 @@ from daggerspec import sinks
 
 MARKER: Final = ".daggers-checkpoints"
 """The file in the root of all checkpoints that says that it is this."""
+MARKED: Final = "The checkpoints of daggers are kept here.\n"
+"""What stands in it."""
 ROOT_MISSING: Final = "CHECKPOINT_ROOT_MISSING"
 GONE: Final = "CHECKPOINT_GONE"
 DAMAGED: Final = "CHECKPOINT_DAMAGED"

@@ -97,14 +97,19 @@ def prepare(told: SchedulerSettings, inherited: Mapping[str, str]) -> Ground:
     )
     leaving = proxies.handed_on(inherited, told.outward_proxy)
     environment = {**leaving, "JAVA_HOME": str(find_java(told.java_home, inherited))}
-    check_users(run_as, drivers.runs, environment["JAVA_HOME"])
+    check_users(run_as, drivers.runs, environment["JAVA_HOME"], installation)
     me = f"{os.getpid()}:{processes.start_ticks(os.getpid())}"
     return Ground(
         settings=told,
         scheduler_id=identity(),
         state_dir=state_dir,
         drivers=drivers,
-        lines=CommandLines(installation=installation, inherited=environment, scheduler=me),
+        lines=CommandLines(
+            installation=installation,
+            inherited=environment,
+            runs_as_another=drivers.runs_as_another,
+            scheduler=me,
+        ),
     )
 
 
@@ -126,14 +131,18 @@ def find_installation() -> command.Installation:
     )
 
 
-def check_users(run_as: RunAs, runs: Path, java_home: str) -> None:
+def check_users(run_as: RunAs, runs: Path, java_home: str, installation: command.Installation) -> None:
     """See that drivers can run as the users of teams. Raises: Missing, OSError."""
     if not run_as:
         return
     for folder in (runs.parent, runs):
         runas.open_way(folder)
+    homes = filter(None, (installation.spark_home, installation.prepared))
+    read = [installation.runtime, installation.log4j, *(home / "jars" for home in homes)]
+    read += [installation.prepared / command.ARCHIVE] if installation.prepared else []
+    read += [installation.properties] if installation.properties else []
     obstacles = [
-        runas.obstacle(user, runs, sys.executable, f"{java_home}/bin/java")
+        runas.obstacle(user, runs, sys.executable, f"{java_home}/bin/java", read)
         for user in dict.fromkeys(run_as.by_team.values())
     ]
     if any(obstacles):

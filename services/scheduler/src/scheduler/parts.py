@@ -19,6 +19,7 @@ from eventlog import Log
 from fleet.health import SHOWN
 from fleet.observation import Policy
 from fleet.quotas import Room
+from scheduler.drivers import runas
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
 from scheduler.host.preview_folders import PreviewFolders
@@ -151,7 +152,8 @@ def options(settings: SchedulerSettings, scheduler_id: str) -> Options:
         max_drivers=settings.max_drivers,
         leader_timeout=timedelta(seconds=settings.leader_timeout_s),
         driver_memory_mib=settings.driver_memory_mib,
-        spare=settings.spare,
+        # where every team has a user of its own none ever takes it
+        spare=settings.spare and runas.parse(settings.run_as).user("") is None,
         cutover=settings.cutover,
         batches=settings.batches(),
         secrets=settings.secret_rule(),

@@ -26,7 +26,7 @@ def settle(root: spec_pb2.CheckpointRoot) -> None:
             return
         if root.used and not any(damage.holds_one(own) for own in checkpoint.entries(place)):
             raise missing(root.root)
-        (place / anew.MARKER).write_text("The checkpoints of daggers are kept here.\n")
+        (place / anew.MARKER).write_text(anew.MARKED)
     except OSError as problem:
         raise external(
             anew.ROOT_MISSING,

@@ -61,10 +61,15 @@ class Installation:
     """Whether checkpoints are where executors on other hosts see them, as the administrator says."""
 
 
-def spark_submit(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
-    """The command line of a launch. Raises: Unresolved when nothing can run on this master."""
+def spark_submit(
+    job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
+) -> list[str]:
+    """The command line of a launch. Raises: Unresolved when nothing can run on this master.
+
+    `closed`: to other users of its host: it has no pages, and its ports ask for a secret of its own.
+    """
     own = ["--spec", str(Path(job.run_dir) / rundir.SPEC), "--generation", str(job.generation)]
-    return [*_submitted(job, url, installation), *own]
+    return [*_submitted(job, url, installation, ui=not closed, closed=closed), *own]
 
 
 def spare(job: spec_pb2.JobSpec, url: str, installation: Installation, scheduler: str) -> list[str]:
@@ -79,9 +84,14 @@ def replay(job: spec_pb2.JobSpec, python: Path) -> list[str]:
     return [str(python), "-P", "-m", "runtime.replay", *_attempt(job)]
 
 
-def computing_replay(job: spec_pb2.JobSpec, url: str, installation: Installation) -> list[str]:
-    """The same for one that computes the query. Raises: Unresolved when nothing can run on this master."""
-    return [*_submitted(job, url, installation, ui=False), "--replay", *_attempt(job)]
+def computing_replay(
+    job: spec_pb2.JobSpec, url: str, installation: Installation, *, closed: bool = False
+) -> list[str]:
+    """The same for one that computes the query. Raises: Unresolved when nothing can run on this master.
+
+    `closed`: as of `spark_submit`.
+    """
+    return [*_submitted(job, url, installation, ui=False, closed=closed), "--replay", *_attempt(job)]
 
 
 def _attempt(job: spec_pb2.JobSpec) -> list[str]:
@@ -110,8 +120,12 @@ def preview(job: spec_pb2.JobSpec, url: str, installation: Installation, schedul
     return [*_submitted(job, url, installation, ui=False), "--preview", scheduler]
 
 
-def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, ui: bool = True) -> list[str]:
-    """The command line up to what the runtime is told; `ui`: with Spark's pages. Raises: Unresolved."""
+def _submitted(
+    job: spec_pb2.JobSpec, url: str, installation: Installation, *, ui: bool = True, closed: bool = False
+) -> list[str]:
+    """The command line up to what the runtime is told; `ui`: with Spark's pages; `closed`: as of
+    `spark_submit`. Raises: Unresolved.
+    """
     master = _known(url)
     if not (master.on_loopback or installation.shared_checkpoints):
         raise Unresolved(
@@ -165,6 +179,8 @@ def _submitted(job: spec_pb2.JobSpec, url: str, installation: Installation, *, u
         # which is the launch's.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = rundir.TEMPORARY
+    if master.is_local and closed:
+        settings["spark.authenticate"] = "true"  # Spark makes the secret; one of executors is their cluster's
     if master.on_loopback:
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -24,6 +24,8 @@ class CommandLines:
     installation: Installation
     inherited: Mapping[str, str]
     """The environment that all begin with; secrets are found in it."""
+    runs_as_another: Callable[[str], bool]
+    """Whether drivers of a team are another user's: these are closed to all others."""
     scheduler: str
     """This process, as PID:START_TICKS: a spare and a preview end when it has ended."""
 
@@ -32,15 +34,16 @@ class CommandLines:
 
         An attempt with a `master` has Spark, one without runs in Python alone. Raises: Unresolved.
         """
+        closed = self.runs_as_another(job.spec.team)
         if Path(job.run_dir).parent.name == rundir.REPLAYS and not master:
             words = command.replay(job, self.installation.python)
             return words, command.replay_environment(job, self.inherited)
         if Path(job.run_dir).parent.name == rundir.REPLAYS:
-            words = command.computing_replay(job, master, self.installation)
+            words = command.computing_replay(job, master, self.installation, closed=closed)
         elif job.dagger == rundir.SPARE:
             words = command.spare(job, master, self.installation, self.scheduler)
         else:
-            words = command.spark_submit(job, master, self.installation)
+            words = command.spark_submit(job, master, self.installation, closed=closed)
         return words, self._environment(job, master)
 
     def for_preview(self, own: spec_pb2.JobSpec, master: str, job: spec_pb2.JobSpec) -> Started:

@@ -25,8 +25,8 @@ from google.protobuf.message import DecodeError
 
 from chassis import drivers, processes
 from chassis.drivers import Identified
-from chassis.files import replace_bytes, replace_text
-from daggerspec import rundir
+from chassis.files import read_plain, replace_bytes, replace_text, touch
+from daggerspec import anew, rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
@@ -205,7 +205,7 @@ class Drivers:
             if identity is None or not drivers.alive(identity):
                 continue
             try:
-                asked = events_pb2.QuarantineReplayRequested.FromString((place / rundir.REPLAY).read_bytes())
+                asked = events_pb2.QuarantineReplayRequested.FromString(read_plain(place / rundir.REPLAY))
             except (OSError, DecodeError):
                 continue
             alive.append(Attempt(asked.name, asked.replay_id, as_handle(identity, self.host), asked.computes))
@@ -214,7 +214,7 @@ class Drivers:
     def outcomes(self, handle: events_pb2.DriverHandle) -> dict[str, int]:
         """How many records have each outcome, as an attempt that has finished counted them."""
         try:
-            counted = json.loads((Path(handle.run_dir) / rundir.OUTCOMES).read_text())
+            counted = json.loads(read_plain(Path(handle.run_dir) / rundir.OUTCOMES))
             return {str(name): int(number) for name, number in counted.items()}
         except (OSError, ValueError, AttributeError, TypeError):
             return {}
@@ -239,14 +239,15 @@ class Drivers:
 
         Raises: OSError.
         """
-        wrapper = [self._python, "-P", "-m", "scheduler.drivers.wrapper", "--run-dir", str(run_dir)]
+        # -s: it begins as root, and whose home this is may have packages there.
+        wrapper = [self._python, "-P", "-s", "-m", "scheduler.drivers.wrapper", "--run-dir", str(run_dir)]
         wrapper += ["--dagger", job.dagger, "--generation", str(job.generation)]
         if user is not None:
             self._hand_over(run_dir, job, user)
             wrapper += ["--user", user.name]
             environment = {**environment, **user.environment()}
         wrapper += ["--", *command]
-        log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        log = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         pid = os.posix_spawn(
             wrapper[0],
             wrapper,
@@ -269,6 +270,7 @@ class Drivers:
         checkpoints = retention.directory(job.checkpoint_root) if job.checkpoint_root else None
         if checkpoints is not None:
             runas.open_way(checkpoints.parent)
+            _mark(job.checkpoints)
             runas.hand_over(checkpoints, user)
 
     def write_missing(self) -> None:
@@ -330,7 +332,7 @@ class Drivers:
         """
         stop = Path(handle.run_dir) / rundir.STOP
         with suppress(FileNotFoundError):
-            stop.touch()
+            touch(stop)
         driver = handle.pid, handle.start_ticks
         if driver in self._drained or not self._members(handle):
             return False
@@ -365,7 +367,7 @@ class Drivers:
     def shadow_state(self, handle: events_pb2.DriverHandle) -> ShadowState | None:
         """What a shadow last said of itself; None where nothing can be read."""
         try:
-            return ShadowState.from_json((Path(handle.run_dir) / rundir.SHADOW).read_text())
+            return ShadowState.from_json(read_plain(Path(handle.run_dir) / rundir.SHADOW).decode())
         except (OSError, ValueError):
             return None
 
@@ -414,6 +416,13 @@ class Drivers:
         return drivers.members(driver)
 
 
+def _mark(root: spec_pb2.CheckpointRoot) -> None:
+    """Mark a root of checkpoints that is new, for a driver that may not write there. Raises: OSError."""
+    place = retention.directory(root.root) if root.root else None
+    if place is not None and not root.used and not (place / anew.MARKER).exists():
+        replace_text(place / anew.MARKER, anew.MARKED)
+
+
 def _write_job(run_dir: Path, job: spec_pb2.JobSpec) -> None:
     """What a launch is told. Of a shadow the directory says so to who looks for the newest driver's."""
     if job.HasField("shadow"):
@@ -428,7 +437,7 @@ def _write_spec(run_dir: Path, job: spec_pb2.JobSpec) -> None:
 def _wake(run_dir: Path) -> None:
     """Signal the Python half that `driver.json` names. What is lost costs it a moment: it looks by itself."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        half = json.loads((run_dir / rundir.DRIVER).read_text())
+        half = json.loads(read_plain(run_dir / rundir.DRIVER))
         if processes.start_ticks(half["pid"]) == half["start_ticks"]:
             os.kill(half["pid"], signal.SIGUSR1)
 
@@ -447,7 +456,7 @@ def _number(place: Path) -> int:
 def _heap_mib(run_dir: Path) -> int:
     """What a launch was given; 0 when nobody can say any more."""
     try:
-        job = spec_pb2.JobSpec.FromString((run_dir / rundir.SPEC).read_bytes())
+        job = spec_pb2.JobSpec.FromString(read_plain(run_dir / rundir.SPEC))
     except (OSError, DecodeError):
         return 0
     return max(job.spec.driver_memory_mib, MIN_HEAP_MIB)
@@ -455,6 +464,6 @@ def _heap_mib(run_dir: Path) -> int:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(errors="replace").strip()
+        return read_plain(path).decode(errors="replace").strip()
     except FileNotFoundError:
         return None

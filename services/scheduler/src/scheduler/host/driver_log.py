@@ -19,6 +19,7 @@ from daggers.v1 import events_pb2
 from google.protobuf.message import DecodeError
 
 from chassis import lines, tail
+from chassis.files import open_plain, read_plain
 from chassis.tail import Cursor
 from daggerspec.rundir import HANDED, LOG, REPLAY, REPLAYS, SHADOW
 
@@ -83,7 +84,7 @@ def attempts(runs: Path, name: str, after: int) -> list[Path]:
 def _replayed(run_dir: Path) -> str:
     """The dagger of an attempt; empty for what says none."""
     try:
-        return events_pb2.QuarantineReplayRequested.FromString((run_dir / REPLAY).read_bytes()).name
+        return events_pb2.QuarantineReplayRequested.FromString(read_plain(run_dir / REPLAY)).name
     except (OSError, DecodeError):
         return ""
 
@@ -134,7 +135,7 @@ def _last(log: Path, count: int, begin: str, *, traces: bool) -> Cursor:
     for part in (tail.older(log), log):
         if part != log and not part.exists():
             continue
-        with part.open("rb") as file:
+        with open_plain(part) as file:
             offset = 0
             for line in file:
                 if not line.endswith(b"\n"):
@@ -148,5 +149,5 @@ def _last(log: Path, count: int, begin: str, *, traces: bool) -> Cursor:
     part, offset = begins[0] if begins else end
     if (count and not begins and not begin) or not offset:
         return Cursor()
-    with part.open("rb") as file:
+    with open_plain(part) as file:
         return Cursor.of(file, offset)

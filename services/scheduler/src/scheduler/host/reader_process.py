@@ -25,6 +25,7 @@ from chassis.logging import logger
 from eventlog.follower import Follower
 from fleet import Applied
 from scheduler.drivers.command import secrets
+from scheduler.drivers.runas import User
 
 ERROR: Final = b"E"
 RETRY: Final = timedelta(seconds=5)
@@ -50,9 +51,15 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
 
 @asynccontextmanager
 async def running(
-    command: tuple[str, ...], folder: Path, environment: Mapping[str, str]
+    command: tuple[str, ...], folder: Path, environment: Mapping[str, str], user: User | None = None
 ) -> AsyncIterator[Process]:
-    """A process inside the block, killed behind it. Raises: FileNotFoundError, NotADirectoryError."""
+    """A process inside the block, killed behind it: a user's, or the scheduler's own.
+
+    Raises: FileNotFoundError, NotADirectoryError.
+    """
+    if user is not None:
+        command = (*user.command(), *command)
+        environment = {**environment, **user.environment()}
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=PIPE,

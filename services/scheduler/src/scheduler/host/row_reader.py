@@ -1,6 +1,7 @@
 """Rows of this host's launches, read by a process of the runtime.
 
-The process is told a run directory and finds the sinks there. What it writes is in `runtime.readrows`.
+The process is told a run directory and finds the sinks there, which whose directory it is may have written:
+it is that user's, too. What it writes is in `runtime.readrows`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from daggers.v1 import host_pb2, spec_pb2
 from google.protobuf.message import DecodeError
 
 from chassis.errors import ApiError
+from chassis.files import read_plain
 from daggerspec.rundir import SPEC
+from scheduler.drivers import runas
 from scheduler.host import reader_process
 from scheduler.host.reader_process import RETRY, Places, died, environment
 
@@ -87,9 +90,11 @@ class RowReader:
         command = (self._python, "-P", "-m", module or self._module, "--run-dir", str(run_dir), *arguments)
         async with AsyncExitStack() as stack:
             try:
-                job = spec_pb2.JobSpec.FromString((run_dir / SPEC).read_bytes())
+                job = spec_pb2.JobSpec.FromString(read_plain(run_dir / SPEC))
                 given = environment(self._inherited, *job.sinks)
-                process = await stack.enter_async_context(reader_process.running(command, run_dir, given))
+                user = runas.owner(run_dir)
+                running = reader_process.running(command, run_dir, given, user)
+                process = await stack.enter_async_context(running)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if (run_dir / SPEC).exists():
                     raise  # it is the interpreter that is not there
