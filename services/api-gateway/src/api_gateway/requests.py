@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 
 from access import Principal, sensitive
 from access.principal import is_principal
@@ -20,7 +20,7 @@ from api_gateway.missing import no_dagger
 from api_gateway.reach import Reach
 from api_gateway.teams import Teams
 from api_gateway.writer import Writer, refused
-from chassis.errors import invalid
+from chassis.errors import ApiError, invalid
 from chassis.interceptors import Context, actor
 from chassis.logging import note
 from daggerspec import cutover, fields, sinks
@@ -76,8 +76,19 @@ class Requests:
 
     async def written(self, event: events_pb2.DaggerRequested, request_id: str) -> Answer:
         """Write a specification that was judged."""
-        await self._teams.make(event.spec)
+        if (team := self._teams.registration(event.spec)) is not None:
+            await self._register(team)
         return await self._writer.write(event.name, event, request_id, path="spec")
+
+    async def _register(self, team: access_pb2.Team) -> None:
+        """Register a team that is not registered yet. Raises: ApiError."""
+        meta = events_pb2.RequestMeta(actor=actor(), expected_version=0)
+        event = events_pb2.TeamRegistered(meta=meta, team=team)
+        try:
+            await self._writer.write(team.name, event, "", path="spec.team")
+        except ApiError:
+            if team.name not in self._fleet.catalogue.teams:  # else somebody else registered it meanwhile
+                raise
 
     async def asked(
         self, request: Specified, meta: events_pb2.RequestMeta, context: Context, *others: Request

@@ -170,7 +170,7 @@ async def serving(
         hosts = Hosts(follower, fold, host_access)
         samples = Samples(hosts, fold.fleet)
         reach = Reach(fold.fleet, samples, bounds, enforce=enforce)
-        teams = Teams(fold.fleet, writer, unknown_teams)
+        teams = Teams(fold.fleet, unknown_teams)
         requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
         masking = Masking(fold.fleet, Provenance(fold.fleet, log, reach.ownership), requests.made)
         healthy = health.Health(_SERVICES)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from daggers.v1 import access_pb2, events_pb2, spec_pb2
+from daggers.v1 import access_pb2, spec_pb2
 
-from api_gateway.writer import Writer
-from chassis.errors import ApiError
-from chassis.interceptors import actor
 from daggerspec import fields
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
@@ -28,8 +25,8 @@ class Unknown(StrEnum):
 class Teams:
     """The teams that daggers may be of."""
 
-    def __init__(self, fleet: Fleet, writer: Writer, unknown: Unknown) -> None:
-        self._fleet, self._writer, self._unknown = fleet, writer, unknown
+    def __init__(self, fleet: Fleet, unknown: Unknown) -> None:
+        self._fleet, self._unknown = fleet, unknown
 
     def violations(self, path: str, spec: spec_pb2.DaggerSpec) -> Iterator[Violation]:
         """What is wrong with the team of a specification; of none the rule book speaks."""
@@ -42,21 +39,13 @@ class Teams:
         metadata = {**about("team", name), **more}
         yield Violation(path, text, "TEAM_UNKNOWN", suggestion=near, metadata=metadata)
 
-    async def make(self, spec: spec_pb2.DaggerSpec) -> None:
-        """Register the team of a specification that is about to be written, if a team may be called so.
+    def registration(self, spec: spec_pb2.DaggerSpec) -> access_pb2.Team | None:
+        """Return the team to register with a specification that is about to be written; None: there is nothing
+        to register.
 
         Daggers were of any team before there were teams: what such a one is called they go on saying.
-        Raises: ApiError.
         """
         name = spec.team
         if self._unknown is not Unknown.MAKE or name in self._fleet.catalogue.teams:
-            return
-        if list(fields.team("spec.team", name)):
-            return
-        meta = events_pb2.RequestMeta(actor=actor(), expected_version=0)
-        event = events_pb2.TeamRegistered(meta=meta, team=access_pb2.Team(name=name))
-        try:
-            await self._writer.write(name, event, "", path="spec.team")
-        except ApiError:
-            if name not in self._fleet.catalogue.teams:  # else somebody else made it meanwhile
-                raise
+            return None
+        return None if list(fields.team("spec.team", name)) else access_pb2.Team(name=name)
