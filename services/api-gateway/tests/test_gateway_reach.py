@@ -13,8 +13,7 @@ from tests.samplehosts import Host, serving
 from tests.tenants import FILE, META, World, world
 
 from access import Principal
-from api_gateway.reach import Bounds, Reach
-from api_gateway.sampling import Samples
+from api_gateway.reach import Bounds, KafkaId, Reach
 from chassis.egress.addresses import Address, Allowed, parse
 from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError
@@ -268,7 +267,7 @@ async def test_a_name_is_judged_by_its_addresses(
     for record in given(events_pb2.ClusterRegistered(cluster=samples.cluster())):
         fleet.apply(record)
     # Nobody is asked about a Kafka: the spec names none.
-    reach = Reach(fleet, cast(Samples, None), bounds, enforce=True, resolver=resolver)
+    reach = Reach(fleet, cast(KafkaId, None), bounds, enforce=True, resolver=resolver)
     asked = filled("mine", own(samples, "https://influx.tenant.example"))
 
     held = [resolve.sink(fleet, "mine", asked, sink) for sink in asked.sinks]

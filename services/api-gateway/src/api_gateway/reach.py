@@ -7,10 +7,10 @@ something else of it is not asked about that again. A gateway that observes says
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from daggers.v1 import spec_pb2
@@ -20,7 +20,6 @@ from access.decision import is_administrator
 from api_gateway.kafkas import UNKNOWN, Kafkas, hidden, of_others, of_streams, read, unclear, written
 from api_gateway.ownership import Ownership
 from api_gateway.ownership import destinations as written_to
-from api_gateway.sampling import Samples
 from chassis.egress.addresses import PORTS, Address, Allowed, refusal
 from chassis.egress.pools import resolve
 from chassis.egress.proxies import Proxies
@@ -39,6 +38,8 @@ _UNKNOWN_NAME: Final = (
     " it is not in DAGGERS_ALLOWED_HOSTS"
 )
 _TEAM: Final = "{team}"
+KafkaId: TypeAlias = Callable[[str, Context], Awaitable[str]]
+"""What the Kafka of a cluster, by its name, says that it is; empty when it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,14 @@ class Reach:
     def __init__(
         self,
         fleet: Fleet,
-        samples: Samples,
+        kafka_id: KafkaId,
         bounds: Bounds,
         *,
         enforce: bool,
         resolver: Callable[[str, int], list[Address]] = resolve,
     ) -> None:
         """`resolver` says the addresses of a host; it may block."""
-        self._fleet, self._samples, self._bounds, self._enforce = fleet, samples, bounds, enforce
+        self._fleet, self._kafka_id, self._bounds, self._enforce = fleet, kafka_id, bounds, enforce
         self._resolver = resolver
         # Of its own: names that are answered slowly must hold up nobody who waits for the database.
         self._threads = ThreadPoolExecutor(_AT_ONCE, "reach")
@@ -250,7 +251,7 @@ class Reach:
 
     async def _ids(self, clusters: set[str], context: Context) -> Mapping[str, str]:
         """What the Kafkas of clusters say that they are."""
-        said = await asyncio.gather(*(self._samples.kafka_id(cluster, context) for cluster in clusters))
+        said = await asyncio.gather(*(self._kafka_id(cluster, context) for cluster in clusters))
         return dict(zip(clusters, said, strict=True))
 
 

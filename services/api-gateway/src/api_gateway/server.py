@@ -169,7 +169,7 @@ async def serving(
         writer = Writer(follower, fold.fleet, source)
         hosts = Hosts(follower, fold, host_access)
         samples = Samples(hosts, fold.fleet)
-        reach = Reach(fold.fleet, samples, bounds, enforce=enforce)
+        reach = Reach(fold.fleet, samples.kafka_id, bounds, enforce=enforce)
         teams = Teams(fold.fleet, unknown_teams)
         requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
         masking = Masking(fold.fleet, Provenance(fold.fleet, log, reach.ownership), requests.made)

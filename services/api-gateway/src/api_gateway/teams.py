@@ -40,8 +40,7 @@ class Teams:
         yield Violation(path, text, "TEAM_UNKNOWN", suggestion=near, metadata=metadata)
 
     def registration(self, spec: spec_pb2.DaggerSpec) -> access_pb2.Team | None:
-        """Return the team to register with a specification that is about to be written; None: there is nothing
-        to register.
+        """Return the team to register before a specification is written; None: there is none to register.
 
         Daggers were of any team before there were teams: what such a one is called they go on saying.
         """
