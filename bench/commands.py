@@ -20,9 +20,9 @@ from pathlib import Path
 
 import machine
 
-from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis import logging
 from chassis.endpoint import Endpoint
 from eventlog.memory import MemoryLog

@@ -43,12 +43,12 @@ from google.protobuf.message import Message
 from machine import Meter, header
 from stack import Stack, stack
 
-from api_gateway.projection import Projection
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.quarantine.topic import Message as TopicMessage
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis import logging
 from chassis.endpoint import Endpoint
 from chassis.gc_tuning import look_seldom

@@ -29,10 +29,10 @@ from daggers.v1 import gateway_pb2_grpc, spec_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 from machine import header
 
-from api_gateway.check_processes import check_processes
-from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
+from api_gateway.validate.query_check_pool import check_processes
 from chassis.endpoint import Endpoint
 from cli.files.proto_files import load
 from daggersql import Table, check

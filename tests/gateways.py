@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis.endpoint import Endpoint
 from eventlog import Log
 from eventlog.memory import MemoryLog

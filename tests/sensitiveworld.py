@@ -21,7 +21,7 @@ from daggers.v1 import (
     telemetry_pb2,
 )
 
-from api_gateway.hosts import HostAccess
+from api_gateway.hosts.client import HostAccess
 from chassis.interceptors import interceptor
 from eventlog import Draft
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from daggers.v1 import audit_pb2
 
-from api_gateway.audit_topic import MemoryAudits
+from api_gateway.auth.audit_topic import MemoryAudits
 from chassis.endpoint import Endpoint
 from cli.commands.audit import Kind
 from cli.output.json_views.audit import kind_of

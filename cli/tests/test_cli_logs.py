@@ -18,10 +18,10 @@ import structlog
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from api_gateway.hosts import HostAccess
-from api_gateway.projection import Projection
+from api_gateway.hosts.client import HostAccess
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis.endpoint import Endpoint
 from chassis.lines import line
 from chassis.tokenfile import first_token, read_tokens

@@ -12,7 +12,7 @@ from tests.conformance.shop import END, TIMED, WINDOW, tables
 
 from access import Principal, sensitive
 from access.sensitive import Made
-from api_gateway.masking import mask_of
+from api_gateway.auth.masking import mask_of
 from daggerspec.columns import Column
 from daggersql import Plan, check
 from eventlog.testing import given as folded

@@ -9,11 +9,11 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from sqlmodel import Session, SQLModel, col, delete, insert, select, update
 
-from api_gateway.fold import Fold
-from api_gateway.projection import Projection
-from api_gateway.rows import Change, change
-from api_gateway.snapshots import digest
-from api_gateway.tables import CONTENT, ProjectionRow, SnapshotRow
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
+from api_gateway.state.rows import Change, change
+from api_gateway.state.snapshots import digest
+from api_gateway.state.tables import CONTENT, ProjectionRow, SnapshotRow
 from eventlog import Record
 from eventlog.testing import given
 from fleet.snapshot import ChangeSet, Unusable

@@ -22,7 +22,7 @@ TRIES = """
 import asyncio, sys
 
 import httpx, httpx2
-from api_gateway.oidc import fetching
+from api_gateway.auth.oidc import fetching
 from chassis.egress.addresses import Allowed
 from daggers.v1 import spec_pb2
 from health_monitor.webhook import Webhooks

@@ -26,7 +26,7 @@ from influxdb_client import InfluxDBClient
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
-from api_gateway.health import Health, serving
+from api_gateway.rpc.health import Health, serving
 from api_gateway.settings import GatewaySettings
 from chassis.settings import Settings, variable
 from daggerclient import teamfile

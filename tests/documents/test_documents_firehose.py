@@ -13,8 +13,8 @@ from google.protobuf.descriptor import FileDescriptor
 from tests.conformance.corpus import tables
 from tests.documents.pages import ROOT, Page
 
-from api_gateway import specs
-from api_gateway.checks import Checks
+from api_gateway.validate import spec_check
+from api_gateway.validate.query_checks import Checks
 from daggerclient.daggerfile.parse import parse
 from daggerspec import sinks
 from daggerspec.defaults import filled
@@ -104,7 +104,7 @@ def test_each_key_that_the_page_names_is_one_of_a_dagger_file() -> None:
 async def test_each_example_of_the_page_is_a_dagger_that_nothing_is_wrong_with(number: int) -> None:
     [dagger] = parse(HEAD + PAGE.blocks("yaml")[number], PAGE.name)
 
-    judged = await specs.judge(
+    judged = await spec_check.judge(
         "spec", dagger.name, filled(dagger.name, dagger.spec), fleet(), Checks(), now=NOW
     )
 

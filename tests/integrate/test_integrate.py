@@ -14,7 +14,7 @@ from tests.documents.pages import ROOT, Page
 from tests.gateways import served
 from tests.integrate.environment import UV, installed, wheels
 
-from api_gateway.teams import Unknown
+from api_gateway.auth.teams import Unknown
 from chassis.endpoint import Endpoint
 from chassis.tokenfile import read_tokens
 from cli.__main__ import run

@@ -17,8 +17,8 @@ import sqlalchemy.dialects.sqlite
 
 import api_gateway.__main__
 import chassis.metrics
-from api_gateway import snapshots
-from api_gateway.check_processes import in_thread
+from api_gateway.state import snapshots
+from api_gateway.validate.query_check_pool import in_thread
 
 LOADED = (concurrent.futures.thread, encodings.idna, sqlite3, sqlalchemy.dialects.sqlite)
 

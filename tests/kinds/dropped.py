@@ -13,8 +13,8 @@ from tests.parity.corpus import SPEC
 from tests.parity.test_parity import NAME, PLATFORM, fleet
 from typer.testing import CliRunner
 
-from api_gateway import specs
-from api_gateway.checks import Checks
+from api_gateway.validate import spec_check
+from api_gateway.validate.query_checks import Checks
 from cli.commands import rows
 from daggerclient.daggerfile import parse, show
 from daggerspec import reference
@@ -37,7 +37,7 @@ def main() -> None:
     folded = fleet()
     wrong = spec(place="nowhere")
     judged = asyncio.run(
-        specs.judge("spec", NAME, wrong, folded, Checks(), now=datetime(2026, 7, 1, tzinfo=UTC))
+        spec_check.judge("spec", NAME, wrong, folded, Checks(), now=datetime(2026, 7, 1, tzinfo=UTC))
     )
     good = spec()
     for record in given(events_pb2.DaggerRequested(name=NAME, spec=good), since=folded.sequence):

@@ -20,7 +20,7 @@ from tests.oidc.conftest import running
 from tests.oidc.test_oidc_login import BROWSER
 from tests.oidc.test_oidc_portal import at_the_provider, who
 
-from api_gateway.oidc import Verifier, fetching
+from api_gateway.auth.oidc import Verifier, fetching
 from api_gateway.settings import GatewaySettings
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint

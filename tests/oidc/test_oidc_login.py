@@ -22,7 +22,7 @@ import structlog
 from tests.gateways import served
 from tests.oidc.browser import walk
 
-from api_gateway.oidc import Provider, Verifier, fetching
+from api_gateway.auth.oidc import Provider, Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
 from cli.login.credentials import Login

@@ -15,8 +15,8 @@ from daggers.v1 import access_pb2, gateway_pb2
 from tests.gateways import served
 from tests.oidc.browser import Form
 
-from api_gateway.oidc import Provider as Trusted
-from api_gateway.oidc import Verifier, fetching
+from api_gateway.auth.oidc import Provider as Trusted
+from api_gateway.auth.oidc import Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
 from portal.entry import Ways

@@ -16,7 +16,7 @@ from tests.oidc.browser import walk
 from tests.oidc.conftest import free_port, running
 
 from access import Principal
-from api_gateway.oidc import Provider, Refused, Verifier, fetching
+from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
 from chassis.egress.addresses import Allowed
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"

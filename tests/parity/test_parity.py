@@ -12,8 +12,8 @@ from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.json_format import ParseDict
 from tests.parity.corpus import ACCEPTED, ADDRESSES, MASTERS, NO_MASTERS, REFUSED, Address, Case
 
-from api_gateway import specs
-from api_gateway.checks import Checks
+from api_gateway.validate import spec_check
+from api_gateway.validate.query_checks import Checks
 from daggerspec import catalogue
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled
@@ -99,7 +99,7 @@ def asked(case: Case) -> spec_pb2.DaggerSpec:
 
 async def gateway(case: Case) -> list[tuple[str, str]]:
     """What a gateway refuses: places and reasons."""
-    judged = await specs.judge("spec", NAME, asked(case), fleet(), Checks(), now=NOW)
+    judged = await spec_check.judge("spec", NAME, asked(case), fleet(), Checks(), now=NOW)
     return [(violation.field, violation.reason) for violation in judged.violations]
 
 

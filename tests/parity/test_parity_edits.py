@@ -13,9 +13,9 @@ from tests.parity.corpus import QUERY, SPEC, stream
 from tests.parity.test_parity import PLATFORM, fleet
 
 import daggersql
-from api_gateway import planning, specs
-from api_gateway.checks import Checks
-from api_gateway.planning import CONTINUES_BEHIND, RECOMPUTED, STATE_KEPT
+from api_gateway.validate import edit_plan, spec_check
+from api_gateway.validate.edit_plan import CONTINUES_BEHIND, RECOMPUTED, STATE_KEPT
+from api_gateway.validate.query_checks import Checks
 from daggerspec import state
 from daggerspec.defaults import filled
 from eventlog.testing import given
@@ -27,7 +27,7 @@ from runtime.state.checkpoint import Stand
 from runtime.state.store.local import LocalPlace
 
 if TYPE_CHECKING:
-    from api_gateway.planning import Effect
+    from api_gateway.validate.edit_plan import Effect
 
 NAME = "a_dagger"
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -96,11 +96,11 @@ async def planned(edit: Edit) -> Any:
     ):
         assert folded.apply(record).changed
     plans = [
-        (await specs.judge("spec", NAME, each, folded, Checks(), now=NOON)).query.plan
+        (await spec_check.judge("spec", NAME, each, folded, Checks(), now=NOON)).query.plan
         for each in (before, after)
     ]
-    revision = planning.Revision(after, plans[1])
-    return planning.planned(folded.daggers[NAME], plans[0], revision, NOON, cuts_over=False)
+    revision = edit_plan.Revision(after, plans[1])
+    return edit_plan.planned(folded.daggers[NAME], plans[0], revision, NOON, cuts_over=False)
 
 
 def launched(fields: dict[str, Any]) -> tuple[spec_pb2.DaggerSpec, daggersql.Plan]:

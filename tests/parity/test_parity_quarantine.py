@@ -12,11 +12,11 @@ from google.protobuf.message import Message as Said
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway.database import Database
 from api_gateway.quarantine import state
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.reads import Born, QuarantineReads
 from api_gateway.quarantine.topic import Message
+from api_gateway.state.database import Database
 from eventlog import Draft
 from runtime.replay.history import History
 

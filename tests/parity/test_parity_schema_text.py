@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2 as dp
 from grpc_tools import protoc
 from services.runtime.tests import wireschemas
 
-from api_gateway import prototext, schemas
+from api_gateway.validate import proto_text, schemas
 
 SEEDS: Final = 120
 """Those of the test of wire forms."""
@@ -134,7 +134,7 @@ def compiled(folder: Path, files: dict[str, str]) -> dp.FileDescriptorSet:
 def shown(files: dp.FileDescriptorSet, message: str) -> dict[str, str]:
     """The text of each file that `schema show` prints."""
     texts: dict[str, str] = {}
-    for part in prototext.message(files, message).split("\n// "):
+    for part in proto_text.message(files, message).split("\n// "):
         name, _, text = part.removeprefix("// ").partition("\n")
         texts[name] = text
     return texts

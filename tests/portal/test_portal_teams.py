@@ -17,7 +17,7 @@ from tests.portal.logins import log_in
 from tests.portal.test_portal_studio import query
 from tests.tenants import FILE, ROOT
 
-from api_gateway.oidc import Provider, Verifier, fetching
+from api_gateway.auth.oidc import Provider, Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.endpoint import Endpoint
 

@@ -12,8 +12,8 @@ from sqlalchemy.exc import OperationalError
 from tests.simulation.hosts import Host
 from tests.simulation.world import World
 
-from api_gateway.projection import Projection
-from api_gateway.rows import Change
+from api_gateway.state.projection import Projection
+from api_gateway.state.rows import Change
 from fleet.alert import Notify
 from health_monitor.receivers import Outcome, Sent, Temporary
 from health_monitor.webhook import Channel

@@ -19,11 +19,11 @@ from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.outside import RECEIVERS, SimulatedWebhooks
 from tests.simulation.world import World
 
-from api_gateway.fold import Fold
-from api_gateway.projection import Projection
-from api_gateway.projector import Projector
 from api_gateway.server import begin, fold_on, following
-from api_gateway.writer import Writer
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
+from api_gateway.state.projector import Projector
+from api_gateway.state.writer import Writer
 from eventlog import LogPosition, LogUnavailable
 from fleet.health import SHOWN, Limits
 from fleet.observation import Policy

@@ -12,9 +12,9 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from tests.simulation.loop import Process, SimulatedLoop
 
-from api_gateway.fold import Fold
-from api_gateway.heard import Heard
-from api_gateway.vitals import Vitals
+from api_gateway.rpc.watch_vitals import Vitals
+from api_gateway.state.fold import Fold
+from api_gateway.state.heartbeat_cache import Heard
 from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog

@@ -12,7 +12,7 @@ from daggers.v1 import access_pb2, events_pb2, spec_pb2
 from libs.spec.tests.test_spec_destinations import CASES
 from libs.spec.tests.test_spec_secrets import Known
 
-from api_gateway.ownership import Ownership
+from api_gateway.auth.destination_ownership import Ownership
 from chassis.egress.addresses import Address
 from chassis.errors import ApiError
 from daggerspec import sinks

@@ -15,14 +15,14 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
 from access.limits import Limits
-from api_gateway.audit_topic import MemoryAudits
-from api_gateway.hosts import HostAccess
-from api_gateway.oidc import Verifier
-from api_gateway.projection import Projection
+from api_gateway.auth.audit_topic import MemoryAudits
+from api_gateway.auth.oidc import Verifier
+from api_gateway.auth.teams import Unknown
+from api_gateway.hosts.client import HostAccess
 from api_gateway.quarantine.memory import MemoryQuarantine
-from api_gateway.reach import Bounds
 from api_gateway.server import Gateway, serving
-from api_gateway.teams import Unknown
+from api_gateway.state.projection import Projection
+from api_gateway.validate.reachability import Bounds
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import Concern

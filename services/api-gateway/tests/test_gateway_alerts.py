@@ -11,8 +11,8 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc
 from google.protobuf.message import Message
 
-from api_gateway.projection import Projection
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis.endpoint import Endpoint
 from chassis.errors import from_rpc_error
 from eventlog import Draft

@@ -16,8 +16,8 @@ from daggers.v1 import access_pb2, audit_pb2, events_pb2, gateway_pb2, spec_pb2
 from tests.tenants import META, Bearer, World, token_of, world
 
 from access.audits import CHECK, PREVIEW, READ, REFUSED, SINK_TEST, UNAUTHENTICATED
-from api_gateway.audit import Audit, AuditAway
-from api_gateway.audit_counts import OTHERS, PEERS, PRINCIPALS, WHOLE, Counts, place_of
+from api_gateway.auth.audit import Audit, AuditAway
+from api_gateway.auth.audit_counts import OTHERS, PEERS, PRINCIPALS, WHOLE, Counts, place_of
 from chassis.errors import ApiError
 from eventlog import LogUnavailable
 from eventlog.memory import MemoryLog

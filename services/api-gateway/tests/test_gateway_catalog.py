@@ -320,7 +320,7 @@ async def test_a_read_that_cannot_wait_longer_says_where_the_state_is(
     ready: Any, refusal: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await ready.catalog.ListClusters(pb.ListClustersRequest(min_sequence=2), timeout=20)
-    monkeypatch.setattr("api_gateway.reader._MARGIN_S", 9.5)
+    monkeypatch.setattr("api_gateway.state.reader._MARGIN_S", 9.5)
     request = pb.ListClustersRequest(min_sequence=999)
 
     error = await refusal(ready.catalog.ListClusters(request, timeout=10))

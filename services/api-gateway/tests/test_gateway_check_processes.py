@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from access import Principal
-from api_gateway import authentication
-from api_gateway.check_processes import (
+from api_gateway.auth import authentication
+from api_gateway.validate.query_check_pool import (
     AT_ONCE,
     MOST_WAITING,
     PROCESSES,
@@ -22,7 +22,7 @@ from api_gateway.check_processes import (
     check_processes,
     in_thread,
 )
-from api_gateway.checking import Question
+from api_gateway.validate.query_check_process import Question
 from chassis.errors import ApiError
 from daggersql import Checked
 
@@ -53,7 +53,11 @@ async def checks() -> AsyncIterator[CheckProcesses]:
 
 
 def checkers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "api_gateway.checking" in _command(child)]
+    return [
+        child
+        for child in psutil.Process().children()
+        if "api_gateway.validate.query_check_process" in _command(child)
+    ]
 
 
 def _command(process: psutil.Process) -> list[str]:

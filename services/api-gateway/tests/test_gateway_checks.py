@@ -7,8 +7,8 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from api_gateway import schemas
-from api_gateway.checks import Checks
+from api_gateway.validate import schemas
+from api_gateway.validate.query_checks import Checks
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet

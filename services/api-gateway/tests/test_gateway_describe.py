@@ -7,7 +7,7 @@ from daggers.v1 import gateway_pb2 as pb
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
-from api_gateway import prototext, schemas
+from api_gateway.validate import proto_text, schemas
 
 
 async def test_a_stream_is_described_by_the_columns_that_a_query_has(ready: Any) -> None:
@@ -123,7 +123,7 @@ def test_labels_oneofs_and_maps_are_written_as_in_a_proto_file() -> None:
     )
 
     assert (
-        prototext.message(files, "A")
+        proto_text.message(files, "A")
         == """\
 // a.proto
 syntax = "proto3";

@@ -15,9 +15,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from tests.tenants import META, ROLES, SALT, Bearer, World, created, token_of, world
 
 from access import tokens
-from api_gateway.audit import Audit
-from api_gateway.fold import Fold
-from api_gateway.gate import Gate
+from api_gateway.auth.audit import Audit
+from api_gateway.auth.authorization import Gate
+from api_gateway.state.fold import Fold
 from chassis.errors import ApiError
 from eventlog import LogUnavailable
 from eventlog.memory import MemoryLog

@@ -13,8 +13,8 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
-from api_gateway.hosts import HostAccess
-from api_gateway.routes import living, of_replay, refusal, route
+from api_gateway.hosts.client import HostAccess
+from api_gateway.hosts.routes import living, of_replay, refusal, route
 from chassis.errors import ApiError, from_rpc_error
 from chassis.interceptors import interceptor
 from eventlog import Draft, Record

@@ -6,8 +6,8 @@ import grpc
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from api_gateway import filters
-from api_gateway.filters import Term
+from api_gateway.rpc import filters
+from api_gateway.rpc.filters import Term
 
 pb = gateway_pb2
 

@@ -14,8 +14,8 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 from tests.sensitiveworld import asked, two_streams
 
-from api_gateway.ownership import Ownership
-from api_gateway.unjudged import Unjudged
+from api_gateway.auth.destination_ownership import Ownership
+from api_gateway.auth.unjudged_destinations import Unjudged
 from chassis.errors import ApiError
 from chassis.metrics import Metrics
 from daggerspec.destination import parse

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2
 
 from access import Principal
-from api_gateway.oidc import Provider, Refused, Verifier, fetching
+from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
 from chassis.egress.addresses import Allowed
 from chassis.errors import ApiError
 from eventlog import Draft

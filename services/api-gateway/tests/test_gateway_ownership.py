@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 from tests.tenants import META, World, world
 
-from api_gateway.reach import Bounds
+from api_gateway.validate.reachability import Bounds
 from chassis.egress.addresses import Allowed
 from chassis.errors import ApiError
 from daggerspec.defaults import filled

@@ -8,7 +8,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggers.v1 import gateway_pb2 as pb
 from google.protobuf.message import Message
 
-from api_gateway import planning
+from api_gateway.validate import edit_plan
 from daggerspec import cutover
 from daggerspec.changes import changes
 from daggerspec.defaults import filled
@@ -100,7 +100,7 @@ async def test_a_plan_says_that_a_table_of_files_keeps_its_kind_of_folders(table
     after.sinks[0].parquet.table, after.sinks[0].parquet.per = table, spec_pb2.ParquetSink.PER_DAY
     had, wanted = (filled(NAME, spec) for spec in (before, after))
 
-    warned = [*planning.other_folders(changes(had, wanted))]
+    warned = [*edit_plan.other_folders(changes(had, wanted))]
     assert [warning.partition(":")[0] for warning in warned] == (["sinks[0].parquet.per"] if told else [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import access_pb2, gateway_pb2, host_pb2, spec_pb2, telemetry_pb2
 from tests.samplehosts import Host, serving
 
-from api_gateway.hosts import HostAccess
+from api_gateway.hosts.client import HostAccess
 from chassis.errors import ApiError, from_rpc_error
 
 pb = gateway_pb2

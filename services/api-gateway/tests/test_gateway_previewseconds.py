@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from daggers.v1 import access_pb2
 
-from api_gateway.previewseconds import PreviewSeconds
+from api_gateway.hosts.preview_usage import PreviewSeconds
 
 QUOTA = access_pb2.Quota(soft=50, hard=100)
 

@@ -11,9 +11,9 @@ from daggers.v1 import gateway_pb2
 from sqlmodel import SQLModel
 from tests.contracts.projections import ProjectionContract, asked, content
 
-from api_gateway.fold import Fold
-from api_gateway.projection import Projection
-from api_gateway.rows import change
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
+from api_gateway.state.rows import change
 from eventlog import Draft, LogDamaged
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -132,7 +132,7 @@ async def test_a_record_that_cannot_be_read_is_set_aside_and_the_gateway_goes_on
 async def test_tables_that_are_lost_while_the_gateway_runs_are_made_anew(
     harness: Any, samples: Any, refusal: Any, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api_gateway.projector._RETRY_S", 5.0)  # not before the refusal is seen
+    monkeypatch.setattr("api_gateway.state.projector._RETRY_S", 5.0)  # not before the refusal is seen
     async with harness.running(database_url=database_url) as client:
         await samples.fill(client)
         await client.create()

@@ -21,13 +21,13 @@ from sqlmodel import Session, select
 from tests.contracts.quarantine import QuarantineTopicContract, set_aside
 from tests.proxy import Proxy, port_of
 
-from api_gateway.database import Database
 from api_gateway.quarantine.follower import QuarantineFollower, Unread
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.quarantine.reads import Born, QuarantineReads
 from api_gateway.quarantine.topic import KafkaQuarantine, TopicReader
-from api_gateway.tables import PartitionRow, QuarantineRow
+from api_gateway.state.database import Database
+from api_gateway.state.tables import PartitionRow, QuarantineRow
 from eventlog import topics
 from eventlog.admin import ensure_topics
 from kafkaclient import Connection

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlmodel import Session, select
 
-from api_gateway.database import Database
 from api_gateway.quarantine import state
 from api_gateway.quarantine.index import QuarantineIndex
 from api_gateway.quarantine.reads import Born, QuarantineReads
 from api_gateway.quarantine.topic import Message
-from api_gateway.tables import OutcomeRow, QuarantineRow
+from api_gateway.state.database import Database
+from api_gateway.state.tables import OutcomeRow, QuarantineRow
 from eventlog import Draft
 
 NOON = 1_700_000_000_000

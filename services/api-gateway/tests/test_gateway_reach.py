@@ -13,7 +13,7 @@ from tests.samplehosts import Host, serving
 from tests.tenants import FILE, META, World, world
 
 from access import Principal
-from api_gateway.reach import Bounds, KafkaId, Reach
+from api_gateway.validate.reachability import Bounds, KafkaId, Reach
 from chassis.egress.addresses import Address, Allowed, parse
 from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from api_gateway.references import violations
+from api_gateway.validate.reference_places import violations
 
 pb = gateway_pb2
 Table = spec_pb2.ReferenceTable

@@ -11,9 +11,9 @@ import grpc
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 
-from api_gateway.alerts import Alerts, AlertService
-from api_gateway.fold import Fold
-from api_gateway.reader import Reader
+from api_gateway.rpc.alert_service import Alerts, AlertService
+from api_gateway.state.fold import Fold
+from api_gateway.state.reader import Reader
 from chassis.errors import ApiError
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from daggers.v1 import gateway_pb2
 
-from api_gateway import rereading
+from api_gateway.hosts import reread_plan
 from daggersql import Window
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -34,7 +34,7 @@ def reads(**fields: Any) -> gateway_pb2.PlannedReads:
 
 def told(query: Any, found: gateway_pb2.PlannedReads, **answer: Any) -> gateway_pb2.PlanDaggerResponse:
     made = gateway_pb2.PlanDaggerResponse(recomputed_since=NOON, **answer)
-    rereading.tell(made, query, found)
+    reread_plan.tell(made, query, found)
     return made
 
 

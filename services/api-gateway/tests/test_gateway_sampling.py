@@ -11,8 +11,8 @@ import pytest
 from daggers.v1 import gateway_pb2
 from tests.samplehosts import FIT, MISSING, RATE, RECORD, Host, serving
 
-from api_gateway import sampling
-from api_gateway.hosts import HostAccess
+from api_gateway.hosts import stream_samples
+from api_gateway.hosts.client import HostAccess
 from chassis.errors import ApiError, from_rpc_error
 
 pb = gateway_pb2
@@ -124,7 +124,7 @@ async def test_records_of_which_some_are_unlike_the_message_are_told_of_at_once(
 async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_records(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PATIENCE_S", 5.0)
+    monkeypatch.setattr(stream_samples, "PATIENCE_S", 5.0)
     async with serving(("a", Host(slow=True))) as log, harness.running(log) as client:
         await samples.fill(client)
         answer = await client.catalog.RegisterStream(registering(samples), timeout=4)
@@ -135,7 +135,7 @@ async def test_a_host_that_has_said_which_topics_there_are_may_take_long_for_rec
 async def test_where_no_host_answers_a_stream_is_registered_and_that_is_said(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(stream_samples, "PATIENCE_S", 0.2)
     silent = Host(lambda: asyncio.sleep(3600))
     async with serving(("a", silent)) as log, harness.running(log) as client:
         await samples.fill(client)
@@ -196,13 +196,13 @@ async def test_a_stream_is_described_with_what_its_topics_are_now_where_that_is_
 async def test_who_asks_what_topics_are_waits_longer_for_a_host_than_who_checks(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(stream_samples, "PATIENCE_S", 0.1)
     async with serving(("a", Host(lambda: asyncio.sleep(1)))) as log, harness.running(log) as client:
         await samples.fill(client)
         request = registering(samples)
         request.stream.topics[:] = ["bookings-1"]
         registered = await client.catalog.RegisterStream(request, timeout=20)
-        monkeypatch.setattr(sampling, "FRESH_S", 0.0)
+        monkeypatch.setattr(stream_samples, "FRESH_S", 0.0)
         await client.catalog.RegisterStream(request, timeout=20)
         told = await described(client, topics=True)
 

@@ -8,7 +8,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf import descriptor_pb2 as dp
 from google.protobuf import timestamp_pb2
 
-from api_gateway import compatibility, schemas
+from api_gateway.validate import schema_compatibility, schemas
 from chassis.messages import MAX_CARRIER
 from eventlog.testing import given
 from fleet import Fleet
@@ -129,7 +129,7 @@ def breaks(samples: Any, change: Callable[[dp.FileDescriptorProto], None]) -> li
     new = spec_pb2.Schema()
     new.CopyFrom(old)
     change(new.files.file[1])
-    return [violation.reason for violation in compatibility.breaks(new, fleet)]
+    return [violation.reason for violation in schema_compatibility.breaks(new, fleet)]
 
 
 def add_field(file: dp.FileDescriptorProto, **fields: Any) -> None:

@@ -13,7 +13,7 @@ from daggers.v1 import access_pb2, gateway_pb2
 from tests.contracts.quarantine import set_aside
 from tests.sensitiveworld import HIDDEN, RECORD, STAMP, Host, forwarded, row, world
 
-from api_gateway.masking import MASKED, Mask
+from api_gateway.auth.masking import MASKED, Mask
 from chassis.errors import ApiError
 from daggerspec.columns import Column, Role
 

@@ -12,7 +12,7 @@ from daggers.v1 import access_pb2, gateway_pb2
 from tests.contracts.quarantine import set_aside
 from tests.sensitiveworld import CLEAN, MADE, Caller, asked, fields, given, launched, rows, two_streams
 
-from api_gateway.masking import MASKED
+from api_gateway.auth.masking import MASKED
 from chassis.errors import ApiError
 
 pb = gateway_pb2

@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from tests.sensitiveworld import CLEAN, Host, asked, given, two_streams
 
-from api_gateway.masking import MASKED
+from api_gateway.auth.masking import MASKED
 from chassis.errors import ApiError
 
 pb = gateway_pb2

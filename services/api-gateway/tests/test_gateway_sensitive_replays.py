@@ -12,7 +12,7 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from tests.contracts.quarantine import set_aside
 from tests.sensitiveworld import CLEAN, MADE, STAMP, Caller, asked, fields, given, rows, say, two_streams
 
-from api_gateway.masking import MASKED
+from api_gateway.auth.masking import MASKED
 from chassis.errors import ApiError
 from eventlog import Draft
 from eventlog.testing import START

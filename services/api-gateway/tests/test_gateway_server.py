@@ -15,10 +15,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 from tests.contracts.quarantine import set_aside
 
-from api_gateway.projection import Projection
 from api_gateway.quarantine.memory import MemoryQuarantine
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
+from api_gateway.state.projection import Projection
 from chassis.endpoint import CannotBind, Endpoint
 from chassis.errors import from_rpc_error
 from chassis.tokenfile import read_tokens

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 
-from api_gateway.reach import Bounds
+from api_gateway.validate.reachability import Bounds
 from chassis.egress.addresses import Allowed
 from chassis.errors import ApiError
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlmodel import Session, select
 
-from api_gateway.fold import Fold
-from api_gateway.projection import Projection
-from api_gateway.rows import change
-from api_gateway.tables import CONTENT, ProjectionRow, SnapshotRow
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
+from api_gateway.state.rows import change
+from api_gateway.state.tables import CONTENT, ProjectionRow, SnapshotRow
 from eventlog import LogPosition, read_record
 from eventlog.memory import MemoryLog
 from eventlog.testing import record

@@ -7,8 +7,8 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from api_gateway import schemas, specs
-from api_gateway.checks import Checks
+from api_gateway.validate import schemas, spec_check
+from api_gateway.validate.query_checks import Checks
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet import Fleet
@@ -32,8 +32,8 @@ def fleet(samples: Any) -> Fleet:
     return found
 
 
-async def judge(name: str, spec: Spec, fleet: Fleet) -> specs.Judged:
-    return await specs.judge("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
+async def judge(name: str, spec: Spec, fleet: Fleet) -> spec_check.Judged:
+    return await spec_check.judge("spec", name, filled(name, spec), fleet, Checks(), now=NOW)
 
 
 PROTOBUF = spec_pb2.KafkaSink.FORMAT_PROTOBUF

@@ -14,8 +14,8 @@ import structlog
 from daggers.v1 import events_pb2, gateway_pb2
 from structlog.testing import LogCapture
 
-from api_gateway.fold import Fold
-from api_gateway.projection import Projection
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
 from eventlog import Draft, LogPosition
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -77,7 +77,7 @@ async def everything(client: Any) -> Any:
 async def test_a_start_reads_only_the_last_records_again(
     harness: Any, samples: Any, monkeypatch: pytest.MonkeyPatch, said: list[Any]
 ) -> None:
-    monkeypatch.setattr("api_gateway.fold._EVERY", 2)
+    monkeypatch.setattr("api_gateway.state.fold._EVERY", 2)
     log, _ = await filled(harness, samples)
     async with harness.running(log) as client:
         again = await everything(client)
@@ -173,7 +173,7 @@ async def test_what_was_made_of_a_record_is_told_however_long_ago(
         return Fold(short) if held is None else Fold.restored(held, short), projection.prepare()
 
     monkeypatch.setattr("api_gateway.server.begin", beginning)
-    monkeypatch.setattr("api_gateway.fold._EVERY", 2)
+    monkeypatch.setattr("api_gateway.state.fold._EVERY", 2)
     log = Counted()
     async with harness.running(log) as client:
         await samples.fill(client)

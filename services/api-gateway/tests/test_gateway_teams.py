@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2
 from daggers.v1 import gateway_pb2 as pb
 
-from api_gateway.teams import Unknown
+from api_gateway.auth.teams import Unknown
 
 NAME = "completed_bookings"
 

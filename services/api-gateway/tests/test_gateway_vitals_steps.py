@@ -6,8 +6,8 @@ from daggers.v1 import vitals_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway import paging
-from api_gateway.vitals import Step
+from api_gateway.rpc import paging
+from api_gateway.rpc.watch_vitals import Step
 
 NAMES = ["one", "two", "three"]
 State = dict[str, tuple[int, bool]]

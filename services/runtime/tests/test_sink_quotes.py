@@ -1,6 +1,6 @@
 """What a server says of a row stands in no error: who may read errors, alerts and events need not see rows.
 
-Servers quote what they refuse. What is set aside has their words, and is masked (`api_gateway.masking`).
+Servers quote what they refuse. What is set aside has their words, and is masked (`api_gateway.auth.masking`).
 """
 
 from __future__ import annotations

@@ -16,15 +16,15 @@ from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway.audit_topic import KafkaAudits
-from api_gateway.check_processes import check_processes
-from api_gateway.hosts import HostAccess
+from api_gateway.auth.audit_topic import KafkaAudits
+from api_gateway.auth.oidc import Verifier, fetching
+from api_gateway.hosts.client import HostAccess
 from api_gateway.metrics import gauges
-from api_gateway.oidc import Verifier, fetching
-from api_gateway.projection import Projection
 from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.server import serving
 from api_gateway.settings import GatewaySettings
+from api_gateway.state.projection import Projection
+from api_gateway.validate.query_check_pool import check_processes
 from chassis import logging, service
 from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import ALIVE, tune_gc

@@ -13,28 +13,21 @@ from daggers.v1 import gateway_pb2, gateway_pb2_grpc
 
 from access.decision import has_role
 from access.limits import Limits
-from api_gateway import health, reflection
-from api_gateway.alerts import Alerts, AlertService
-from api_gateway.audit import Audit, Opened
-from api_gateway.audit_topic import AuditTopic, MemoryAudits
-from api_gateway.auditing import AuditService
-from api_gateway.authentication import authentication
-from api_gateway.catalogue import CatalogService
-from api_gateway.check_processes import Checker, in_thread
-from api_gateway.checks import Checks
-from api_gateway.daggers import DaggerService
-from api_gateway.fold import Fold
-from api_gateway.gate import Gate
-from api_gateway.heard import Heard
-from api_gateway.hosts import HostAccess, Hosts
-from api_gateway.limits import limited
-from api_gateway.masking import Masking
-from api_gateway.oidc import Verifier
-from api_gateway.previewing import Previewing
-from api_gateway.previewseconds import PreviewSeconds
-from api_gateway.projection import Projection
-from api_gateway.projector import Projector
-from api_gateway.provenance import Provenance
+from api_gateway.auth.audit import Audit, Opened
+from api_gateway.auth.audit_topic import AuditTopic, MemoryAudits
+from api_gateway.auth.authentication import authentication
+from api_gateway.auth.authorization import Gate
+from api_gateway.auth.masking import Masking
+from api_gateway.auth.oidc import Verifier
+from api_gateway.auth.provenance import Provenance
+from api_gateway.auth.rate_limits import limited
+from api_gateway.auth.teams import Teams, Unknown
+from api_gateway.hosts.client import HostAccess, Hosts
+from api_gateway.hosts.preview_usage import PreviewSeconds
+from api_gateway.hosts.previews import Previewing
+from api_gateway.hosts.rows_and_logs import Readings
+from api_gateway.hosts.sink_tests import SinkTests
+from api_gateway.hosts.stream_samples import Samples
 from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
@@ -42,17 +35,24 @@ from api_gateway.quarantine.reads import QuarantineReads
 from api_gateway.quarantine.replays import Replays
 from api_gateway.quarantine.service import Parts, QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
-from api_gateway.reach import Bounds, Reach
-from api_gateway.reader import Reader
-from api_gateway.readings import Readings
-from api_gateway.requests import Requests
-from api_gateway.sampling import Samples
-from api_gateway.sinks import SinkService
-from api_gateway.sinktests import SinkTests
-from api_gateway.teams import Teams, Unknown
-from api_gateway.tenancy import AccessService
-from api_gateway.vitals import Vitals
-from api_gateway.writer import Writer
+from api_gateway.rpc import health, reflection
+from api_gateway.rpc.access_service import AccessService
+from api_gateway.rpc.alert_service import Alerts, AlertService
+from api_gateway.rpc.audit_service import AuditService
+from api_gateway.rpc.catalog_service import CatalogService
+from api_gateway.rpc.dagger_service import DaggerService
+from api_gateway.rpc.sink_service import SinkService
+from api_gateway.rpc.watch_vitals import Vitals
+from api_gateway.state.fold import Fold
+from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.projection import Projection
+from api_gateway.state.projector import Projector
+from api_gateway.state.reader import Reader
+from api_gateway.state.writer import Writer
+from api_gateway.validate.dagger_requests import Requests
+from api_gateway.validate.query_check_pool import Checker, in_thread
+from api_gateway.validate.query_checks import Checks
+from api_gateway.validate.reachability import Bounds, Reach
 from chassis.connections import PER_ADDRESS, Connections, guarding
 from chassis.endpoint import Endpoint, bounded
 from chassis.generic import Generic

@@ -8,9 +8,9 @@ from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from access.limits import Limits
-from api_gateway.oidc import Provider
-from api_gateway.reach import Bounds
-from api_gateway.teams import Unknown
+from api_gateway.auth.oidc import Provider
+from api_gateway.auth.teams import Unknown
+from api_gateway.validate.reachability import Bounds
 from chassis.binding import host_and_port, secured
 from chassis.connections import PER_ADDRESS
 from chassis.settings import (

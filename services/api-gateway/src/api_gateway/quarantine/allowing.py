@@ -10,9 +10,9 @@ from typing import Final
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
-from api_gateway import validation
-from api_gateway.requests import Requests
-from api_gateway.writer import Writer
+from api_gateway.state.writer import Writer
+from api_gateway.validate import request_fields
+from api_gateway.validate.dagger_requests import Requests
 from chassis.interceptors import actor
 from chassis.logging import note
 from daggerspec import fields
@@ -65,5 +65,5 @@ def violations(request: gateway_pb2.AllowRefusalsRequest) -> Iterator[Violation]
     elif not wrong and request.period.ToTimedelta() > LONGEST:
         text = f"must be at most {LONGEST // timedelta(hours=1)} hours: for longer edit max_refused"
         yield Violation("period", text, "OUT_OF_RANGE")
-    yield from validation.message("reason", request.reason)
-    yield from validation.request_id("request_id", request.request_id)
+    yield from request_fields.message("reason", request.reason)
+    yield from request_fields.request_id("request_id", request.request_id)

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, and_, case
 from sqlmodel import col
 
 from api_gateway.quarantine import state
-from api_gateway.tables import QuarantineRow
+from api_gateway.state.tables import QuarantineRow
 
 
 def conditions(selection: events_pb2.QuarantineSelection) -> Iterator[ColumnElement[bool]]:

@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from api_gateway.schemas import descriptor
+from api_gateway.validate.schemas import descriptor
 from fleet import Fleet
 
 _SINK: Final = "sink"

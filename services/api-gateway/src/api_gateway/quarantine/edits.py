@@ -10,7 +10,7 @@ from daggers.v1 import gateway_pb2, telemetry_pb2
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message_factory import GetMessageClass
 
-from api_gateway.schemas import descriptor
+from api_gateway.validate.schemas import descriptor
 from daggerspec.violation import Violation
 from fleet import Fleet
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, telemetry_pb2
 
-from api_gateway.hosts import Asking, Hosts, in_time
-from api_gateway.reader import say_degraded
-from api_gateway.routes import Route
+from api_gateway.hosts.client import Asking, Hosts, in_time
+from api_gateway.hosts.routes import Route
+from api_gateway.state.reader import say_degraded
 from chassis.interceptors import Context
 from fleet import Dagger
 

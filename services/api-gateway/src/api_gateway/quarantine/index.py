@@ -18,13 +18,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlmodel import col, delete, insert, select, update
 
-from api_gateway.database import Database
 from api_gateway.quarantine import choice, state
 from api_gateway.quarantine.choice import conditions
 from api_gateway.quarantine.place import Position, digest
 from api_gateway.quarantine.state import Became
 from api_gateway.quarantine.topic import Message
-from api_gateway.tables import OutcomeRow, PartitionRow, QuarantineRow
+from api_gateway.state.database import Database
+from api_gateway.state.tables import OutcomeRow, PartitionRow, QuarantineRow
 from daggerspec import fields, setaside
 from eventlog import read_record
 

@@ -11,12 +11,12 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from sqlalchemy import func, literal_column, tuple_
 from sqlmodel import col, select
 
-from api_gateway.database import Database
-from api_gateway.masking import Launches
+from api_gateway.auth.masking import Launches
 from api_gateway.quarantine import choice, state
 from api_gateway.quarantine.place import Place
 from api_gateway.quarantine.state import Became
-from api_gateway.tables import OutcomeRow, QuarantineRow
+from api_gateway.state.database import Database
+from api_gateway.state.tables import OutcomeRow, QuarantineRow
 
 Quarantined = telemetry_pb2.Quarantined
 NONE: Final = events_pb2.QuarantineSelection()

@@ -13,16 +13,16 @@ from daggers.v1 import events_pb2, gateway_pb2, telemetry_pb2
 from google.protobuf.message import Message
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway import validation
 from api_gateway.quarantine import asked, edits
 from api_gateway.quarantine.follower import AWAY, QuarantineFollower
 from api_gateway.quarantine.reads import Born, Kind, QuarantineReads
 from api_gateway.quarantine.topic import QuarantineTopic
-from api_gateway.reader import no_database
-from api_gateway.requests import Requests, refuse
-from api_gateway.watching import damaged
-from api_gateway.watching import unavailable as unreachable
-from api_gateway.writer import Writer
+from api_gateway.state.reader import no_database
+from api_gateway.state.writer import Writer
+from api_gateway.validate import request_fields
+from api_gateway.validate.dagger_requests import Requests, refuse
+from api_gateway.watch_limits import damaged
+from api_gateway.watch_limits import unavailable as unreachable
 from chassis.errors import ApiError
 from chassis.interceptors import actor
 from chassis.logging import note
@@ -265,7 +265,7 @@ def replay_violations(request: gateway_pb2.ReplayQuarantinedRequest) -> Iterator
     yield from fields.name("dagger", request.dagger)
     yield from asked.selection("selection", request.selection)
     yield from edits.violations(request)
-    yield from validation.request_id("request_id", request.request_id)
+    yield from request_fields.request_id("request_id", request.request_id)
 
 
 def discard_violations(request: gateway_pb2.DiscardQuarantinedRequest) -> Iterator[Violation]:
@@ -274,8 +274,8 @@ def discard_violations(request: gateway_pb2.DiscardQuarantinedRequest) -> Iterat
     yield from asked.selection("selection", request.selection)
     if not request.reason.strip():
         yield Violation("reason", "is needed: say why, for those who come after", "REQUIRED")
-    yield from validation.message("reason", request.reason)
-    yield from validation.request_id("request_id", request.request_id)
+    yield from request_fields.message("reason", request.reason)
+    yield from request_fields.request_id("request_id", request.request_id)
 
 
 def unavailable(why: str) -> ApiError:

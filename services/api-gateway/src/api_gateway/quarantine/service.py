@@ -12,10 +12,9 @@ import grpc
 from daggers.v1 import events_pb2, gateway_pb2, gateway_pb2_grpc, telemetry_pb2
 from sqlalchemy.exc import SQLAlchemyError
 
-from api_gateway import paging
-from api_gateway.hosts import Hosts
-from api_gateway.masking import MASKED, Masking
-from api_gateway.missing import no_dagger
+from api_gateway.auth.masking import MASKED, Masking
+from api_gateway.hosts.client import Hosts
+from api_gateway.not_found import no_dagger
 from api_gateway.quarantine import allowing, asked, replays, state
 from api_gateway.quarantine.allowing import Allowing
 from api_gateway.quarantine.decoding import decoded
@@ -24,8 +23,9 @@ from api_gateway.quarantine.foresight import foreseen
 from api_gateway.quarantine.place import Place
 from api_gateway.quarantine.reads import Born, Listed, QuarantineReads
 from api_gateway.quarantine.replays import Replays
-from api_gateway.reader import Reader, no_database, say_degraded
-from api_gateway.requests import refuse
+from api_gateway.rpc import paging
+from api_gateway.state.reader import Reader, no_database, say_degraded
+from api_gateway.validate.dagger_requests import refuse
 from chassis.errors import ApiError
 from chassis.interceptors import Context
 from chassis.logging import note

@@ -1,0 +1,206 @@
+"""PreviewDagger: a query on real data. The gateway judges and masks; a host of drivers computes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import Final
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
+from google.protobuf import duration_pb2
+
+from access.sensitive import Made
+from api_gateway.auth.authentication import principal
+from api_gateway.auth.masking import Masking
+from api_gateway.hosts.client import Hosts
+from api_gateway.hosts.preview_usage import QUOTA, PreviewSeconds
+from api_gateway.validate import request_fields
+from api_gateway.validate.dagger_requests import Requests, refuse
+from chassis.errors import ApiError
+from chassis.interceptors import Context
+from daggerspec import fields
+from daggerspec.columns import to_proto
+from daggerspec.defaults import PREVIEWED, filled
+from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
+from daggerspec.violation import Violation
+from fleet import Fleet, quotas
+from fleet.tenancy import administrators
+
+"""Of a dagger that has none yet."""
+OF_A_PRINCIPAL: Final = 1
+OF_A_TEAM: Final = 2
+_RETRY: Final = timedelta(seconds=5)
+Step = gateway_pb2.PreviewDaggerResponse
+Progress = gateway_pb2.PreviewProgress
+
+
+@dataclass
+class _Begun:
+    """When a preview began to read; None before."""
+
+    begun: float | None = None
+
+
+class Previewing:
+    """Previews for callers of this gateway."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        fleet: Fleet,
+        requests: Requests,
+        masking: Masking,
+        seconds: PreviewSeconds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`seconds` counts what previews of each team take; `clock`: seconds that go on."""
+        self._hosts, self._fleet, self._requests, self._masking = hosts, fleet, requests, masking
+        self._seconds, self._clock = seconds, clock
+        self._running: Counter[tuple[str, str]] = Counter()
+
+    async def steps(
+        self, request: gateway_pb2.PreviewDaggerRequest, context: Context
+    ) -> AsyncGenerator[Step, None]:
+        """Columns, rows as windows close, and what there is to say in the end. Raises: ApiError."""
+        began = time.monotonic()
+        name, spec = request.name or PREVIEWED, without_sinks(request.spec)
+        spec = filled(name, spec)
+        judged = await self._requests.judged(name, spec, context, written=False)
+        refuse(
+            [
+                *(fields.name("name", request.name) if request.name else ()),
+                *judged.violations,
+                *wrong(request),
+            ]
+        )
+        plan = judged.query.plan
+        assert plan is not None  # else something was wrong
+        warnings = [*judged.warnings, *self._quota(spec.team)]
+        with self._one(principal().name, spec.team), self._counted(spec.team) as counted:
+            columns = gateway_pb2.PreviewColumns(columns=map(to_proto, plan.columns), warnings=warnings)
+            yield Step(columns=columns)
+            asked = gateway_pb2.PreviewDaggerRequest(
+                name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
+            )
+            sequence = self._fleet.sequence
+            mask = self._masking.previewed(spec, Made(plan.columns, plan.origins, plan.places))
+            masked = [column.name for column in mask.hidden] if mask else ()
+
+            def of(host: str) -> host_pb2.PreviewHostDaggerRequest:
+                return host_pb2.PreviewHostDaggerRequest(
+                    request=asked, min_sequence=sequence, host=host, masked_columns=masked
+                )
+
+            first_row_ms = None
+            steps = self._hosts.anywhere(lambda host: host.PreviewHostDagger, of, context)
+            async with aclosing(steps):
+                async for step in steps:
+                    if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):
+                        counted.begun = counted.begun or self._clock()
+                    if step.HasField("rows"):
+                        first_row_ms = first_row_ms or round((time.monotonic() - began) * 1000)
+                        if mask is not None:
+                            mask.rows(step.rows.rows)
+                    elif step.HasField("done"):
+                        self._masking.set_aside(spec, step.done.examples)
+                        if mask is not None:
+                            mask.end(step.done)
+                        if first_row_ms is not None:
+                            step.done.first_row_ms = first_row_ms
+                        step.done.total_ms = round((time.monotonic() - began) * 1000)
+                    yield step
+
+    def _quota(self, team: str) -> Iterator[str]:
+        """What a team is warned of. Raises: ApiError when its previews ran as long as they may."""
+        quota, now = quotas.of(self._fleet.catalogue, team, QUOTA), self._clock()
+        if refused := self._seconds.refusal(team, quota, now):
+            text, metadata = refused
+            more = f"{text}, or ask {administrators(self._fleet.catalogue)} for more"
+            raise ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, quotas.TEAM_QUOTA, more, metadata)
+        if warning := self._seconds.warning(team, quota, now):
+            yield warning
+
+    @contextmanager
+    def _counted(self, team: str) -> Iterator[_Begun]:
+        """Count what is read in the block: waiting for a turn, or for a process, costs a team nothing."""
+        counted = _Begun()
+        try:
+            yield counted
+        finally:
+            if counted.begun is not None:
+                now = self._clock()
+                self._seconds.add(team, now - counted.begun, now)
+
+    @contextmanager
+    def _one(self, who: str, team: str) -> Iterator[None]:
+        """One more for a while. Raises: ApiError when a principal or a team has as many as it may."""
+        counted = {("principal", who): OF_A_PRINCIPAL, ("team", team): OF_A_TEAM}
+        for (kind, whom), most in counted.items():
+            if self._running[kind, whom] >= most:
+                text = (
+                    f"{kind} {whom} has {most} preview{'s'[: most - 1]} already: wait for its end, or end it"
+                )
+                metadata = {"limit": f"previews_of_a_{kind}", "most": str(most), kind: whom}
+                code = grpc.StatusCode.RESOURCE_EXHAUSTED
+                raise ApiError(code, "TOO_MANY_PREVIEWS", text, metadata, retry_after=_RETRY)
+        self._running.update(counted.keys())
+        try:
+            yield
+        finally:
+            self._running.subtract(counted.keys())
+            self._running = +self._running
+
+
+def without_sinks(asked: spec_pb2.DaggerSpec) -> spec_pb2.DaggerSpec:
+    """The specification as it is previewed: its sinks are not written to, so nothing is said of them."""
+    spec = spec_pb2.DaggerSpec()
+    spec.CopyFrom(asked)
+    del spec.sinks[:]
+    spec.sinks.add().log.limit = 1
+    spec.emit = spec_pb2.EMIT_FINAL
+    return spec
+
+
+def wrong(request: gateway_pb2.PreviewDaggerRequest) -> Sequence[Violation]:
+    """What is wrong with what a preview is to read and to give."""
+    violations = []
+    if not 0 <= request.max_rows <= PREVIEW_ROWS:
+        violations.append(Violation("max_rows", f"must be 0 to {PREVIEW_ROWS}", "OUT_OF_RANGE"))
+    match request.range.WhichOneof("kind"):
+        case "last":
+            violations += _duration("range.last", request.range.last, PREVIEW_LAST)
+        case "live":
+            violations += _duration("range.live", request.range.live, timedelta(seconds=PREVIEW_S))
+        case "last_records":
+            if not 0 < request.range.last_records <= PREVIEW_RECORDS:
+                text = f"must be 1 to {PREVIEW_RECORDS}"
+                violations.append(Violation("range.last_records", text, "OUT_OF_RANGE"))
+        case "between":
+            violations += _between(request.range.between)
+    return violations
+
+
+def _duration(field: str, told: duration_pb2.Duration, most: timedelta) -> Iterator[Violation]:
+    try:
+        fits = timedelta() < told.ToTimedelta() <= most
+    except (ValueError, OverflowError):
+        fits = False
+    if not fits:
+        text = f"must be more than 0 and no more than {most.total_seconds():.0f} s"
+        yield Violation(field, text, "OUT_OF_RANGE")
+
+
+def _between(told: gateway_pb2.PreviewRange.Between) -> Iterator[Violation]:
+    begin, end = getattr(told, "from"), told.to
+    wrong = [
+        *request_fields.instant("range.between.from", begin),
+        *request_fields.instant("range.between.to", end),
+    ]
+    yield from wrong
+    if not wrong and begin.ToDatetime(UTC) >= end.ToDatetime(UTC):
+        yield Violation("range.between.to", "must be later than from", "OUT_OF_RANGE")

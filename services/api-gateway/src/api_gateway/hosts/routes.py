@@ -1,0 +1,157 @@
+"""Where the host of a dagger is asked, and what its refusal is to a caller. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, TypedDict
+
+import grpc
+
+from api_gateway.not_found import no_dagger
+from chassis.errors import ApiError
+from fleet import Dagger, Fleet
+from fleet.answers import about
+from fleet.hosts import Endpoint
+
+
+class Meant(TypedDict):
+    """Which dagger of its name, and which host, a call to a host means."""
+
+    create_sequence: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostRoute:
+    """Where a host is asked."""
+
+    host: str
+    endpoints: tuple[Endpoint, ...]
+    """To be tried in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route(HostRoute):
+    """Where the host of a dagger's newest launch is asked."""
+
+    dagger: Dagger
+
+    @property
+    def meant(self) -> Meant:
+        """What each call to a host says beside its request."""
+        return {"create_sequence": self.dagger.create_sequence, "host": self.host}
+
+
+def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
+    """The dagger of a name; of this creation, if given. Raises: ApiError when there is none."""
+    dagger = fleet.living(name)
+    if create_sequence and (dagger is None or create_sequence != dagger.create_sequence):
+        text = f"there is no dagger {name} of sequence {create_sequence}"
+        metadata = {**about("dagger", name), "create_sequence": str(create_sequence)}
+        raise ApiError(grpc.StatusCode.NOT_FOUND, "NOT_FOUND", text, metadata)
+    if dagger is None:
+        raise no_dagger(name, fleet)
+    return dagger
+
+
+def remembered(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:
+    """As `living`, and a deleted one until its name is given again: its logs outlive it."""
+    dagger = fleet.daggers.get(name)
+    if dagger is not None and create_sequence in (0, dagger.create_sequence):
+        return dagger
+    return living(fleet, name, create_sequence)
+
+
+def route(fleet: Fleet, dagger: Dagger) -> Route | None:
+    """Where to ask about a dagger; None when it was never launched. Raises: ApiError."""
+    host = fleet.host_of(dagger)
+    if not host:
+        return None
+    endpoints = fleet.hosts.get(host, ())
+    if not endpoints:
+        raise unreachable(host, "no scheduler there has said where it serves")
+    return Route(host, endpoints, dagger)
+
+
+def of_replay(fleet: Fleet, dagger: Dagger) -> Route | None:
+    """Where to ask about the newest replay of a dagger: where it ran last, or whoever launches now.
+
+    None where there was none. Raises: ApiError.
+    """
+    if dagger.replay is None:
+        return None
+    process = dagger.replay.process
+    host = process.host if process is not None else everywhere(fleet)[0].host
+    if host not in fleet.hosts:
+        raise unreachable(host, "no scheduler there has said where it serves")
+    return Route(host, fleet.hosts[host], dagger)
+
+
+def everywhere(fleet: Fleet) -> list[HostRoute]:
+    """Where each host is asked, that of the leading scheduler first: it launches, so it has drivers' secrets.
+
+    Raises: ApiError when none has said where it serves.
+    """
+    leading = fleet.leader.host if fleet.leader else ""
+    names = sorted(fleet.hosts, key=lambda name: (name != leading, name))
+    if not names:
+        raise ApiError(
+            grpc.StatusCode.UNAVAILABLE,
+            "NO_HOST",
+            "no scheduler has said where it serves: streams and sinks are reached from the hosts of drivers",
+            {"hosts": "0"},
+        )
+    return [HostRoute(name, fleet.hosts[name]) for name in names]
+
+
+ELSEWHERE: Final = frozenset(
+    {"HOST_UNREACHABLE", "HOST_REFUSED", "HOST_TOO_OLD", "HOST_BUSY", "HOST_DRAINING"}
+)
+"""What is wrong with a host and not with what it is asked: another one may answer."""
+
+
+def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
+    """What a caller is told when a host's answer is an error: the host's own words, where it has said any."""
+    silent = error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    if silent and error.reason == error.code.name:
+        return unreachable(host, f"its scheduler at {endpoint.address} does not answer")
+    if error.reason == "WRONG_HOST":
+        other = error.metadata.get("host", "another one")
+        return unreachable(host, f"at {endpoint.address}, where its scheduler was, host {other} answers")
+    if error.code is grpc.StatusCode.UNAUTHENTICATED:
+        return ApiError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "HOST_REFUSED",
+            f"host {host} does not accept this gateway's token: DAGGERS_GATEWAY_HOST_TOKEN_FILE and"
+            " DAGGERS_SCHEDULER_HOST_TOKEN_FILE must name files with the same token",
+            metadata={"host": host},
+        )
+    if error.code is grpc.StatusCode.UNIMPLEMENTED:
+        return ApiError(
+            grpc.StatusCode.UNIMPLEMENTED,
+            "HOST_TOO_OLD",
+            f"the scheduler of host {host} is older than this gateway and does not know this call",
+            metadata={"host": host},
+        )
+    return replace(error, metadata={"host": host, **error.metadata})
+
+
+def ignores_selection(host: str) -> ApiError:
+    """The rows of a host that does not choose among them are not those that were asked for."""
+    return ApiError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "HOST_TOO_OLD",
+        f"the scheduler of host {host} is older than this gateway and ignores since, where and order_by:"
+        " upgrade it, or read all rows",
+        metadata={"host": host},
+    )
+
+
+def unreachable(host: str, why: str) -> ApiError:
+    """Why what is on a host cannot be told."""
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "HOST_UNREACHABLE",
+        f"host {host} cannot be reached: {why}",
+        metadata={"host": host},
+    )

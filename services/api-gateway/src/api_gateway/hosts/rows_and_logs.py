@@ -1,0 +1,183 @@
+"""What a driver's host has of its dagger, for who asks the gateway: log, rows, the files of a table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TypeVar
+
+import grpc
+from daggers.v1 import gateway_pb2, host_pb2
+
+from api_gateway.auth.masking import Masking
+from api_gateway.hosts.client import Asking, Hosts
+from api_gateway.hosts.routes import Route, ignores_selection, living, remembered
+from api_gateway.state.fold import Fold
+from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.validate import request_fields
+from api_gateway.validate.dagger_requests import Requests, refuse
+from chassis.errors import ApiError
+from chassis.interceptors import Context
+from daggerspec import fields, selection
+from daggerspec.columns import to_proto
+from daggerspec.sinks import called
+from fleet import Dagger
+from fleet.answers import about
+from fleet.phases import DEGRADED, RUNNING
+
+Step = TypeVar("Step", gateway_pb2.ReadLogResponse, gateway_pb2.WatchRowsResponse)
+
+
+class Readings:
+    """Readings of daggers: each is forwarded to the host, and shows what who asks may see."""
+
+    def __init__(self, fold: Fold, hosts: Hosts, heard: Heard, requests: Requests, masking: Masking) -> None:
+        self._fold, self._hosts, self._heard = fold, hosts, heard
+        self._requests, self._masking = requests, masking
+
+    def log(
+        self, request: gateway_pb2.ReadLogRequest, context: Context
+    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
+        """What the newest driver of a dagger printed, as its host has it. Raises: ApiError."""
+        dagger = self._meant(request)
+        attempts = self._hosts.route_of_replay(dagger) if request.replay else None
+        if request.replay and attempts is None:
+            text = f"{request.name} has no replay: there is no log of one"
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
+        if attempts is None and self._hosts.route(dagger) is None:
+            text = f"{request.name} was never launched: there is no log of it"
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
+
+        def behind(route: Route, last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
+            asked = host_pb2.ReadHostLogRequest(request=request, **route.meant)
+            if last is not None:
+                asked.request.position = last.position
+            return asked
+
+        asking = Asking(lambda host: host.ReadHostLog, behind)
+        if attempts is not None:  # it stays where it is
+            return _identified(
+                dagger,
+                self._explained(
+                    dagger, self._hosts.asked(dagger, asking, context, there=attempts), replay=True
+                ),
+            )
+        ask = self._hosts.followed if request.follow else self._hosts.asked
+        return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
+
+    async def _explained(
+        self,
+        dagger: Dagger,
+        steps: AsyncGenerator[gateway_pb2.ReadLogResponse, None],
+        *,
+        replay: bool = False,
+    ) -> AsyncGenerator[gateway_pb2.ReadLogResponse, None]:
+        """The steps of a log; where a launch's begins, with why the dagger does not run, or not for long."""
+        async with aclosing(steps):
+            async for step in steps:
+                now = self._fold.fleet.living(dagger.name) if step.path else None
+                if now is not None and now.phase not in (RUNNING, DEGRADED):
+                    step.warnings.extend(self._heard.vitals(now).warnings)
+                step.lines[:] = await self._masking.log(dagger, step.lines, replay=replay)
+                yield step
+
+    async def rows(
+        self, request: gateway_pb2.ReadRowsRequest, context: Context
+    ) -> AsyncGenerator[gateway_pb2.ReadRowsResponse, None]:
+        """Rows of a dagger; none when it was never launched. Raises: ApiError."""
+        dagger = self._meant(request)
+        named = request.where or request.order_by
+        columns = await self._requests.columns(dagger) if named else ()
+        refuse([*selection.violations("", request, columns)])
+        await self._requests.check_rows(dagger)
+        mask = await self._masking.of(dagger)
+        if mask is not None:
+            mask.check(request)
+        shown = [to_proto(column) for column in columns]
+        asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
+            lambda host: host.ReadHostRows,
+            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),
+        )
+        selects = bool(named or request.HasField("since"))
+        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+            async for step in steps:
+                if selects and not step.selected:
+                    raise ignores_selection(self._fold.fleet.host_of(dagger))
+                mask = await self._masking.of(dagger)
+                if mask is not None:
+                    mask.rows(step.rows)
+                yield step
+
+    def new_rows(
+        self, request: gateway_pb2.WatchRowsRequest, context: Context
+    ) -> AsyncGenerator[gateway_pb2.WatchRowsResponse, None]:
+        """The newest rows of a dagger and what is new; waits for its first launch.
+
+        Raises: ApiError.
+        """
+        dagger = self._meant(request)
+        asking: Asking[gateway_pb2.WatchRowsResponse] = Asking(
+            lambda host: host.WatchHostRows,
+            lambda route, _: host_pb2.WatchHostRowsRequest(request=request, **route.meant),
+        )
+        return _identified(dagger, self._masked(dagger, self._hosts.followed(dagger, asking, context)))
+
+    async def _masked(
+        self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.WatchRowsResponse, None]
+    ) -> AsyncGenerator[gateway_pb2.WatchRowsResponse, None]:
+        """The steps of a watch, as who watches sees them at that moment."""
+        async with aclosing(steps):
+            await self._requests.check_rows(dagger)
+            async for step in steps:
+                mask = await self._masking.of(dagger)
+                if mask is not None:
+                    mask.rows(step.rows)
+                yield step
+
+    async def archive(
+        self, request: gateway_pb2.DescribeArchiveRequest, context: Context
+    ) -> gateway_pb2.DescribeArchiveResponse:
+        """The files of a table that a dagger writes, as its host sees them. Raises: ApiError."""
+        dagger = self._meant(request)
+        named = called(dagger.spec.sinks)
+        kept = {name for name, sink in zip(named, dagger.spec.sinks, strict=True) if sink.HasField("parquet")}
+        if not kept or request.sink not in ("", *kept):
+            text = f"{request.name} has no sink {request.sink or 'of kind parquet'}"
+            metadata = {"dagger": request.name, "sinks": ", ".join(sorted(kept))}
+            raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
+        await self._requests.check_rows(dagger)
+        await self._masking.check_archive(dagger)
+        asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
+            lambda host: host.DescribeHostArchive,
+            lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),
+        )
+        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+            async for step in steps:
+                return step
+        text = f"{request.name} was never launched: nothing of it is kept"
+        raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, "NEVER_LAUNCHED", text, {"dagger": request.name})
+
+    def _meant(
+        self,
+        request: gateway_pb2.ReadLogRequest
+        | gateway_pb2.ReadRowsRequest
+        | gateway_pb2.WatchRowsRequest
+        | gateway_pb2.DescribeArchiveRequest,
+    ) -> Dagger:
+        """The dagger a reading is about. Raises: ApiError."""
+        born = (
+            0
+            if isinstance(request, gateway_pb2.ReadRowsRequest | gateway_pb2.DescribeArchiveRequest)
+            else request.create_sequence
+        )
+        refuse([*fields.name("name", request.name), *request_fields.sequence("create_sequence", born)])
+        kept = isinstance(request, gateway_pb2.ReadLogRequest) and not request.follow
+        return (remembered if kept else living)(self._fold.fleet, request.name, born)
+
+
+async def _identified(dagger: Dagger, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Step, None]:
+    """The steps of a reading, each of which says which dagger of its name it is about."""
+    async with aclosing(steps):
+        async for step in steps:
+            step.create_sequence = dagger.create_sequence
+            yield step

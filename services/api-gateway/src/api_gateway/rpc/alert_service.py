@@ -1,0 +1,201 @@
+"""AlertService: which alerts are open, and who was told, from the fold of `daggers.alerts`.
+
+What is shown is an alert as it is. Silences and routes will be further things that are known of it. A watch
+tells the alerts that changed behind its sequence in the order of their newest changes, so every step is a
+resume token, and neither a slow watcher nor one that comes back needs the log's history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Final
+
+import grpc
+from daggers.v1 import alerts_pb2, gateway_pb2, gateway_pb2_grpc
+
+from api_gateway.rpc import paging
+from api_gateway.state.reader import say_degraded
+from api_gateway.validate import request_fields
+from api_gateway.watch_limits import begin, damaged, draining
+from chassis.errors import ApiError, invalid
+from chassis.interceptors import Context
+from chassis.logging import note
+from daggerspec import fields
+from eventlog import Log, LogDamaged
+from eventlog.follower import Follower
+from fleet.alert import Alert, Delivery
+from fleet.ledger import Ledger
+
+_MARGIN_S: Final = 0.05
+
+Shown = gateway_pb2.Alert
+Response = gateway_pb2.WatchAlertsResponse
+
+
+class Alerts:
+    """The alerts topic as this gateway has folded it. A gateway serves before it has."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.ledger = Ledger()
+        self.follower = Follower(log, self.ledger)
+        self._ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Fold for ever. Returns when the log is damaged: what is known stays known."""
+        reading = asyncio.create_task(self._read_to_end())
+        try:
+            await self.follower.run()
+        except LogDamaged:
+            await reading
+        finally:
+            reading.cancel()
+
+    async def _read_to_end(self) -> None:
+        with suppress(LogDamaged):
+            await self.follower.catch_up()
+        self._ready.set()
+
+    async def reached(self, sequence: int) -> None:
+        """Wait for what stood in the log at the start, and for `sequence`. Raises: LogDamaged."""
+        await self._ready.wait()
+        await self.follower.reached(sequence)
+
+
+class AlertService(gateway_pb2_grpc.AlertServiceServicer):
+    """What is wrong with daggers, and who was told."""
+
+    def __init__(self, alerts: Alerts, away: Callable[[], str] = lambda: "") -> None:
+        """`away`: why nothing new can be known of a log now; empty when it is followed."""
+        self._alerts = alerts
+        self._away = away
+
+    async def ListAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListAlertsRequest, context: Context
+    ) -> gateway_pb2.ListAlertsResponse:
+        """Alerts by dagger and condition, a page at a time. Raises: ApiError."""
+        of = f"{request.dagger}/{request.include_resolved}"
+        page, wrong_page = paging.asked(request, of)
+        wrong = [
+            *(fields.name("dagger", request.dagger) if request.dagger else ()),
+            *wrong_page,
+            *request_fields.sequence("min_sequence", request.min_sequence),
+        ]
+        if wrong:
+            raise invalid(wrong)
+        say_degraded(context, self._alerts.follower.damage or self._away())
+        await self._reached(context, request.min_sequence)
+        ledger = self._alerts.ledger
+        asked = {
+            _key(alert): alert
+            for alert in ledger.alerts.values()
+            if request.dagger in ("", alert.dagger)
+            and (alert.firing or request.include_resolved)
+            and _key(alert) > page.after
+        }
+        alerts, more = page.cut([shown(asked[key]) for key in sorted(asked)[: page.limit]], _key)
+        note(alerts=len(alerts))
+        return gateway_pb2.ListAlertsResponse(alerts=alerts, next_page_token=more, sequence=ledger.sequence)
+
+    async def WatchAlerts(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.WatchAlertsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.WatchAlertsResponse]:
+        """The alerts that are open, unless a sequence is given, and then what changes."""
+        async with aclosing(watch(request, self._alerts)) as steps:
+            async for step in steps:
+                yield step
+
+    async def _reached(self, context: Context, sequence: int) -> None:
+        # 0 is also what an unset field reads as: it asks for nothing.
+        remaining = context.time_remaining()
+        try:
+            async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
+                await self._alerts.reached(sequence or -1)
+        except TimeoutError as error:
+            reached = self._alerts.follower.sequence
+            text = f"the alerts are read up to sequence {reached}, and not as far as asked yet"
+            metadata = {"asked": str(sequence), "reached": str(reached)}
+            raise ApiError(grpc.StatusCode.DEADLINE_EXCEEDED, "NOT_REACHED", text, metadata) from error
+        except LogDamaged as error:
+            if sequence:
+                raise damaged(str(error), self._alerts.follower.sequence) from error
+
+
+async def watch(
+    request: gateway_pb2.WatchAlertsRequest, alerts: Alerts
+) -> AsyncGenerator[gateway_pb2.WatchAlertsResponse, None]:
+    """The steps of one watch. Raises: ApiError, as `watch_limits.begin`; DRAINING when the gateway ends."""
+    since = request.since_sequence if request.HasField("since_sequence") else None
+    follower, ledger = alerts.follower, alerts.ledger
+    await begin("dagger", request.dagger, since, alerts.log.end, follower)
+    position, only_open = (-1, True) if since is None else (since, False)
+    while True:
+        end = ledger.sequence
+        for alert in ledger.changed_since(position):
+            if request.dagger in ("", alert.dagger) and (alert.firing or not only_open):
+                yield Response(alert=shown(alert), sequence=alert.sequence)
+        position = end
+        if only_open:
+            only_open = False
+            yield Response(sequence=position)
+        await follower.until(lambda: bool(ledger.sequence > end or follower.draining or follower.damage))  # noqa: B023 - awaited here
+        if follower.draining or follower.damage:
+            break
+    if follower.damage:
+        raise damaged(follower.damage, follower.sequence)
+    note(sequence=position)
+    yield Response(sequence=position)
+    raise draining(position)
+
+
+def shown(alert: Alert) -> Shown:
+    """The alert as the API shows it; one that has fired."""
+    fired = alert.fired or alerts_pb2.AlertFired()
+    answer = Shown(
+        dagger=alert.dagger,
+        condition=alert.condition,
+        incident=alert.incident,
+        severity=fired.severity,
+        domain=fired.domain,
+        summary=fired.summary,
+        since=fired.since,
+        resolution=alert.resolved.summary if alert.resolved else "",
+        unit=fired.unit,
+        generation=fired.generation,
+        team=fired.team,
+        deliveries=[_delivery(name, alert.deliveries[name]) for name in sorted(alert.deliveries)],
+        sequence=alert.sequence,
+        next=fired.next,
+    )
+    if fired.HasField("value"):
+        answer.value = fired.value
+    if fired.HasField("limit"):
+        answer.limit = fired.limit
+    if alert.fired_at is not None:
+        answer.fire_time.FromDatetime(alert.fired_at)
+    if alert.until is not None:
+        answer.until.FromDatetime(alert.until)
+    return answer
+
+
+def _delivery(receiver: str, delivery: Delivery) -> gateway_pb2.AlertDelivery:
+    kind = gateway_pb2.AlertDelivery
+    failure = delivery.failure or alerts_pb2.NotificationFailed()
+    state = kind.STATE_PENDING
+    if delivery.done:
+        state = kind.STATE_FAILED if delivery.failure else kind.STATE_SENT
+    return kind(
+        receiver=receiver,
+        state=state,
+        attempts=delivery.attempts,
+        reason=failure.reason,
+        detail=failure.detail,
+        not_before=failure.not_before if failure.HasField("not_before") else None,
+    )
+
+
+def _key(alert: Alert | Shown) -> str:
+    """Orders alerts, and says which a page ends with. No name holds a space."""
+    return f"{alert.dagger} {alert.condition:03}"

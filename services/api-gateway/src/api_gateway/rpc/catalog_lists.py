@@ -1,0 +1,198 @@
+"""CatalogService's reads: what is registered. One thing is read from the fold, lists from the projection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
+
+from api_gateway.auth.masking import Masking
+from api_gateway.hosts.stream_samples import Samples
+from api_gateway.rpc import describing, lists, paging, sql_functions
+from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.projection import Projection
+from api_gateway.state.reader import Reader
+from api_gateway.validate import proto_text, request_fields, schemas
+from chassis.errors import invalid
+from chassis.interceptors import Context
+from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS, SAMPLED_RECORDS
+from daggerspec.violation import Violation
+from fleet import Fleet
+
+_ALL: Final = 100_000
+E = TypeVar("E", bound=paging.Sized | str)
+
+
+class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
+    """What daggers are made of, as it is registered."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        reader: Reader,
+        projection: Projection,
+        samples: Samples,
+        masking: Masking,
+        heard: Heard,
+    ) -> None:
+        self._fleet = fleet
+        self._reader = reader
+        self._projection = projection
+        self._samples = samples
+        self._masking = masking
+        self._heard = heard
+
+    async def ListClusters(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListClustersRequest, context: Context
+    ) -> gateway_pb2.ListClustersResponse:
+        """All clusters, by name."""
+        listed, more, sequence = await self._page(request, context, self._projection.clusters)
+        return gateway_pb2.ListClustersResponse(
+            clusters=listed, next_page_token=more, sequence=sequence, uses=self._uses(listed)
+        )
+
+    def _uses(self, clusters: Sequence[spec_pb2.Cluster]) -> Iterator[gateway_pb2.ClusterUse]:
+        """What runs on each of these."""
+        living = [dagger for name in self._fleet.daggers if (dagger := self._fleet.living(name)) is not None]
+        daggers = Counter(dagger.spec.cluster for dagger in living)
+        drivers: Counter[str] = Counter()
+        for dagger in living:
+            drivers[dagger.spec.cluster] += len(dagger.running)
+        room = self._heard.room()
+        for cluster in clusters:
+            name = cluster.name
+            yield gateway_pb2.ClusterUse(
+                cluster=name,
+                daggers=daggers[name],
+                drivers=drivers[name],
+                room=room if cluster.spark_master else None,
+            )
+
+    async def GetCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetClusterRequest, context: Context
+    ) -> gateway_pb2.GetClusterResponse:
+        """One cluster, and its version."""
+        entry, sequence = await lists.one(self._reader, request, context, "cluster", request.name)
+        return gateway_pb2.GetClusterResponse(cluster=entry.value, version=entry.version, sequence=sequence)
+
+    async def ListSchemas(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListSchemasRequest, context: Context
+    ) -> gateway_pb2.ListSchemasResponse:
+        """The registered message names, sorted."""
+        listed, more, sequence = await self._page(request, context, self._projection.messages)
+        return gateway_pb2.ListSchemasResponse(messages=listed, next_page_token=more, sequence=sequence)
+
+    async def GetSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetSchemaRequest, context: Context
+    ) -> gateway_pb2.GetSchemaResponse:
+        """One message's file and all it imports."""
+        name = request.message
+        entry, sequence = await lists.one(self._reader, request, context, "message", name)
+        schema = schemas.of_message(entry.value, name)
+        text = proto_text.message(schema.files, name)
+        return gateway_pb2.GetSchemaResponse(schema=schema, sequence=sequence, text=text)
+
+    async def ListStreams(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListStreamsRequest, context: Context
+    ) -> gateway_pb2.ListStreamsResponse:
+        """All streams by name, or those of one message."""
+        listed, more, sequence = await self._page(
+            request, context, partial(self._projection.streams, request.message), request.message
+        )
+        return gateway_pb2.ListStreamsResponse(streams=listed, next_page_token=more, sequence=sequence)
+
+    async def GetStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetStreamRequest, context: Context
+    ) -> gateway_pb2.GetStreamResponse:
+        """One stream, and its version."""
+        entry, sequence = await lists.one(self._reader, request, context, "stream", request.name)
+        return gateway_pb2.GetStreamResponse(stream=entry.value, version=entry.version, sequence=sequence)
+
+    async def DescribeStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DescribeStreamRequest, context: Context
+    ) -> gateway_pb2.DescribeStreamResponse:
+        """What a query can read of one stream."""
+        entry, sequence = await lists.one(self._reader, request, context, "stream", request.name)
+        answer = describing.stream(entry.value, self._fleet)
+        answer.sequence = sequence
+        if request.topics:
+            await self._samples.describe(answer, context)
+        return answer
+
+    async def SampleStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.SampleStreamRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
+        """The newest records of one stream."""
+        count = request.last_records or SAMPLED_RECORDS
+        if not 0 < count <= MAX_SAMPLED_RECORDS:
+            text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
+            raise invalid([Violation("last_records", text, "OUT_OF_RANGE")])
+        stream = lists.entry(self._fleet, "stream", request.name).value
+        async with aclosing(self._samples.records(stream, count, context)) as steps:
+            async for step in steps:
+                self._masking.sample(lists.entry(self._fleet, "stream", request.name).value, step.records)
+                yield step
+
+    async def DiscoverTopics(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DiscoverTopicsRequest, context: Context
+    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
+        """Topics of one cluster's Kafka, and the messages that their records may be."""
+        lists.entry(self._fleet, "cluster", request.cluster)
+        if request.message:
+            lists.entry(self._fleet, "message", request.message)
+        if len(request.topics) > MAX_TOPICS:
+            raise invalid([Violation("topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")])
+        async with aclosing(self._samples.discovered(request, context)) as steps:
+            async for step in steps:
+                yield step
+
+    async def ListFunctions(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListFunctionsRequest, context: Context
+    ) -> gateway_pb2.ListFunctionsResponse:
+        """Every function of the dialect."""
+        return sql_functions.listed()
+
+    async def ListReferences(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.ListReferencesRequest, context: Context
+    ) -> gateway_pb2.ListReferencesResponse:
+        """All reference tables, by name."""
+        listed, more, sequence = await self._page(request, context, self._projection.references)
+        return gateway_pb2.ListReferencesResponse(references=listed, next_page_token=more, sequence=sequence)
+
+    async def GetReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.GetReferenceRequest, context: Context
+    ) -> gateway_pb2.GetReferenceResponse:
+        """One reference table, and its version."""
+        entry, sequence = await lists.one(self._reader, request, context, "reference", request.name)
+        return gateway_pb2.GetReferenceResponse(
+            reference=entry.value, version=entry.version, sequence=sequence
+        )
+
+    async def _page(
+        self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
+    ) -> tuple[Sequence[E], str, int]:
+        """A page of a list, the token of the next, and the sequence it is of. Raises: ApiError.
+
+        `read` answers entries by name, at most `limit`, behind `after`; `of` is what was asked of the list.
+        """
+        # Who asks for no page is from before there were any, and has to be answered all.
+        page, wrong = paging.asked(request, of, default=_ALL)
+        wrong += request_fields.sequence("min_sequence", request.min_sequence)
+        if wrong:
+            raise invalid(wrong)
+        entries, sequence = await self._reader.read(
+            context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
+        )
+        return *page.cut(entries, paging.name), sequence
+
+
+Listed: TypeAlias = (
+    gateway_pb2.ListClustersRequest
+    | gateway_pb2.ListSchemasRequest
+    | gateway_pb2.ListStreamsRequest
+    | gateway_pb2.ListReferencesRequest
+)

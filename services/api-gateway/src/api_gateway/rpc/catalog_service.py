@@ -1,0 +1,199 @@
+"""CatalogService: clusters, schemas, streams and reference tables, registered and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+
+from api_gateway.auth.masking import Masking
+from api_gateway.hosts.stream_samples import Samples, warnings
+from api_gateway.not_found import meant
+from api_gateway.rpc import removing
+from api_gateway.rpc.catalog_lists import CatalogReads
+from api_gateway.rpc.registering import put
+from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.projection import Projection
+from api_gateway.state.reader import Reader
+from api_gateway.state.writer import Writer
+from api_gateway.validate import reference_places, request_fields, schema_compatibility, schemas
+from api_gateway.validate.dagger_requests import meta_of, refuse
+from chassis.errors import invalid
+from chassis.interceptors import Context, actor
+from daggerspec import catalogue, secrets
+from daggerspec.catalogue import Unresolved
+from daggerspec.defaults import filled_cluster
+from daggerspec.violation import Violation, unregistered
+from fleet import Fleet, view
+from fleet.answers import about
+from fleet.resolve import Registered
+
+
+class CatalogService(CatalogReads):
+    """What daggers are made of."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        writer: Writer,
+        reader: Reader,
+        projection: Projection,
+        samples: Samples,
+        masking: Masking,
+        heard: Heard,
+        reference_places: Sequence[str],
+    ) -> None:
+        super().__init__(fleet, reader, projection, samples, masking, heard)
+        self._places = reference_places
+        self._writer = writer
+
+    async def RegisterCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterClusterRequest, context: Context
+    ) -> gateway_pb2.RegisterClusterResponse:
+        """Register a cluster, or replace one."""
+        cluster = filled_cluster(request.cluster)
+        event = events_pb2.ClusterRegistered(meta=meta_of(request), cluster=cluster)
+        entry = self._fleet.clusters.get(cluster.name)
+        before = entry.value if entry else None
+        version, sequence = await put(
+            self._writer, request, event, "cluster", cluster.name, self._fleet.clusters,
+            lambda: (*catalogue.cluster("cluster", cluster, before), *self._secrets("cluster", cluster)),
+        )  # fmt: skip
+        return gateway_pb2.RegisterClusterResponse(cluster=cluster, version=version, sequence=sequence)
+
+    async def DeleteCluster(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteClusterRequest, context: Context
+    ) -> gateway_pb2.DeleteClusterResponse:
+        """Remove a cluster that nothing names."""
+        event = events_pb2.ClusterRemoved(meta=meta_of(request), name=request.name)
+        return gateway_pb2.DeleteClusterResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
+
+    def _secrets(self, path: str, cluster: spec_pb2.Cluster) -> Iterator[Violation]:
+        """What is wrong with the registered secrets that a cluster names."""
+        for violation in secrets.of_cluster(path, cluster, Registered(self._fleet).secret):
+            yield meant(violation, self._fleet)
+
+    async def RegisterSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterSchemaRequest, context: Context
+    ) -> gateway_pb2.RegisterSchemaResponse:
+        """Register Protobuf files, pruned, unless they break readers of what is registered.
+
+        Raises: ApiError.
+        """
+        wrong = list(request_fields.request_id("request_id", request.request_id))
+        try:
+            schema = schemas.pruned(request.schema.files)
+        except schemas.Unusable as error:
+            raise invalid([*wrong, *error.violations]) from error
+        event = events_pb2.SchemaRegistered(meta=events_pb2.RequestMeta(actor=actor()), schema=schema)
+        answer = self._writer.answered(request.request_id, (event,))
+        if answer is None:
+            wrong += request_fields.event_size("schema.files", event.ByteSize())
+            wrong += schema_compatibility.breaks(schema, self._fleet)
+            refuse([*wrong, *_streams_broken(schema, self._fleet)])
+            if request.validate_only:
+                return gateway_pb2.RegisterSchemaResponse(messages=schema.messages)
+            subject = schema.messages[0]
+            answer = await self._writer.write(subject, event, request.request_id, path="schema.files")
+        return gateway_pb2.RegisterSchemaResponse(messages=schema.messages, sequence=answer.sequence)
+
+    async def DeleteSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteSchemaRequest, context: Context
+    ) -> gateway_pb2.DeleteSchemaResponse:
+        """Remove a message that nothing names."""
+        event = events_pb2.SchemaRemoved(meta=meta_of(request), name=request.message)
+        return gateway_pb2.DeleteSchemaResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
+
+    async def RegisterStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterStreamRequest, context: Context
+    ) -> gateway_pb2.RegisterStreamResponse:
+        """Register a stream, or replace one."""
+        stream = request.stream
+        event = events_pb2.StreamRegistered(meta=meta_of(request), stream=stream)
+        version, sequence = await put(
+            self._writer, request, event, "stream", stream.name, self._fleet.streams,
+            lambda: (*catalogue.stream("stream", stream), *stream_violations("stream", stream, self._fleet)),
+        )  # fmt: skip
+        topics = await self._samples.topics(stream, context)
+        return gateway_pb2.RegisterStreamResponse(
+            stream=stream,
+            version=version,
+            sequence=sequence,
+            outdated_daggers=view.outdated(self._fleet, stream.name),
+            findings=warnings(stream, topics),
+            topics_unchecked=topics.unchecked,
+        )
+
+    async def DeleteStream(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteStreamRequest, context: Context
+    ) -> gateway_pb2.DeleteStreamResponse:
+        """Remove a stream that no dagger reads."""
+        event = events_pb2.StreamRemoved(meta=meta_of(request), name=request.name)
+        return gateway_pb2.DeleteStreamResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
+
+    async def RegisterReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.RegisterReferenceRequest, context: Context
+    ) -> gateway_pb2.RegisterReferenceResponse:
+        """Register a reference table, or replace one."""
+        table = request.reference
+        event = events_pb2.ReferenceRegistered(meta=meta_of(request), reference=table)
+        version, sequence = await put(
+            self._writer, request, event, "reference", table.name, self._fleet.references,
+            lambda: reference_places.violations("reference", table, self._places),
+        )  # fmt: skip
+        return gateway_pb2.RegisterReferenceResponse(reference=table, version=version, sequence=sequence)
+
+    async def DeleteReference(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.DeleteReferenceRequest, context: Context
+    ) -> gateway_pb2.DeleteReferenceResponse:
+        """Remove a reference table that no query names."""
+        event = events_pb2.ReferenceRemoved(meta=meta_of(request), name=request.name)
+        return gateway_pb2.DeleteReferenceResponse(
+            sequence=await removing.remove(self._writer, self._fleet, request, event)
+        )
+
+
+def stream_violations(path: str, stream: spec_pb2.Stream, fleet: Fleet) -> Iterator[Violation]:
+    """What is wrong with a stream against the catalogue. Pure."""
+    cluster = fleet.clusters.get(stream.cluster)
+    if not stream.cluster:
+        yield Violation(
+            f"{path}.cluster", "is required: the cluster whose Kafka holds the topics", "REQUIRED"
+        )
+    elif cluster is None:
+        yield meant(unregistered(f"{path}.cluster", "cluster", stream.cluster), fleet)
+    elif not cluster.value.kafka.bootstrap_servers:
+        yield Violation(f"{path}.cluster", f"cluster {stream.cluster} has no Kafka", "NO_KAFKA")
+    if not stream.time_field:
+        yield Violation(f"{path}.time_field", "is required: the event time", "REQUIRED")
+    if not stream.message:
+        yield Violation(f"{path}.message", "is required: what each record holds", "REQUIRED")
+        return
+    try:
+        message = Registered(fleet).message(stream.message)
+    except Unresolved as error:
+        about_it = about("message", stream.message)
+        yield meant(Violation(f"{path}.message", error.detail, error.reason, metadata=about_it), fleet)
+        return
+    if stream.time_field:
+        yield from schemas.time_field(f"{path}.time_field", stream.time_field, message)
+    for number, name in enumerate(stream.sensitive):
+        yield from schemas.field(f"{path}.sensitive[{number}]", name, message)
+
+
+def _streams_broken(schema: spec_pb2.Schema, fleet: Fleet) -> Iterator[Violation]:
+    """Streams whose event time is no longer in their message."""
+    for name, entry in sorted(fleet.streams.items()):
+        stream = entry.value
+        if stream.message not in schema.messages:
+            continue
+        message = schemas.descriptor(schema, stream.message)
+        for wrong in schemas.time_field("schema.files", stream.time_field, message):
+            needs = f"stream {name} needs {stream.time_field} of {stream.message}"
+            yield Violation("schema.files", f"{needs}, which {wrong.description}", wrong.reason)

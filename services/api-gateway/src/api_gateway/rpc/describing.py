@@ -1,0 +1,45 @@
+"""A stream as a query sees it, as a message. Pure."""
+
+from __future__ import annotations
+
+import grpc
+from daggers.v1 import gateway_pb2, spec_pb2
+
+from api_gateway.validate import comments
+from chassis.errors import ApiError
+from daggerspec.catalogue import Unresolved
+from daggersql import Table
+from daggersql.described import columns
+from fleet import Fleet
+from fleet.answers import about
+from fleet.resolve import Registered
+
+
+def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:
+    """Its columns, by the rules of the check. Raises: ApiError when its schemas contradict each other."""
+    try:
+        table = Table(of.name, Registered(fleet).message(of.message), of.time_field)
+    except Unresolved as error:
+        metadata = {**about("stream", of.name), "message": of.message}
+        code = grpc.StatusCode.FAILED_PRECONDITION
+        raise ApiError(code, error.reason, error.detail, metadata) from error
+    described, truncated = columns(table)
+    said = comments.by_field(fleet.messages[of.message].value.files.file)
+    answer = gateway_pb2.DescribeStreamResponse(stream=of, truncated=truncated)
+    for field_ in described:
+        column = answer.columns.add(
+            path=field_.path,
+            type=field_.type,
+            protobuf_type=field_.protobuf_type,
+            is_repeated=field_.repeated,
+            example=field_.example,
+            comment=_comment(said.get(field_.field, ""), field_.unread),
+        )
+        for name, number in field_.enum_values:
+            column.enum_values.add(name=name, number=number)
+    return answer
+
+
+def _comment(said: str, unread: str) -> str:
+    """What is said of a field; first of all why it cannot be read."""
+    return " ".join(filter(None, (f"Cannot be read: {unread}." if unread else "", said)))

@@ -1,0 +1,150 @@
+"""WatchEvents: every control record after a sequence, in order, without a gap, resumable.
+
+History comes from the log, with what the fold made of each record; what is new, from the fold's own reading
+of it. A watch that falls too far behind
+goes back to the log, so a slow watcher slows nobody down. A step that is neither a snapshot nor an event says
+only how far the watch is: it ends the snapshot, a watch `until_end`, and a watch that the gateway ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import NamedTuple
+
+from daggers.v1 import gateway_pb2
+
+from api_gateway.rpc.past_records import Past
+from api_gateway.state.fold import Fold
+from api_gateway.state.verdicts import Verdict, judged
+from api_gateway.watch_limits import begin, damaged, draining, unavailable
+from chassis.logging import note
+from eventlog import LogDamaged, LogUnavailable, Record
+from eventlog.fold import Subscription
+from eventlog.follower import Follower
+from fleet import Applied, Fleet, about, view
+from fleet.phases import DELETED
+
+Response = gateway_pb2.WatchEventsResponse
+
+
+class _Judged(NamedTuple):
+    """A record, and what the fold says of it."""
+
+    record: Record
+    verdict: Verdict
+
+
+async def watch(
+    request: gateway_pb2.WatchEventsRequest, past: Past, follower: Follower[Applied], fold: Fold
+) -> AsyncGenerator[Response, None]:
+    """The steps of one watch.
+
+    Raises: ApiError, UNAVAILABLE when the gateway drains or Kafka does not answer (resume elsewhere, later),
+    OUT_OF_RANGE when the log ends before `since_sequence`, FAILED_PRECONDITION when it is damaged.
+    """
+    name = request.name
+    since = request.since_sequence if request.HasField("since_sequence") else None
+    end = await begin("name", name, since, past.end, follower)
+    if since is None:
+        since = follower.sequence
+        for shown in _snapshot(fold.fleet, name):
+            yield shown
+        yield Response(sequence=since)
+    position = said = since
+    until = end if request.until_end else None
+    if until is None:
+        records = _records(past, follower, fold, since)
+    else:
+        records = _history(past, follower, fold, since, up_to=until)
+    async with aclosing(records):
+        async for step in records:
+            position = step.record.sequence
+            if name in ("", about(step.record)):
+                said = position
+                yield _event(step)
+    note(sequence=position)
+    if until is not None and position >= until:
+        if said != position:
+            yield Response(sequence=position)
+        return
+    yield Response(sequence=position)
+    raise draining(position)
+
+
+async def _records(
+    past: Past, follower: Follower[Applied], fold: Fold, since: int
+) -> AsyncGenerator[_Judged, None]:
+    """Every record behind `since`, until the gateway drains."""
+    position = since
+    while not follower.draining:
+        # Subscribed first, so that nothing falls between what the log says now and what comes.
+        subscription = follower.subscribe()
+        try:
+            behind = _history(past, follower, fold, position, up_to=follower.sequence)
+            async with aclosing(behind) as history:
+                async for step in history:
+                    position = step.record.sequence
+                    yield step
+            async for step in _news(follower, subscription):
+                if step.record.sequence > position:
+                    position = step.record.sequence
+                    yield step
+        finally:
+            follower.unsubscribe(subscription)
+
+
+async def _history(
+    past: Past, follower: Follower[Applied], fold: Fold, since: int, *, up_to: int
+) -> AsyncGenerator[_Judged, None]:
+    position = since
+    try:
+        async with aclosing(past.records(since, up_to)) as records:
+            async for record in records:
+                if follower.draining:
+                    return
+                position = record.sequence
+                yield _Judged(record, fold.verdict(position))
+    except LogUnavailable as error:
+        raise unavailable(error, position) from error
+    except LogDamaged as error:
+        raise damaged(str(error), position) from error
+
+
+async def _news(follower: Follower[Applied], subscription: Subscription[Applied]) -> AsyncIterator[_Judged]:
+    """What the fold takes from now on. Ends with a drain, and when the watch fell too far behind."""
+    while True:
+        await follower.until(lambda: bool(subscription.steps or follower.draining or follower.damage))
+        while subscription.steps:
+            step = subscription.steps.popleft()
+            yield _Judged(step.record, judged(step.applied))
+        if follower.damage:
+            raise damaged(follower.damage, follower.sequence)
+        if follower.draining or subscription.overflowed:
+            return
+
+
+def _snapshot(fleet: Fleet, name: str) -> list[Response]:
+    return [
+        Response(snapshot=view.to_proto(dagger, fleet), sequence=fleet.sequence)
+        for _, dagger in sorted(fleet.daggers.items())
+        if dagger.phase != DELETED and name in ("", dagger.name)
+    ]
+
+
+def _event(step: _Judged) -> Response:
+    record = step.record
+    event = gateway_pb2.Event(
+        sequence=record.sequence,
+        id=record.id,
+        type=record.type,
+        source=record.source,
+        subject=record.subject,
+        refused=step.verdict.refused,
+        version=step.verdict.version,
+    )
+    event.time.FromDatetime(record.time)
+    # The bytes as they stand in the log: also those of a type this gateway does not know.
+    event.data.type_url = f"type.googleapis.com/{record.type}"
+    event.data.value = record.value
+    return Response(event=event, sequence=record.sequence)

@@ -1,0 +1,1 @@
+"""Holds what the log says: the fold, the tables behind it, heartbeats; reads wait for it, writes append."""

@@ -1,0 +1,211 @@
+"""The read side: tables that follow the control topic, with the applied sequence in the same transaction.
+
+They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: it
+is dropped and made anew from the log when other code made it, or when it does not fit the log. Gateways may
+share one database; one that is behind does not overwrite one that is ahead.
+Calls block: run them in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from daggers.v1 import gateway_pb2, spec_pb2
+from sqlalchemy import Connection, MetaData, Table, func, inspect
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateTable
+from sqlmodel import Session, SQLModel, col, delete, insert, select, update
+
+from api_gateway.state import snapshots
+from api_gateway.state.database import Database
+from api_gateway.state.fold import Snapshot
+from api_gateway.state.rows import Change, Row
+from api_gateway.state.snapshots import chunks
+from api_gateway.state.tables import (
+    CONTENT,
+    FORMER,
+    ClusterRow,
+    DaggerRow,
+    MessageRow,
+    ProjectionRow,
+    ReferenceRow,
+    SnapshotRow,
+    StreamRow,
+)
+from eventlog import LogPosition
+from fleet.snapshot import Unusable
+
+T = TypeVar("T")
+N = TypeVar("N", ClusterRow, StreamRow, ReferenceRow, MessageRow)
+
+
+class Projection:
+    """The tables behind one database URL; made ready by `prepare`.
+
+    Raises, from every method: sqlalchemy.exc.SQLAlchemyError when the database does not answer.
+    """
+
+    def __init__(self, database_url: str) -> None:
+        self.database = Database(database_url)
+        self._tables = [kind.__table__ for kind in (ProjectionRow, SnapshotRow, *CONTENT)]  # type: ignore[attr-defined] # SQLModel's
+
+    @property
+    def place(self) -> str:
+        """The database's URL, without a password."""
+        return self.database.place
+
+    def snapshot(self) -> Snapshot | None:
+        """What the tables hold of the fold's state; None when there are none yet. Before `prepare`.
+
+        Raises: Unusable when it is not to be read: made by other code, or damaged.
+        """
+        try:
+            if not inspect(self.database.engine).has_table("projection"):
+                return None
+            with self.database.reading() as session:
+                shape = session.exec(select(ProjectionRow.shape)).one_or_none()
+                if shape is None:
+                    return None
+                if shape != self._shape:
+                    raise Unusable("other code made it")
+                return snapshots.read(session, session.exec(select(ProjectionRow)).one())
+        except SQLAlchemyError as error:
+            raise Unusable(f"its tables cannot be read ({type(error).__name__})") from error
+
+    def prepare(self, *, anew: bool = False) -> LogPosition:
+        """Create the tables, `anew` or if other code made them; answers which log they held, and how far."""
+        applied, shape = self._found()
+        anew = anew or shape != self._shape
+        self.database.create(self._tables, anew=anew)
+        if anew:
+            for name in FORMER:
+                Table(name, MetaData()).drop(self.database.engine, checkfirst=True)
+        return applied
+
+    def write(self, change: Change, *, before: int) -> bool:
+        """Bring the tables from the sequence `before` to that of the change.
+
+        False when the tables are behind `before`, or made by other code, so that everything must be written.
+        Tables that are ahead of the change, because another gateway keeps them, are left as they are.
+        """
+        applied, everything = change.applied, change.snapshot.everything
+        with self.database.writing() as connection:
+            held = connection.execute(
+                select(ProjectionRow.applied, ProjectionRow.checksum, ProjectionRow.shape).with_for_update()
+            ).one_or_none()
+            sequence, checksum, shape = held or (-1, snapshots.NONE, self._shape)
+            if shape == self._shape and sequence > applied.sequence:
+                return True
+            if (sequence < before or shape != self._shape) and not everything:
+                return False
+            for table, rows in change.rows.items():
+                self._put(connection, table, rows, everything=everything)
+            for table, gone in change.gone.items():
+                self._remove(connection, table, gone)
+            checksum = snapshots.put(connection, change.snapshot, checksum)
+            anchors = snapshots.write_anchors(change.anchors)
+            position = {
+                "id": 1,
+                "applied": applied.sequence,
+                "history": applied.history,
+                "anchors": anchors,
+                "checksum": checksum,
+                "seal": snapshots.sealed(applied.sequence, applied.history, anchors, checksum),
+                "shape": self._shape,
+            }
+            connection.execute((insert if held is None else update)(ProjectionRow).values(position))
+        return True
+
+    def daggers(
+        self, conditions: Sequence[Any], *, after: str, limit: int
+    ) -> tuple[list[gateway_pb2.Dagger], int, int]:
+        """Daggers by name, at most `limit`, whose name is behind `after`; how many there are wherever they
+        begin; and the sequence this is of.
+        """
+        query = select(DaggerRow).where(col(DaggerRow.name) > after, *conditions)
+        number = select(func.count()).select_from(DaggerRow).where(*conditions)
+        (rows, total), sequence = self._read(
+            lambda session: (
+                session.exec(query.order_by(col(DaggerRow.name)).limit(limit)).all(),
+                session.exec(number).one(),
+            )
+        )
+        return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, sequence
+
+    def clusters(self, *, after: str, limit: int) -> tuple[list[spec_pb2.Cluster], int]:
+        """Clusters by name, at most `limit`, whose name is behind `after`; and the sequence they are of."""
+        rows, sequence = self._named(ClusterRow, after, limit)
+        return [spec_pb2.Cluster.FromString(row.data) for row in rows], sequence
+
+    def streams(self, message: str, *, after: str, limit: int) -> tuple[list[spec_pb2.Stream], int]:
+        """Streams, those of `message` unless it is empty; as `clusters`."""
+        wanted = [col(StreamRow.message) == message] if message else []
+        rows, sequence = self._named(StreamRow, after, limit, wanted)
+        return [spec_pb2.Stream.FromString(row.data) for row in rows], sequence
+
+    def references(self, *, after: str, limit: int) -> tuple[list[spec_pb2.ReferenceTable], int]:
+        """Reference tables; as `clusters`."""
+        rows, sequence = self._named(ReferenceRow, after, limit)
+        return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], sequence
+
+    def messages(self, *, after: str, limit: int) -> tuple[list[str], int]:
+        """Registered message names; as `clusters`."""
+        rows, sequence = self._named(MessageRow, after, limit)
+        return [row.name for row in rows], sequence
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.database.close()
+
+    def _named(
+        self, table: type[N], after: str, limit: int, conditions: Sequence[Any] = ()
+    ) -> tuple[Sequence[N], int]:
+        name = col(table.name)
+        query = select(table).where(name > after, *conditions).order_by(name).limit(limit)
+        return self._read(lambda session: session.exec(query).all())
+
+    def _found(self) -> tuple[LogPosition, str]:
+        columns = ProjectionRow.applied, ProjectionRow.history, ProjectionRow.shape
+        try:
+            with self.database.reading() as session:
+                row = session.exec(select(*columns)).one_or_none()
+        except SQLAlchemyError:
+            return LogPosition(), ""  # no such table yet, or one of another time
+        return (LogPosition(), "") if row is None else (LogPosition(row[0], row[1]), row[2])
+
+    @cached_property
+    def _shape(self) -> str:
+        digest = hashlib.sha256(snapshots.code())
+        for table in self._tables:
+            digest.update(str(CreateTable(table).compile(dialect=self.database.engine.dialect)).encode())
+        return digest.hexdigest()[:32]
+
+    def _read(self, query: Callable[[Session], T]) -> tuple[T, int]:
+        """Both parts as of one moment."""
+        with self.database.reading() as session:
+            applied = session.exec(select(ProjectionRow.applied)).one_or_none()
+            return query(session), -1 if applied is None else applied
+
+    def _put(
+        self, connection: Connection, table: type[SQLModel], rows: list[Row], *, everything: bool
+    ) -> None:
+        """Replace rows by their keys, or all of them: the same on every database."""
+        if everything:
+            connection.execute(delete(table))
+        else:
+            self._remove(connection, table, [row[_key(table).name] for row in rows])
+        if rows:
+            connection.execute(insert(table), rows)
+
+    @staticmethod
+    def _remove(connection: Connection, table: type[SQLModel], keys: Sequence[str]) -> None:
+        for part in chunks(keys):
+            connection.execute(delete(table).where(_key(table).in_(part)))
+
+
+def _key(table: type[SQLModel]) -> Any:
+    """The column of a table that its rows are told apart by."""
+    return next(iter(table.__table__.primary_key))  # type: ignore[attr-defined] # SQLModel's

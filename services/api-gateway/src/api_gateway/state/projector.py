@@ -1,0 +1,105 @@
+"""Keeps the projection behind the fold by one transaction, and knows how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from api_gateway.state.fold import Fold
+from api_gateway.state.projection import Projection
+from api_gateway.state.rows import change
+from chassis.logging import logger
+from eventlog.follower import Follower
+from fleet import Applied
+from fleet.snapshot import ChangeSet
+
+_RETRY_S: Final = 1.0
+# Records gather for one transaction while nobody waits to read them: a transaction costs as much as a hundred
+# of its rows. So many are enough: making their rows holds up the calls, for some milliseconds.
+_ENOUGH: Final = 200
+_GATHER_S: Final = 0.5
+
+
+class Projector:
+    """Writes what is folded; wakes those who wait to read it."""
+
+    def __init__(
+        self, follower: Follower[Applied], fold: Fold, projection: Projection, *, applied: int
+    ) -> None:
+        self.sequence = applied
+        """What the tables hold."""
+        self.failure = ""
+        """Why the tables do not follow at the moment; empty while they do."""
+        self._follower = follower
+        self._fold = fold
+        self._projection = projection
+        self._moved = asyncio.Event()
+        self._wanted = False
+        self._finishing = False
+
+    async def run(self, *, since: int) -> None:
+        """Project until `finish`, from when the fold reaches `since`: until then it is behind the tables."""
+        await self._until_news(since - 1)
+        written, changes = -1, self._fold.take_changes()
+        while True:
+            fleet = self._fold.fleet
+            rows = change(self._fold, changes)
+            try:
+                if self.failure:  # the tables may be gone
+                    await asyncio.to_thread(self._projection.prepare)
+                kept = await asyncio.to_thread(self._projection.write, rows, before=written)
+            except SQLAlchemyError as error:
+                kept = False
+                self._report(f"the gateway's database does not answer ({type(error).__name__})")
+                if self._finishing:
+                    return
+                await asyncio.sleep(_RETRY_S)
+            if not kept:  # what the database has of it is not known: everything anew
+                self._fold.take_changes()
+                changes = ChangeSet()
+                continue
+            written = self.sequence = rows.applied.sequence
+            self._report("")
+            await self._until_news(written)
+            if fleet.sequence == written:
+                return
+            await self._until_wanted(written)
+            changes = self._fold.take_changes()
+
+    def finish(self) -> None:
+        """Write what is folded already, and end `run`."""
+        self._finishing = True
+        self._follower.wake()
+
+    async def _until_news(self, written: int) -> None:
+        await self._follower.until(lambda: self._follower.sequence > written or self._finishing)
+
+    async def _until_wanted(self, written: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_S):
+                await self._follower.until(
+                    lambda: self._wanted or self._finishing or self._follower.sequence - written >= _ENOUGH
+                )
+        self._wanted = False
+
+    async def reached(self, sequence: int) -> None:
+        """Wait until the tables hold `sequence`, or do not follow at all."""
+        while self.sequence < sequence and not self.failure:
+            if not self._wanted:
+                self._wanted = True
+                self._follower.wake()
+            await self.moved()
+
+    async def moved(self) -> None:
+        """Wait for the next write, done or failed."""
+        await self._moved.wait()
+
+    def _report(self, failure: str) -> None:
+        if failure and not self.failure:
+            logger().error("projection_failed", detail=failure)
+        self.failure = failure
+        self._moved.set()
+        self._moved = asyncio.Event()

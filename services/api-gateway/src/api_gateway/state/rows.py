@@ -1,0 +1,139 @@
+"""The fold as rows. Pure and deterministic: the same log gives the same bytes, however it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from daggers.v1 import gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+from sqlmodel import SQLModel
+
+from api_gateway.state.fold import Fold
+from api_gateway.state.tables import ClusterRow, DaggerRow, MessageRow, ReferenceRow, StreamRow
+from daggerspec.protobuf import is_map
+from eventlog import LogPosition
+from fleet import Dagger, Fleet, view
+from fleet.phases import DELETED
+from fleet.snapshot import Changed, ChangeSet
+
+Row: TypeAlias = dict[str, Any]
+"""Values by column. Not the tables' own objects: making one of those costs more than writing the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write, in one transaction."""
+
+    applied: LogPosition
+    """What the tables hold afterwards."""
+    anchors: tuple[LogPosition, ...]
+    """As the fold has them."""
+    snapshot: Changed
+    """What changes of the snapshot, and whether the tables hold nothing else afterwards."""
+    rows: Mapping[type[SQLModel], list[Row]]
+    """New content, for each table of lists, by key."""
+    gone: Mapping[type[SQLModel], list[str]]
+    """What is no more, for each table, by key."""
+
+
+def change(fold: Fold, changes: ChangeSet) -> Change:
+    """The rows of everything that changed, as the fold has it now."""
+    fleet, every = fold.fleet, changes.everything
+    # Daggers are shown with the addresses of their clusters and registered sinks, and with what their drivers
+    # do not know of their streams yet.
+    catalogue = changes.clusters or changes.streams or changes.sinks
+    shown = fleet.daggers if every or catalogue else changes.daggers
+    daggers = [name for name in sorted(shown) if name in fleet.daggers]
+    living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
+
+    def there(entries: Mapping[str, Any], changed: set[str]) -> list[str]:
+        return sorted(entries if every else changed & entries.keys())
+
+    rows: dict[type[SQLModel], list[Row]] = {
+        DaggerRow: [_dagger(fleet, name) for name in living],
+        ClusterRow: [_cluster(fleet, name) for name in there(fleet.clusters, changes.clusters)],
+        StreamRow: [_stream(fleet, name) for name in there(fleet.streams, changes.streams)],
+        ReferenceRow: [_reference(fleet, name) for name in there(fleet.references, changes.references)],
+        MessageRow: _messages(fleet) if every or changes.schemas else [],
+    }
+    gone: dict[type[SQLModel], list[str]] = {
+        DaggerRow: [name for name in daggers if fleet.daggers[name].phase == DELETED],
+        ClusterRow: sorted(changes.clusters - fleet.clusters.keys()),
+        StreamRow: sorted(changes.streams - fleet.streams.keys()),
+        ReferenceRow: sorted(changes.references - fleet.references.keys()),
+        MessageRow: sorted(fleet.catalogue.removed["message"]) if changes.schemas else [],
+    }
+    return Change(fleet.position, fold.anchors, fold.changed(changes), rows, gone)
+
+
+def _dagger(fleet: Fleet, name: str) -> Row:
+    dagger = fleet.daggers[name]
+    shown = view.to_proto(dagger, fleet)
+    return {
+        "name": name,
+        "team": dagger.spec.team,
+        "cluster": dagger.spec.cluster,
+        "phase": gateway_pb2.Phase.Name(shown.phase),
+        "text": " ".join(_words(dagger, fleet)).lower(),
+        "version": dagger.version,
+        "sequence": dagger.sequence,
+        "data": _bytes(shown),
+    }
+
+
+def _words(dagger: Dagger, fleet: Fleet) -> Iterator[str]:
+    """Who made it, what it reads, where it writes."""
+    yield from (dagger.creator, dagger.updater)
+    for read in dagger.spec.streams:
+        yield read.stream
+        if (entry := fleet.streams.get(read.stream)) is not None:
+            yield from entry.value.topics
+    for sink in dagger.spec.sinks:
+        yield sink.WhichOneof("kind") or ""
+        yield from _strings(sink)
+
+
+def _strings(message: Message) -> Iterator[str]:
+    """The texts in a message; none of where a secret is, nor of maps, which have what is sent."""
+    for field, value in message.ListFields():
+        if is_map(field) or field.message_type is spec_pb2.SecretRef.DESCRIPTOR:
+            continue
+        for part in value if field.is_repeated else (value,):
+            if isinstance(part, str):
+                yield part
+            elif isinstance(part, Message):
+                yield from _strings(part)
+
+
+def _cluster(fleet: Fleet, name: str) -> Row:
+    entry = fleet.clusters[name]
+    return {"name": name, "version": entry.version, "sequence": entry.sequence, "data": _bytes(entry.value)}
+
+
+def _stream(fleet: Fleet, name: str) -> Row:
+    entry = fleet.streams[name]
+    return {
+        "name": name,
+        "message": entry.value.message,
+        "version": entry.version,
+        "sequence": entry.sequence,
+        "data": _bytes(entry.value),
+    }
+
+
+def _reference(fleet: Fleet, name: str) -> Row:
+    entry = fleet.references[name]
+    return {"name": name, "version": entry.version, "sequence": entry.sequence, "data": _bytes(entry.value)}
+
+
+def _messages(fleet: Fleet) -> list[Row]:
+    return [
+        {"name": name, "version": entry.version, "sequence": entry.sequence}
+        for name, entry in sorted(fleet.messages.items())
+    ]
+
+
+def _bytes(message: Message) -> bytes:
+    return message.SerializeToString(deterministic=True)

@@ -1,0 +1,211 @@
+"""Checks of queries in processes of their own, which are warm: a costly one holds up no other call, and is
+ended. Each caller has so many at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import grpc
+
+from api_gateway.auth.authentication import principal
+from api_gateway.validate.query_check_process import HEAD, OUT_OF_MEMORY, Question, answer
+from chassis.errors import ApiError
+from chassis.logging import logger
+from daggersql import Checked, Finding, Severity
+
+Checker: TypeAlias = Callable[[Question], Awaitable[Checked]]
+"""Answers a question. Raises: ApiError when it cannot now."""
+
+CPU_S: Final = 2.0
+"""CPU-seconds that one check may take."""
+PROCESSES: Final = 2
+AT_ONCE: Final = 1
+"""Checks of one caller that are going on; less than PROCESSES, so that nobody has all of them."""
+MOST_WAITING: Final = 32
+"""Checks of one caller that wait for those."""
+_PATIENCE_S: Final = 60.0
+"""For an answer: far more than its CPU-seconds take on a busy machine."""
+
+
+async def in_thread(question: Question) -> Checked:
+    """Check in a thread of this process: for who trusts what is checked."""
+    return await asyncio.to_thread(answer, question)
+
+
+@dataclass(slots=True)
+class _Caller:
+    """Of one caller: room for checks, and how many there are."""
+
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    asked: int = 0
+
+
+class CheckProcesses:
+    """A few processes that check; one that died is started anew. Made by `check_processes`."""
+
+    def __init__(self, cpu_s: float) -> None:
+        self._cpu_s = cpu_s
+        self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
+        """None: one that has to be started."""
+        self._callers: defaultdict[str, _Caller] = defaultdict(_Caller)
+        self._going_on: dict[tuple[str, Question], asyncio.Task[Checked]] = {}
+        """By who asked what."""
+        self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
+
+    async def __call__(self, question: Question) -> Checked:
+        """What is found about the query; CHECK_TOO_COSTLY for one that took too much.
+
+        What somebody asks again meanwhile is one check. Raises: ApiError.
+        """
+        who = principal().name
+        task = self._going_on.get((who, question))
+        if task is None:
+            caller = self._callers[who]
+            if caller.asked >= AT_ONCE + MOST_WAITING:
+                raise _busy()
+            caller.asked += 1
+            task = self._going_on[who, question] = asyncio.create_task(self._checked(question, caller))
+            task.add_done_callback(lambda done: self._ended(done, who, question))
+        # Who goes away takes no process with them: what they asked ends by itself, and soon.
+        return await asyncio.shield(task)
+
+    async def _start(self) -> None:
+        try:
+            process = await _started(self._cpu_s)
+        except ApiError:  # the first who asks is told
+            self._idle.put_nowait(None)
+        else:
+            self._idle.put_nowait(process)
+
+    async def stop(self) -> None:
+        """End all of them, and what they are doing."""
+        tasks = [*self._starting, *self._going_on.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        while not self._idle.empty():
+            await _end(self._idle.get_nowait())
+
+    def _ended(self, task: asyncio.Task[Checked], who: str, question: Question) -> None:
+        del self._going_on[who, question]
+        caller = self._callers[who]
+        caller.asked -= 1
+        if not caller.asked:
+            del self._callers[who]
+        if not task.cancelled():
+            task.exception()  # of a call that has gone away nobody else looks
+
+    async def _checked(self, question: Question, caller: _Caller) -> Checked:
+        async with caller.room:
+            process = await self._idle.get()
+            try:
+                if process is None or process.returncode is not None:
+                    process = await _started(self._cpu_s)
+                checked = await _asked(process, question)
+                return _too_costly(self._cpu_s) if checked is None else checked
+            except BaseException:
+                await _end(process)
+                process = None
+                raise
+            finally:
+                alive = process is not None and process.returncode is None
+                self._idle.put_nowait(process if alive else None)
+
+
+@asynccontextmanager
+async def check_processes(cpu_s: float = CPU_S) -> AsyncIterator[CheckProcesses]:
+    """Processes that check inside the block; they start beside it. `cpu_s`: what a check may take."""
+    made = CheckProcesses(cpu_s)
+    try:
+        yield made
+    finally:
+        await made.stop()
+
+
+async def _started(cpu_s: float) -> Process:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "api_gateway.validate.query_check_process", str(cpu_s)),
+        stdin=PIPE,
+        stdout=PIPE,
+        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},  # nothing that the gateway knows
+    )
+    try:
+        await _frame(process)
+    except BaseException:
+        await _end(process)
+        raise
+    return process
+
+
+async def _asked(process: Process, question: Question) -> Checked | None:
+    """What is found; None when that took too much. Raises: ApiError."""
+    text = pickle.dumps(question)
+    assert process.stdin is not None
+    with suppress(ConnectionError):  # it has ended, and its end says why
+        process.stdin.write(len(text).to_bytes(HEAD, "big") + text)
+        await process.stdin.drain()
+    reply = await _frame(process)
+    checked: Checked | None = None if reply is None else pickle.loads(reply)  # noqa: S301 - of our own process
+    return checked
+
+
+async def _frame(process: Process) -> bytes | None:
+    """What a process says next; None when it took too much. Raises: ApiError."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            head = await process.stdout.readexactly(HEAD)
+            return await process.stdout.readexactly(int.from_bytes(head, "big"))
+    except TimeoutError:
+        raise _died("no answer") from None
+    except asyncio.IncompleteReadError:
+        code = await process.wait()
+        if code in (-signal.SIGPROF, OUT_OF_MEMORY):
+            logger().warning("check_too_costly", code=code)
+            return None
+        raise _died(str(code)) from None
+
+
+async def _end(process: Process | None) -> None:
+    if process is None:
+        return
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+def _too_costly(cpu_s: float) -> Checked:
+    text = f"The check of this query takes more than {cpu_s:g} CPU-seconds: split it into several daggers."
+    return Checked(None, (Finding("CHECK_TOO_COSTLY", Severity.ERROR, text, 1, 1, 1, 1),))
+
+
+def _busy() -> ApiError:
+    return ApiError(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "TOO_MANY_CHECKS",
+        f"{MOST_WAITING} checks of yours wait already: ask again when they have been answered",
+        {"limit": str(MOST_WAITING)},
+        retry_after=timedelta(seconds=1),
+    )
+
+
+def _died(code: str) -> ApiError:
+    logger().error("check_process_died", code=code)
+    return ApiError(
+        grpc.StatusCode.UNAVAILABLE,
+        "CHECK_PROCESS_DIED",
+        "the process that checks queries has died: ask again",
+        {"exit_code": code},
+        retry_after=timedelta(seconds=1),
+    )
