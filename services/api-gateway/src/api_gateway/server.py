@@ -9,54 +9,34 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 import grpc
-from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+from daggers.v1 import gateway_pb2
 
 from access.decision import has_role
 from access.limits import Limits
 from api_gateway.auth.audit import Audit, Opened
 from api_gateway.auth.audit_topic import AuditTopic, MemoryAudits
 from api_gateway.auth.authentication import authentication
-from api_gateway.auth.authorization import Gate
-from api_gateway.auth.masking import Masking
 from api_gateway.auth.oidc import Verifier
-from api_gateway.auth.provenance import Provenance
 from api_gateway.auth.rate_limits import limited
-from api_gateway.auth.teams import Teams, Unknown
-from api_gateway.hosts.client import HostAccess, Hosts
-from api_gateway.hosts.preview_usage import PreviewSeconds
-from api_gateway.hosts.previews import Previewing
-from api_gateway.hosts.rows_and_logs import Readings
-from api_gateway.hosts.sink_tests import SinkTests
-from api_gateway.hosts.stream_samples import Samples
-from api_gateway.quarantine.allowing import Allowing
+from api_gateway.auth.teams import Unknown
+from api_gateway.hosts.client import HostAccess
+from api_gateway.parts import Ground, Options, Parts, assemble
 from api_gateway.quarantine.follower import QuarantineFollower
 from api_gateway.quarantine.index import QuarantineIndex
-from api_gateway.quarantine.reads import QuarantineReads
-from api_gateway.quarantine.replays import Replays
-from api_gateway.quarantine.service import Parts, QuarantineService
 from api_gateway.quarantine.topic import QuarantineTopic
 from api_gateway.rpc import health, reflection
-from api_gateway.rpc.access_service import AccessService
-from api_gateway.rpc.alert_service import Alerts, AlertService
-from api_gateway.rpc.audit_service import AuditService
-from api_gateway.rpc.catalog_service import CatalogService
-from api_gateway.rpc.dagger_service import DaggerService
-from api_gateway.rpc.sink_service import SinkService
+from api_gateway.rpc.alert_service import Alerts
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import Heard
 from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
-from api_gateway.state.reader import Reader
-from api_gateway.state.writer import Writer
-from api_gateway.validate.dagger_requests import Requests
 from api_gateway.validate.query_check_pool import Checker, in_thread
-from api_gateway.validate.query_checks import Checks
-from api_gateway.validate.reachability import Bounds, Reach
+from api_gateway.validate.reachability import Bounds
 from chassis.connections import PER_ADDRESS, Connections, guarding
 from chassis.endpoint import Endpoint, bounded
 from chassis.generic import Generic
-from chassis.interceptors import Check, Concern, interceptor
+from chassis.interceptors import Concern, Interceptor, interceptor
 from chassis.logging import logger
 from chassis.messages import MAX_CARRIER
 from daggerspec.places import Place
@@ -142,86 +122,81 @@ async def serving(
     """
     fold, seen = await asyncio.to_thread(begin, projection)
     follower, since = following(log, fold, seen), fold.fleet.sequence
-    projector = Projector(follower, fold, projection, applied=since)
-    end = await log.end()
-    folding = asyncio.create_task(fold_on(follower, fold))
-    projecting = asyncio.create_task(projector.run(since=max(end, seen.sequence)))
-    told = Alerts(alerts)
-    watching = asyncio.create_task(told.run())
-    index = QuarantineIndex(projection.database)
-    set_aside = QuarantineFollower(quarantine, index)
-    indexing = asyncio.create_task(set_aside.run())
     heard = Heard(heartbeats, fold)
-    hearing = asyncio.create_task(_hear(heard, follower, end))
-    vitals = Vitals(heard, follower, fold)
-    stepping = asyncio.create_task(vitals.run())
-    audit = Audit(audits, source)
-    auditing = asyncio.create_task(audit.run())
-    tasks = [folding, projecting, watching, indexing, hearing, stepping, auditing]
-    failed = _first_failure(tasks)
+    ground = Ground(
+        log=log,
+        follower=follower,
+        fold=fold,
+        projector=Projector(follower, fold, projection, applied=since),
+        projection=projection,
+        alerts=Alerts(alerts),
+        quarantine=quarantine,
+        indexed=QuarantineFollower(quarantine, QuarantineIndex(projection.database)),
+        heard=heard,
+        vitals=Vitals(heard, follower, fold),
+        audit=Audit(audits, source),
+    )
+    options = Options(
+        source=source,
+        reference_places=reference_places,
+        secret_places=secret_places,
+        away=away,
+        host_access=host_access,
+        audit_topic=audit_topic or MemoryAudits(),
+        enforce=enforce,
+        checker=checker,
+        bounds=bounds,
+        unknown_teams=unknown_teams,
+    )
+    end = await log.end()
+    endless, projecting = _follow(ground, end, seen)
+    failed = _first_failure([*endless, projecting])
     try:
-        await _until_ready(follower, projector, end, failed)
+        await _until_ready(follower, ground.projector, end, failed)
         logger().info(
             "folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
         )
-        reader = Reader(follower, fold, projector, away)
-        gate = Gate(gateway_pb2.DESCRIPTOR, fold, audit, enforce=enforce, places=secret_places)
-        writer = Writer(follower, fold.fleet, source)
-        hosts = Hosts(follower, fold, host_access)
-        samples = Samples(hosts, fold.fleet)
-        reach = Reach(fold.fleet, samples.kafka_id, bounds, enforce=enforce)
-        teams = Teams(fold.fleet, unknown_teams)
-        requests = Requests(fold.fleet, writer, Checks(checker), gate, reach, teams)
-        masking = Masking(fold.fleet, Provenance(fold.fleet, log, reach.ownership), requests.made)
+        parts = assemble(ground, options)
+        connections = Connections(per_address)
+        calls = interceptor(
+            gateway_pb2.DESCRIPTOR,
+            authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
+            counted,
+            parts.gate,
+            limited(limits, lambda who: not enforce or has_role(who, fold.fleet)),
+            connections,
+        )
         healthy = health.Health(_SERVICES)
         # Around the other, so that a gateway that drains is still heard to.
         async with (
             health.serving(healthy, health_bind) as health_port,
-            _served(
-                log,
-                follower,
-                fold,
-                reader,
-                projection,
-                _quarantined(
-                    quarantine, set_aside, projection, reader, masking, requests, writer, log, fold, hosts
-                ),
-                endpoint,
-                writer,
-                requests,
-                masking,
-                reference_places,
-                secret_places,
-                hosts,
-                samples,
-                reach,
-                heard,
-                vitals,
-                told,
-                audit_topic or MemoryAudits(),
-                away,
-                counted,
-                gate,
-                authentication(endpoint.tokens, fold, verifier, hint=endpoint.token_hint),
-                limited(limits, lambda who: not enforce or has_role(who, fold.fleet)),
-                healthy,
-                per_address,
-                drain_s,
-            ) as port,
+            _served(ground, parts, endpoint, calls, connections, healthy, drain_s=drain_s) as port,
         ):
-            yield Gateway(port, health_port, follower, fold, projector, failed)
-        await audit.written(drain_s)
+            yield Gateway(port, health_port, follower, fold, ground.projector, failed)
+        await ground.audit.written(drain_s)
     finally:
-        folding.cancel()
-        auditing.cancel()
-        watching.cancel()
-        indexing.cancel()
-        hearing.cancel()
-        stepping.cancel()
+        for task in endless:
+            task.cancel()
         # The projector ends by itself: a thread of it cannot be cancelled.
-        projector.finish()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        ground.projector.finish()
+        await asyncio.gather(*endless, projecting, return_exceptions=True)
         await asyncio.to_thread(projection.close)
+
+
+def _follow(
+    ground: Ground, end: int, seen: LogPosition
+) -> tuple[Sequence[asyncio.Task[None]], asyncio.Task[None]]:
+    """Begin to follow: tasks without an end, and the projector's. `end`: the last sequence of the log."""
+    folding = asyncio.create_task(fold_on(ground.follower, ground.fold))
+    projecting = asyncio.create_task(ground.projector.run(since=max(end, seen.sequence)))
+    others = (
+        ground.alerts.run(),
+        ground.indexed.run(),
+        _hear(ground.heard, ground.follower, end),
+        ground.vitals.run(),
+        ground.audit.run(),
+    )
+    return [folding, *map(asyncio.create_task, others)], projecting
 
 
 def begin(projection: Projection) -> tuple[Fold, LogPosition]:
@@ -261,56 +236,18 @@ async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
     await heard.run()
 
 
-def _quarantined(
-    topic: QuarantineTopic,
-    follower: QuarantineFollower,
-    projection: Projection,
-    reader: Reader,
-    masking: Masking,
-    requests: Requests,
-    writer: Writer,
-    log: Log,
-    fold: Fold,
-    hosts: Hosts,
-) -> QuarantineService:
-    reads = QuarantineReads(projection.database)
-    replays = Replays(requests, writer, follower, reads, topic, log, fold.fleet)
-    allowing = Allowing(requests, writer, replays.asked_before)
-    return QuarantineService(Parts(reader, follower, reads, masking, replays, allowing, hosts))
-
-
 @asynccontextmanager
 async def _served(
-    log: Log,
-    follower: Follower[Applied],
-    fold: Fold,
-    reader: Reader,
-    projection: Projection,
-    quarantine: QuarantineService,
+    ground: Ground,
+    parts: Parts,
     endpoint: Endpoint,
-    writer: Writer,
-    requests: Requests,
-    masking: Masking,
-    reference_places: Sequence[str],
-    secret_places: Sequence[Place],
-    hosts: Hosts,
-    samples: Samples,
-    reach: Reach,
-    heard: Heard,
-    vitals: Vitals,
-    alerts: Alerts,
-    audits: AuditTopic,
-    away: Callable[[], str],
-    counted: Concern | None,
-    gate: Gate,
-    who: Check,
-    limits: Concern,
+    calls: Interceptor,
+    connections: Connections,
     healthy: health.Health,
-    per_address: int,
+    *,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    connections = Connections(per_address)
-    calls = interceptor(gateway_pb2.DESCRIPTOR, who, counted, gate, limits, connections)
+    """Answer at the endpoint until the block ends, and drain then; gives the port."""
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
@@ -320,40 +257,7 @@ async def _served(
             ("grpc.max_connection_age_ms", 60 * _MINUTE_MS),
         ],
     )
-    services = cast(grpc.aio.Server, Generic(server))
-    seconds = PreviewSeconds()
-    previewing = Previewing(hosts, fold.fleet, requests, masking, seconds)
-    readings = Readings(fold, hosts, heard, requests, masking)
-    tests = SinkTests(hosts, fold.fleet, requests, gate)
-    daggers = DaggerService(
-        log,
-        follower,
-        fold,
-        writer,
-        reader,
-        projection,
-        hosts,
-        samples,
-        heard,
-        requests,
-        previewing,
-        readings,
-        vitals,
-        gate,
-        tests,
-    )
-    gateway_pb2_grpc.add_DaggerServiceServicer_to_server(daggers, services)
-    catalog = CatalogService(
-        fold.fleet, writer, reader, projection, samples, masking, heard, reference_places
-    )
-    gateway_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, services)
-    access = AccessService(fold.fleet, writer, reader, heard, seconds, reach, requests, masking)
-    gateway_pb2_grpc.add_AccessServiceServicer_to_server(access, services)
-    sinks = SinkService(fold.fleet, writer, reader, reach, tests, secret_places)
-    gateway_pb2_grpc.add_SinkServiceServicer_to_server(sinks, services)
-    gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(quarantine, services)
-    gateway_pb2_grpc.add_AlertServiceServicer_to_server(AlertService(alerts, away), services)
-    gateway_pb2_grpc.add_AuditServiceServicer_to_server(AuditService(audits), services)
+    parts.add_to(cast(grpc.aio.Server, Generic(server)))
     server.add_generic_rpc_handlers((healthy.handler(connections),))
     reflection.enable((*_SERVICES, health.SERVICE), server)
     port = endpoint.open(server)
@@ -363,8 +267,8 @@ async def _served(
             yield port
     finally:
         healthy.end()
-        follower.drain()
-        alerts.follower.drain()
+        ground.follower.drain()
+        ground.alerts.follower.drain()
         stopping = asyncio.create_task(server.stop(drain_s))  # takes no new call from now on
         idle = asyncio.create_task(calls.idle())
         await asyncio.wait((stopping, idle), return_when=asyncio.FIRST_COMPLETED)
@@ -373,7 +277,7 @@ async def _served(
         idle.cancel()
 
 
-def _first_failure(tasks: list[asyncio.Task[None]]) -> asyncio.Future[None]:
+def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> asyncio.Future[None]:
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def ended(task: asyncio.Task[None]) -> None:

@@ -55,6 +55,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         reach: Reach,
         requests: Requests,
         masking: Masking,
+        *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`seconds`: what previews of each team took here; `reach` knows who writes to what, `requests` what

@@ -1,0 +1,167 @@
+"""Puts a gateway together: the one place that knows all parts, and what each is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import grpc
+from daggers.v1 import gateway_pb2, gateway_pb2_grpc
+
+from api_gateway.auth.audit import Audit
+from api_gateway.auth.audit_topic import AuditTopic
+from api_gateway.auth.authorization import Gate
+from api_gateway.auth.masking import Masking
+from api_gateway.auth.provenance import Provenance
+from api_gateway.auth.teams import Teams, Unknown
+from api_gateway.hosts.client import HostAccess, Hosts
+from api_gateway.hosts.preview_usage import PreviewSeconds
+from api_gateway.hosts.previews import Previewing
+from api_gateway.hosts.rows_and_logs import Readings
+from api_gateway.hosts.sink_tests import SinkTests
+from api_gateway.hosts.stream_samples import Samples
+from api_gateway.quarantine import service as quarantine_service
+from api_gateway.quarantine.allowing import Allowing
+from api_gateway.quarantine.follower import QuarantineFollower
+from api_gateway.quarantine.reads import QuarantineReads
+from api_gateway.quarantine.replays import Replays
+from api_gateway.quarantine.service import QuarantineService
+from api_gateway.quarantine.topic import QuarantineTopic
+from api_gateway.rpc import dagger_service
+from api_gateway.rpc.access_service import AccessService
+from api_gateway.rpc.alert_service import Alerts, AlertService
+from api_gateway.rpc.audit_service import AuditService
+from api_gateway.rpc.catalog_service import CatalogService
+from api_gateway.rpc.dagger_service import DaggerService
+from api_gateway.rpc.sink_service import SinkService
+from api_gateway.rpc.watch_vitals import Vitals
+from api_gateway.state.fold import Fold
+from api_gateway.state.heartbeat_cache import Heard
+from api_gateway.state.projection import Projection
+from api_gateway.state.projector import Projector
+from api_gateway.state.reader import Reader
+from api_gateway.state.writer import Writer
+from api_gateway.validate.dagger_requests import Requests
+from api_gateway.validate.query_check_pool import Checker
+from api_gateway.validate.query_checks import Checks
+from api_gateway.validate.reachability import Bounds, Reach
+from daggerspec.places import Place
+from eventlog import Log
+from eventlog.follower import Follower
+from fleet import Applied
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a gateway follows, and what it makes of that, before it answers anybody."""
+
+    log: Log
+    """The control topic."""
+    follower: Follower[Applied]
+    fold: Fold
+    projector: Projector
+    projection: Projection
+    alerts: Alerts
+    quarantine: QuarantineTopic
+    indexed: QuarantineFollower
+    """Follows `quarantine` into its index."""
+    heard: Heard
+    vitals: Vitals
+    audit: Audit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a gateway goes by, as `server.serving` takes it."""
+
+    source: str
+    reference_places: Sequence[str]
+    secret_places: Sequence[Place]
+    away: Callable[[], str]
+    host_access: Callable[[], HostAccess]
+    audit_topic: AuditTopic
+    enforce: bool
+    checker: Checker
+    bounds: Bounds
+    unknown_teams: Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What stands before the calls, and a service for each kind of them."""
+
+    gate: Gate
+    daggers: DaggerService
+    catalog: CatalogService
+    access: AccessService
+    sinks: SinkService
+    quarantine: QuarantineService
+    alerts: AlertService
+    audits: AuditService
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Have a server answer by them."""
+        gateway_pb2_grpc.add_DaggerServiceServicer_to_server(self.daggers, server)
+        gateway_pb2_grpc.add_CatalogServiceServicer_to_server(self.catalog, server)
+        gateway_pb2_grpc.add_AccessServiceServicer_to_server(self.access, server)
+        gateway_pb2_grpc.add_SinkServiceServicer_to_server(self.sinks, server)
+        gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(self.quarantine, server)
+        gateway_pb2_grpc.add_AlertServiceServicer_to_server(self.alerts, server)
+        gateway_pb2_grpc.add_AuditServiceServicer_to_server(self.audits, server)
+
+
+def assemble(ground: Ground, options: Options) -> Parts:
+    """Make the parts, on a fold that has reached the end of the log. Nothing runs yet."""
+    fold, fleet, enforce = ground.fold, ground.fold.fleet, options.enforce
+    reader = Reader(ground.follower, fold, ground.projector, options.away)
+    gate = Gate(gateway_pb2.DESCRIPTOR, fold, ground.audit, enforce=enforce, places=options.secret_places)
+    writer = Writer(ground.follower, fleet, options.source)
+    hosts = Hosts(ground.follower, fold, options.host_access)
+    samples = Samples(hosts, fleet)
+    reach = Reach(fleet, samples.kafka_id, options.bounds, enforce=enforce)
+    teams = Teams(fleet, options.unknown_teams)
+    requests = Requests(fleet, writer, Checks(options.checker), gate, reach, teams)
+    masking = Masking(fleet, Provenance(fleet, ground.log, reach.ownership), requests.made)
+    seconds = PreviewSeconds()
+    tests = SinkTests(hosts, fleet, requests, gate)
+    daggers = dagger_service.Parts(
+        log=ground.log,
+        follower=ground.follower,
+        fold=fold,
+        writer=writer,
+        reader=reader,
+        projection=ground.projection,
+        hosts=hosts,
+        samples=samples,
+        heard=ground.heard,
+        requests=requests,
+        previewing=Previewing(hosts, fleet, requests, masking, seconds),
+        readings=Readings(fold, hosts, ground.heard, requests, masking),
+        vitals=ground.vitals,
+        gate=gate,
+        sink_tests=tests,
+    )
+    reads = QuarantineReads(ground.projection.database)
+    replays = Replays(requests, writer, ground.indexed, reads, ground.quarantine, ground.log, fleet)
+    allowing = Allowing(requests, writer, replays.asked_before)
+    return Parts(
+        gate=gate,
+        daggers=DaggerService(daggers),
+        catalog=CatalogService(
+            fleet,
+            writer,
+            reader,
+            ground.projection,
+            samples,
+            masking,
+            ground.heard,
+            options.reference_places,
+        ),
+        access=AccessService(fleet, writer, reader, ground.heard, seconds, reach, requests, masking),
+        sinks=SinkService(fleet, writer, reader, reach, tests, options.secret_places),
+        quarantine=QuarantineService(
+            quarantine_service.Parts(reader, ground.indexed, reads, masking, replays, allowing, hosts)
+        ),
+        alerts=AlertService(ground.alerts, options.away),
+        audits=AuditService(options.audit_topic),
+    )
