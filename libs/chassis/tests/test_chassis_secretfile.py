@@ -50,19 +50,3 @@ def test_a_secret_is_text_of_64_kib_at_most(tmp_path: Path) -> None:
 def test_what_is_not_there_and_what_cannot_be_is_said(tmp_path: Path) -> None:
     assert why(str(tmp_path / "none")) == "No such file or directory"
     assert why("/run/to\0ken") == "no file has such a name"
-
-
-def test_a_file_whose_text_is_being_replaced_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "token"
-    file.touch()
-    monkeypatch.setattr("chassis.secretfile.time.sleep", lambda _: file.write_text("new"))
-
-    assert content(str(file)) == "new"
-
-
-def test_a_file_that_stays_empty_is_one(tmp_path: Path) -> None:
-    (tmp_path / "token").touch()
-
-    assert content(str(tmp_path / "token")) == ""

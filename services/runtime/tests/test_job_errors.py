@@ -146,8 +146,19 @@ def test_a_secret_that_is_not_there_is_named_by_its_reference(
     assert named in missing.value.error.detail
 
 
-def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("\n")
+def test_a_secret_file_whose_text_is_being_replaced_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.touch()
+    monkeypatch.setattr("runtime.clients.secrets.time.sleep", lambda _: file.write_text("new"))
+
+    assert resolve(spec_pb2.SecretRef(file=str(file)), TO) == "new"
+
+
+@pytest.mark.parametrize("content", ["\n", ""])
+def test_an_empty_secret_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "token").write_text(content)
 
     with pytest.raises(JobError, match="There is nothing in the secret file"):
         resolve(spec_pb2.SecretRef(file=str(tmp_path / "token")), TO)

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from daggerspec.fields import is_no_file
 from daggerspec.secrets import MAX_BYTES
-
-_REPLACED_S = 0.5
-"""So long an empty file may be one whose text is being replaced, by `>` or an editor."""
-_AGAIN_S = 0.02
 
 
 class UnreadableError(Exception):
@@ -21,15 +16,9 @@ class UnreadableError(Exception):
 
 
 def content(path: str) -> str:
-    """Read the text of a regular file of 64 KiB at most, as it stands there. Raises: UnreadableError.
-
-    An empty file is read again for half a second: who replaces its text empties it first.
-    """
-    end = time.monotonic() + _REPLACED_S
+    """The text of a regular file of 64 KiB at most, as it stands there. Raises: UnreadableError."""
     try:
-        while not (data := _bytes(path)) and time.monotonic() < end:
-            time.sleep(_AGAIN_S)
-        return data.decode()
+        return _bytes(path).decode()
     except UnicodeDecodeError:
         raise UnreadableError("it is not UTF-8 text") from None
     except ValueError:  # a NUL in it

@@ -19,7 +19,6 @@ from eventlog import Log
 from fleet.health import SHOWN
 from fleet.observation import Policy
 from fleet.quotas import Room
-from scheduler.drivers import runas
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
 from scheduler.host.preview_folders import PreviewFolders
@@ -90,7 +89,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         checkpoint_root=settings.checkpoint_root,
         set_aside_ends=lambda: set_aside_ends(settings.kafka()),
         policy=policy(settings),
-        options=options(settings, ground.scheduler_id),
+        options=options(ground),
         appended=lambda fact: facts.labels(fact).inc(),
         previews=lambda: previews.running,
         memory_mib=lambda: measured()[1],
@@ -145,15 +144,16 @@ def address(ground: Ground, port: int, *, tls: bool) -> events_pb2.HostServing:
     )
 
 
-def options(settings: SchedulerSettings, scheduler_id: str) -> Options:
+def options(ground: Ground) -> Options:
     """Return what the scheduler itself goes by."""
+    settings = ground.settings
     return Options(
-        scheduler_id=scheduler_id,
+        scheduler_id=ground.scheduler_id,
         max_drivers=settings.max_drivers,
         leader_timeout=timedelta(seconds=settings.leader_timeout_s),
         driver_memory_mib=settings.driver_memory_mib,
         # where every team has a user of its own none ever takes it
-        spare=settings.spare and runas.parse(settings.run_as).user("") is None,
+        spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
         batches=settings.batches(),
         secrets=settings.secret_rule(),

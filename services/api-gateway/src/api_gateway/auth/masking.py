@@ -234,12 +234,16 @@ class Masking:
             for record in records:
                 _set_aside(record)
 
-    async def check_replay(self, dagger: Dagger, launches: Launches, *, edits: bool) -> bool:
-        """Whether records of these launches are masked. Raises: ApiError for who does not see what records
-        hold, and would say what they are to hold, or have rows written to sinks that were not meant for them.
+    async def check_replay(
+        self, dagger: Dagger, find: Callable[[], Awaitable[Launches]], *, edits: bool
+    ) -> bool:
+        """Whether records of a replay are masked; `find` looks up their launches. Raises: ApiError for who
+        does not see what records hold, and would say what they are to hold, or have rows written to sinks
+        that were not meant for them.
         """
         if self._sees_all():
             return False
+        launches = await find()
         unseen = await self._unseen_of(dagger, launches.all)
         newest = await self._provenance.newest(dagger)
         if edits:

@@ -153,8 +153,11 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         """Ask for a replay. Raises: ApiError."""
         refuse([*replays.replay_violations(request)])
         dagger, fleet = await self._current(request.dagger, context)
-        launches = await _read(lambda: self._parts.reads.launches(_born(dagger), request.selection))
-        is_masked = await self._parts.masking.check_replay(dagger, launches, edits=bool(request.edits))
+        is_masked = await self._parts.masking.check_replay(
+            dagger,
+            lambda: _read(lambda: self._parts.reads.launches(_born(dagger), request.selection)),
+            edits=bool(request.edits),
+        )
 
         async def foresee(
             asked: events_pb2.QuarantineReplayRequested, edits: Sequence[telemetry_pb2.QuarantineEdited]

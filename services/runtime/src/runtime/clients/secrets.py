@@ -5,6 +5,8 @@ not be sent somewhere is not even read.
 """
 
 import os
+import time
+from typing import Final
 
 from daggers.v1 import spec_pb2
 
@@ -12,6 +14,10 @@ from chassis import secretfile
 from daggerspec import address
 from runtime.errors import external
 from runtime.hiding import hide
+
+_REPLACED_S: Final = 0.5
+"""So long an empty file may be one whose text is being replaced, by `>` or an editor."""
+_AGAIN_S: Final = 0.02
 
 
 def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
@@ -37,7 +43,7 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
             source = f"the environment variable {reference.env!r}"
         case "file":
             try:
-                value = secretfile.content(reference.file)
+                value = _content(reference.file)
             except secretfile.UnreadableError as why:
                 raise external(
                     "SECRET_MISSING", f"The secret file {reference.file!r} cannot be read: {why}."
@@ -49,3 +55,14 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
         raise external("SECRET_MISSING", f"There is nothing in {source}.")
     hide(secret)
     return secret
+
+
+def _content(file: str) -> str:
+    """Read a secret's file, again for half a second while it is empty. Raises: UnreadableError.
+
+    Who replaces its text empties it first, and a driver ends where there is no secret.
+    """
+    end = time.monotonic() + _REPLACED_S
+    while not (text := secretfile.content(file)) and time.monotonic() < end:
+        time.sleep(_AGAIN_S)
+    return text
