@@ -100,7 +100,7 @@ class Caller:
 
     def __init__(self, client: Any, token: str = ROOT) -> None:
         self.client, self._metadata = client, (("authorization", f"Bearer {token}"),)
-        names = ("Dagger", "Catalog", "Access", "Quarantine")
+        names = ("Dagger", "Catalog", "Access", "Quarantine", "Sink")
         kinds = [getattr(gateway_pb2_grpc, f"{name}ServiceStub") for name in names]
         self._stubs = [kind(client.channel) for kind in kinds]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import access_pb2, gateway_pb2
+from daggers.v1 import access_pb2, gateway_pb2, spec_pb2
 from tests.contracts.quarantine import set_aside
 from tests.sensitiveworld import CLEAN, MADE, Caller, asked, fields, given, launched, rows, two_streams
 
@@ -240,6 +240,45 @@ async def test_a_place_is_released_by_who_sees_what_is_there(
 
     assert (error.reason, "first" in error.message) == ("SENSITIVE_COLUMN", True)
     assert "first" not in fields(anew)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_sink_gets_another_address_by_who_sees_what_is_written_there(
+    harness: Any, samples: Any, refusal: Refused, stopped: bool
+) -> None:
+    """A dagger's next launch would write in clear to whatever the owner of the sink names."""
+    warehouse = spec_pb2.Sink(influx={"address": {"url": "http://127.0.0.1:8086", "bucket": "rows"}})
+    elsewhere = spec_pb2.Sink(influx={"address": {"url": "http://127.0.0.1:8087", "bucket": "rows"}})
+    sink = spec_pb2.RegisteredSink(name="warehouse", sink=warehouse, teams=["pricing"])
+    moved = spec_pb2.RegisteredSink(name="warehouse", sink=elsewhere, teams=["pricing"])
+    slower = spec_pb2.RegisteredSink(
+        name="warehouse", sink=warehouse, teams=["pricing"], limit={"rows_per_second": 5}
+    )
+    spec = asked(samples, MADE)
+    del spec.sinks[:]
+    spec.sinks.add(registered="warehouse", influx={"measurement": "theirs"})
+    async with two_streams(harness, samples, enforce=False) as (root, seeing, other):
+        made = await root.ask(
+            "CreateServiceAccount", name="owning-bot", team="pricing", role=access_pb2.ROLE_OWNER
+        )
+        owner = Caller(other.client, made.token)
+        await owner.ask("RegisterSink", sink=sink)
+        await owner.ask("RegisterSink", sink=moved)  # nobody writes there yet
+        await owner.ask("RegisterSink", sink=sink, request_id="back")
+        await given(seeing, "theirs", spec)
+        if stopped:
+            await seeing.ask("StopDagger", name="theirs")
+        error = await refusal(owner.ask("RegisterSink", sink=moved))
+        checked = await refusal(owner.ask("RegisterSink", sink=moved, validate_only=True))
+        again = await owner.ask("RegisterSink", sink=sink, request_id="back")
+        limited = await owner.ask("RegisterSink", sink=slower)
+        by_root = await root.ask("RegisterSink", sink=moved)
+
+    assert (error.code, error.reason) == (grpc.StatusCode.PERMISSION_DENIED, "SENSITIVE_COLUMN")
+    assert "dagger theirs writes to sink warehouse" in error.message
+    assert "first" in error.message
+    assert checked.reason == "SENSITIVE_COLUMN"
+    assert [one.version for one in (again, limited, by_root)] == [3, 4, 5]
 
 
 # ---- What is there already ---------------------------------------------------------------------------------

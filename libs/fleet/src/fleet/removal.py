@@ -68,11 +68,15 @@ def _using(
 ) -> Iterator[str]:
     """The names of a kind of users that use what is to go."""
     if user == "dagger":
-        living = (item for item in daggers.items() if item[1].phase != DELETED)
-        yield from (user for user, dagger in living if _uses(dagger, kind, name))
+        yield from (dagger.name for dagger in naming(daggers, kind, name))
         return
     entries = catalogue.entries(user).items()
     yield from (user for user, entry in entries if name in names_of(entry.value, kind))
+
+
+def naming(daggers: Mapping[str, Dagger], kind: str, name: str) -> Iterator[Dagger]:
+    """The daggers, stopped ones too, that name something registered."""
+    return (dagger for dagger in daggers.values() if dagger.phase != DELETED and _uses(dagger, kind, name))
 
 
 def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:

@@ -158,7 +158,7 @@ def assemble(ground: Ground, options: Options) -> Parts:
             options.reference_places,
         ),
         access=AccessService(fleet, writer, reader, ground.heard, seconds, reach, requests, masking),
-        sinks=SinkService(fleet, writer, reader, reach, tests, options.secret_places),
+        sinks=SinkService(fleet, writer, reader, reach, tests, masking, options.secret_places),
         quarantine=QuarantineService(
             quarantine_service.Parts(reader, ground.indexed, reads, masking, replays, allowing, hosts)
         ),

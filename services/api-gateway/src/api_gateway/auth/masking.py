@@ -26,6 +26,7 @@ from chassis.lines import stamp_of
 from daggerspec import query, rundir
 from daggerspec.columns import TIMES, Column, Role
 from fleet import Dagger, Fleet
+from fleet.removal import naming
 
 MASKED: Final = "(masked)"
 _OURS: Final = re.compile(rf"\S+ [A-Z]+ (?:{rundir.DRIVER_LOGGER}|{rundir.REPLAY_LOGGER}): (?!row )")
@@ -133,6 +134,18 @@ class Masking:
         mask = await self._of(what, await self._provenance.of_destination(destination))
         if mask is not None and mask.hidden:
             raise _has_hidden(what, mask)
+
+    async def check_readdressing(self, sink: str) -> None:
+        """Raises: ApiError for who does not see what daggers write to a registered sink, and would say where
+        they write it from their next launch on.
+        """
+        if self._sees_all():
+            return
+        for dagger in list(naming(self._fleet.daggers, "sink", sink)):
+            what = f"rows that dagger {dagger.name} writes to sink {sink}"
+            mask = await self._of(what, await self._provenance.of_log(dagger))
+            if mask is not None and mask.hidden:
+                raise _has_hidden(what, mask)
 
     async def _of(self, what: str, requests: Sequence[events_pb2.DaggerRequested] | None) -> Mask | None:
         if requests is None:

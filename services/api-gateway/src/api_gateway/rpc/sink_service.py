@@ -9,6 +9,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, sp
 
 from access.decision import is_administrator
 from api_gateway.auth.authentication import principal
+from api_gateway.auth.masking import Masking
 from api_gateway.hosts.sink_tests import SinkTests
 from api_gateway.not_found import meant
 from api_gateway.rpc import lists, removing
@@ -38,12 +39,14 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         reader: Reader,
         reach: Reach,
         tests: SinkTests,
+        masking: Masking,
         secret_places: Sequence[Place] = (),
     ) -> None:
-        """`reach` judges addresses, `tests` tries sinks; `secret_places`: where owners may have secrets, for
-        which team, and to which addresses these may be sent.
+        """`reach` judges addresses, `tests` tries sinks, `masking` knows who sees what is written to them;
+        `secret_places`: where owners may have secrets, for which team, and to which addresses these may be
+        sent.
         """
-        self._reach, self._tests = reach, tests
+        self._reach, self._tests, self._masking = reach, tests, masking
         self._fleet, self._writer, self._reader = fleet, writer, reader
         self._places = secret_places
 
@@ -91,6 +94,8 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         reached = await self._reach.registered("sink.sink", sink)
         if reached.observed:
             note(observed=[violation.reason for violation in reached.observed])
+        if self._writer.answered(request.request_id, (event,)) is None and self._is_readdressed(sink):
+            await self._masking.check_readdressing(sink.name)
         version, sequence = await put(
             self._writer, request, event, "sink", sink.name, self._fleet.catalogue.sinks,
             lambda: (*self._wrong("sink", sink), *reached.wrong),
@@ -130,6 +135,11 @@ class SinkService(gateway_pb2_grpc.SinkServiceServicer):
         async with aclosing(self._tests.steps(request, context)) as steps:
             async for step in steps:
                 yield step
+
+    def _is_readdressed(self, sink: spec_pb2.RegisteredSink) -> bool:
+        """Whether rows of who names a registered sink would be written by another connection than before."""
+        entry = self._fleet.catalogue.sinks.get(sink.name)
+        return entry is not None and (entry.value.sink, entry.value.by_team) != (sink.sink, sink.by_team)
 
     def _forbidden(self, path: str, secret: spec_pb2.Secret) -> Iterator[Violation]:
         """Why somebody may not have a secret where it is, or have it sent where it may go."""
