@@ -5,7 +5,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 
 from cli.output.event_text import words
-from fleet.fleet import REPEAT
+from fleet.fold.fleet import REPEAT
 
 E = events_pb2
 FACT = E.FactMeta(epoch=3, name="x", generation=40)

@@ -15,7 +15,7 @@ from eventlog.export import LOST, Entry, Head, Writer, present, read
 from eventlog.record import Draft, read_record
 from eventlog.testing import START
 from fleet import Fleet
-from fleet.forged import forged_name
+from fleet.fold.forged_records import forged_name
 
 SPEC = spec_pb2.DaggerSpec(team="pricing")
 HISTORY = (

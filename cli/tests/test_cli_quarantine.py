@@ -20,7 +20,7 @@ from cli.__main__ import run
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
-from fleet.quotas import Full
+from fleet.fold.quotas import Full
 
 NAME = "orders_by_city"
 NOON = 1_700_000_000_000

@@ -13,7 +13,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from scheduler.drivers.process_table import as_handle
 
 NAME, GENERATION = "d", 5

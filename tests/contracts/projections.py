@@ -16,7 +16,7 @@ from api_gateway.state.snapshots import digest
 from api_gateway.state.tables import CONTENT, ProjectionRow, SnapshotRow
 from eventlog import Record
 from eventlog.testing import given
-from fleet.snapshot import ChangeSet, Unusable
+from fleet.snapshot.entries import ChangeSet, Unusable
 
 FIRST_ONE = col(SnapshotRow.key) == "daggers/first_one"
 META = events_pb2.RequestMeta(actor="anyone")

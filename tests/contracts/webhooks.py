@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 from daggers.v1 import alerts_pb2
 
-from fleet.alert import Alert, Notify, evolve
+from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor.receivers import Sent, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -51,7 +51,7 @@ def test_a_step_of_the_way_is_in_its_file(file: str, names: list[str]) -> None:
 
 
 def test_a_name_that_is_not_there_is_found() -> None:
-    file = "libs/fleet/src/fleet/reconcile.py"
+    file = "libs/fleet/src/fleet/decide/reconcile.py"
 
     assert "next_action" in defined(file)
     assert "nowhere" not in defined(file)

@@ -9,8 +9,8 @@ from daggers.v1 import alerts_pb2, events_pb2
 from tests.documents import names
 from tests.documents.pages import ROOT, Page, slug
 
-from fleet import advice
-from fleet.health import MEANINGS, Reason
+from fleet.health import advice
+from fleet.health.degradation import MEANINGS, Reason
 from health_monitor.condition import SEVERITIES
 from health_monitor.page import runbook
 

@@ -8,8 +8,8 @@ from daggers.v1 import alerts_pb2
 from google.protobuf.json_format import MessageToDict
 from tests.golden.golden import FOLDER, decoded
 
-from fleet.alert import Alert
-from fleet.ledger import Ledger
+from fleet.alerts.alert import Alert
+from fleet.alerts.ledger import Ledger
 
 ALERTS = FOLDER / "alerts.json"
 ALERTS_STATE = FOLDER / "alerts_state.json"

@@ -13,7 +13,7 @@ from tests.golden.golden import HISTORY, STATE, decoded, history, message_of, re
 
 from eventlog import Record
 from fleet import Fleet
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
 
 Entry = dict[str, Any]
 

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from eventlog import Record
 from eventlog.record import MESSAGES
 from fleet import Applied, Fleet
-from fleet.view import to_proto
+from fleet.fold.view import to_proto
 
 FOLDER = Path(__file__).parent
 HISTORY = FOLDER / "history.json"

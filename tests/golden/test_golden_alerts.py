@@ -6,7 +6,7 @@ from daggers.v1 import alerts_pb2
 from tests.golden.alerts import ALERTS, ALERTS_STATE, alerts_state, said_of
 from tests.golden.golden import decoded, history, message_of, records
 
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
 
 
 def test_every_alert_event_of_the_schema_stands_in_the_history() -> None:

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
-from fleet import Dagger, watch
-from fleet.health import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_reasons
-from fleet.phases import DEGRADED
+from fleet import Dagger
+from fleet.fold.phases import DEGRADED
+from fleet.health import watch
+from fleet.health.degradation import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_reasons
 from health_monitor.condition import diagnose
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms

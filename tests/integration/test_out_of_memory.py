@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2, spec_pb2
 from services.runtime.tests.launches import DEADLINE_S, Dagger, whole
 from tests.integration.bookings import booking
 
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from scheduler.__main__ import find_installation, find_java
 from scheduler.drivers import command
 from scheduler.drivers.process_table import Drivers

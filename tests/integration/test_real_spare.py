@@ -18,7 +18,7 @@ from chassis import processes
 from daggerspec import rundir
 from daggerspec.rundir import DriverIdentity
 from daggerspec.topics import HEARTBEATS, QUARANTINE
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from runtime.clients import mock_cluster
 from runtime.launch import warmup_run
 from runtime.spark.home import ARCHIVE

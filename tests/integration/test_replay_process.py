@@ -10,7 +10,7 @@ import pytest
 from services.runtime.tests.test_replay import Desk, desk  # noqa: F401 - a fixture
 
 from daggerspec import rundir
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from scheduler.drivers import command
 from scheduler.drivers.process_table import Drivers
 

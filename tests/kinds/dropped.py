@@ -20,7 +20,7 @@ from daggerclient.daggerfile import parse, show
 from daggerspec import reference
 from daggerspec.defaults import filled
 from eventlog.testing import given
-from fleet import resolve
+from fleet.fold import resolve
 from runtime.launch import planned
 
 FILE = """

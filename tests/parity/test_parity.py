@@ -18,7 +18,8 @@ from daggerspec import catalogue
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled
 from eventlog.testing import given
-from fleet import Fleet, resolve
+from fleet import Fleet
+from fleet.fold import resolve
 from runtime.clients import kafka
 from runtime.errors import JobError
 from runtime.launch import planned

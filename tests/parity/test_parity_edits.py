@@ -19,7 +19,7 @@ from api_gateway.validate.query_checks import Checks
 from daggerspec import state
 from daggerspec.defaults import filled
 from eventlog.testing import given
-from fleet import resolve
+from fleet.fold import resolve
 from runtime.launch.past import past as past_of
 from runtime.launch.planned import checked
 from runtime.source.planner.start_offsets import Predecessor

@@ -69,7 +69,7 @@ FACT: Final[Mapping[str, Change]] = {
         "\n// Somebody looked at the driver.\nmessage Dummied {\n  // Whose word, and which launch.\n"
         "  FactMeta meta = 1;\n}\n"
     ),
-    "libs/fleet/src/fleet/facts.py": behind(
+    "libs/fleet/src/fleet/fold/facts.py": behind(
         "FACTS: Final[Mapping[type[Message], Row]] = {\n",
         '    events_pb2.Dummied: Row(phases={RUNNING: RUNNING}, detail=lambda _: "looked at"),\n',
     ),
@@ -150,11 +150,11 @@ def register(session):
     "docs/dialect.md": behind("and ours: `Split ByteToString GeoHash", " Dummy"),
 }
 REASON: Final[Mapping[str, Change]] = {
-    "libs/fleet/src/fleet/health.py": both(
+    "libs/fleet/src/fleet/health/degradation.py": both(
         behind('    QUARANTINE_FLOOD = "QUARANTINE_FLOOD"\n', '    DUMMY_STATE = "DUMMY_STATE"\n'),
         behind("MEANINGS: Final[Mapping[Reason, str]] = {\n", '    Reason.DUMMY_STATE: "it is a dummy",\n'),
     ),
-    "libs/fleet/src/fleet/advice.py": behind(
+    "libs/fleet/src/fleet/health/advice.py": behind(
         "ADVICE: Final[Mapping[str, Advice]] = {\n",
         '    Reason.DUMMY_STATE: Advice("dummy", _USER, "Go on."),\n',
     ),

@@ -21,7 +21,7 @@ from chassis.drivers import Identified
 from daggerspec import exits
 from daggerspec.rundir import BOUNDARY, HANDED, PREDECESSOR_ENDED, REPLAYS, DriverIdentity
 from daggerspec.shadow import ShadowState
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from runtime.errors import FencedError, JobError
 from runtime.state.lease import Lease
 from scheduler.drivers.exit_classification import exited

@@ -16,8 +16,9 @@ from tests.simulation.people import People
 from tests.simulation.witness import Violation
 from tests.simulation.world import World
 
-from fleet import Dagger, Fleet, view
-from fleet.alert import PLATFORM
+from fleet import Dagger, Fleet
+from fleet.alerts.alert import PLATFORM
+from fleet.fold import view
 
 FAULTY_S = 120.0
 QUIET_S = 400.0

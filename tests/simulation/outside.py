@@ -14,7 +14,7 @@ from tests.simulation.world import World
 
 from api_gateway.state.projection import Projection
 from api_gateway.state.rows import Change
-from fleet.alert import Notify
+from fleet.alerts.alert import Notify
 from health_monitor.receivers import Outcome, Sent, Temporary
 from health_monitor.webhook import Channel
 

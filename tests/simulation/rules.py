@@ -15,9 +15,10 @@ from daggers.v1 import events_pb2
 from tests.simulation.life import FAULTY_S
 
 from eventlog.fold import Step
-from fleet import Applied, Dagger, shadowing
-from fleet.facts import FACTS, Driver
-from fleet.fleet import Fleet
+from fleet import Applied, Dagger
+from fleet.decide import shadowing
+from fleet.fold.facts import FACTS, Driver
+from fleet.fold.fleet import Fleet
 from runtime.state.lease import Lease
 from scheduler.leader.launcher import Launcher, Write
 

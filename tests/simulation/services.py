@@ -25,9 +25,9 @@ from api_gateway.state.projection import Projection
 from api_gateway.state.projector import Projector
 from api_gateway.state.writer import Writer
 from eventlog import LogPosition, LogUnavailable
-from fleet.health import SHOWN, Limits
-from fleet.observation import Policy
-from fleet.watch import RECALL
+from fleet.decide.observation import Policy
+from fleet.health.degradation import SHOWN, Limits
+from fleet.health.watch import RECALL
 from health_monitor.alert import Policy as AlertPolicy
 from health_monitor.leadership import Identity
 from health_monitor.monitor import Monitor

@@ -24,7 +24,7 @@ from tests.simulation.world import World
 
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import LogContract
-from fleet.alert import Notify
+from fleet.alerts.alert import Notify
 from health_monitor.receivers import Outcome, slack
 from health_monitor.webhook import Channel
 

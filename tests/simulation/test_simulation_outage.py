@@ -11,7 +11,7 @@ from tests.simulation.life import KAFKA_AWAY, Life, lived
 from tests.simulation.outside import RECEIVERS
 from tests.simulation.run import quiet
 
-from fleet.alert import PLATFORM
+from fleet.alerts.alert import PLATFORM
 
 FIRED, RESOLVED = alerts_pb2.ALERT_NOTICE_FIRED, alerts_pb2.ALERT_NOTICE_RESOLVED
 SEEDS = range(1, 9)

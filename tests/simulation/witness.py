@@ -13,8 +13,8 @@ from daggers.v1 import alerts_pb2, events_pb2
 
 from eventlog import Record
 from fleet import Dagger, Fleet
-from fleet.facts import FACTS, About
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
+from fleet.fold.facts import FACTS, About
 
 
 class Violation(AssertionError):  # noqa: N818 - reads as what happened

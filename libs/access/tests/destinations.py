@@ -19,7 +19,8 @@ from daggerspec import sinks
 from daggerspec.destination import Destination
 from daggerspec.kind import Asked
 from eventlog.testing import given
-from fleet import Fleet, ownership
+from fleet import Fleet
+from fleet.fold import ownership
 
 META: Final = events_pb2.RequestMeta(actor="root")
 TEAM, OTHER = "pricing", "delivery"

@@ -16,7 +16,8 @@ from access.methods import METHODS, decide
 from access.principal import violations
 from eventlog import Record
 from eventlog.testing import record
-from fleet import Fleet, view
+from fleet import Fleet
+from fleet.fold import view
 
 META = events_pb2.RequestMeta(actor="root")
 ROLES = [access_pb2.ROLE_VIEWER, access_pb2.ROLE_EDITOR, access_pb2.ROLE_OWNER]

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 
 from eventlog.testing import START, given, record
 from fleet import Dagger, Fleet
-from fleet.autoreplay import PAUSE, begun, due
-from fleet.observation import Heartbeat
+from fleet.decide.autoreplay import PAUSE, begun, due
+from fleet.decide.observation import Heartbeat
 
 OnOutage = spec_pb2.OnOutage
 META = events_pb2.RequestMeta(actor="ada")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eventlog.testing import record
 from fleet import Dagger, Fleet
-from fleet.phases import BACKING_OFF, RUNNING, STARTING, STOPPED, STOPPING
+from fleet.fold.phases import BACKING_OFF, RUNNING, STARTING, STOPPED, STOPPING
 
 EPOCH, OLD, SHADOW = 0, 2, 6
 HERE = {"host": "h", "pid": 7}

@@ -8,7 +8,7 @@ import pytest
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
-from fleet.facts import FACTS, About, words
+from fleet.fold.facts import FACTS, About, words
 
 META = events_pb2.FactMeta(epoch=3, name="x", generation=40)
 

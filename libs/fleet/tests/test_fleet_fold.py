@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 
 from eventlog.testing import given, record
 from fleet import Applied, Code, Dagger, Fleet
-from fleet.dagger import REVISIONS
-from fleet.view import to_proto
+from fleet.fold.dagger import REVISIONS
+from fleet.fold.view import to_proto
 
 SQL = spec_pb2.DaggerSpec(sql="SELECT 1")
 OTHER_SQL = spec_pb2.DaggerSpec(sql="SELECT 2")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
-from fleet.dagger import Dagger, decide
-from fleet.health import (
+from fleet.fold.dagger import Dagger, decide
+from fleet.health.degradation import (
     SHOWN,
     Evidence,
     Heartbeat,

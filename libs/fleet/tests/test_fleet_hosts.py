@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from eventlog import Record
 from fleet import Fleet
-from fleet.hosts import KEPT
+from fleet.fold.hosts import KEPT
 
 META = events_pb2.RequestMeta(actor="test")
 

@@ -8,7 +8,7 @@ from daggers.v1 import alerts_pb2
 from google.protobuf.message import Message
 
 from eventlog import Draft, Record, read_record
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

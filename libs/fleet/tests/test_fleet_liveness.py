@@ -10,9 +10,9 @@ from libs.fleet.tests.test_fleet_properties import STEPS, Step, history
 
 from eventlog.testing import START, record
 from fleet import Fleet
-from fleet.observation import Heartbeat, Observation, Policy, Presence
-from fleet.phases import DELETED, FAILED, RUNNING, STOPPED, UNREACHABLE
-from fleet.reconcile import Drain, Kill, Launch, next_action
+from fleet.decide.observation import Heartbeat, Observation, Policy, Presence
+from fleet.decide.reconcile import Drain, Kill, Launch, next_action
+from fleet.fold.phases import DELETED, FAILED, RUNNING, STOPPED, UNREACHABLE
 
 ENOUGH = 40
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from daggerspec.destination import Destination, parse
 from eventlog.testing import record
-from fleet import Fleet, ownership, snapshot
-from fleet.fleet import Applied
-from fleet.snapshot import ChangeSet
+from fleet import Fleet
+from fleet.fold import ownership
+from fleet.fold.fleet import Applied
+from fleet.snapshot import entries
+from fleet.snapshot.entries import ChangeSet
 
 META = events_pb2.RequestMeta(actor="root")
 FARES, TRIPS = "influx://db:8086/b/fares", "redis://cache:6379/0/trips:*"
@@ -136,7 +138,7 @@ def test_owners_stand_in_a_snapshot() -> None:
     log.ask("alpha", FARES, TRIPS)
     log.write(given_to("beta", TRIPS))
 
-    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
 
     assert again.catalogue.destinations == log.fleet.catalogue.destinations
     assert again.daggers == log.fleet.daggers
@@ -151,7 +153,7 @@ def test_a_destination_remembers_whose_rows_may_be_there_until_it_is_released() 
     before = ownership.writers(log.fleet.catalogue, place)
     log.write(given_to("beta", TRIPS))
     given_away = ownership.writers(log.fleet.catalogue, place)
-    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
     delete(log, "first")
     delete(log, "second")
     log.write(released())
@@ -193,7 +195,7 @@ def test_a_replay_brings_rows_of_each_revision_to_where_the_dagger_writes_now() 
     log.write(released("no destination"))
     log.write(replayed())
     after = dict(log.fleet.catalogue.writers)
-    again = snapshot.restored(log.fleet.position, snapshot.changed(log.fleet, ChangeSet()).entries)
+    again = entries.restored(log.fleet.position, entries.changed(log.fleet, ChangeSet()).entries)
 
     assert (before[TRIPS], before[FARES]) == ((first,), (beside, second))
     assert (after[TRIPS], after[FARES]) == ((first,), (first, beside, second))

@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 
 from eventlog import Record
 from eventlog.testing import record
-from fleet import Fleet, tenancy
-from fleet.catalogue import REMOVALS
-from fleet.phases import BACKING_OFF, DEGRADED, DELETED, RUNNING, STARTING, STOPPED, STOPPING, UNREACHABLE
+from fleet import Fleet
+from fleet.fold import tenancy
+from fleet.fold.catalogue import REMOVALS
+from fleet.fold.phases import (
+    BACKING_OFF,
+    DEGRADED,
+    DELETED,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    UNREACHABLE,
+)
 
 REQUESTS = (
     events_pb2.DaggerRequested,

@@ -9,9 +9,10 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from eventlog.testing import given
-from fleet import Applied, Fleet, ownership, quotas
-from fleet.phases import DELETED
-from fleet.quotas import Full, Room
+from fleet import Applied, Fleet
+from fleet.fold import ownership, quotas
+from fleet.fold.phases import DELETED
+from fleet.fold.quotas import Full, Room
 
 META = events_pb2.RequestMeta(actor="root")
 ADMINISTRATOR = events_pb2.RoleGranted(meta=META, principal="user:ada", role=access_pb2.ROLE_ADMINISTRATOR)

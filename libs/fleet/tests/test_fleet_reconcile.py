@@ -11,11 +11,11 @@ from google.protobuf.message import Message
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, KILLED, LOST
 from eventlog.testing import START, given
 from fleet import Dagger, Fleet
-from fleet.backoff import delay
-from fleet.facts import evolve
-from fleet.observation import Heartbeat, Observation, Policy, Presence
-from fleet.quotas import Full
-from fleet.reconcile import Drain, Kill, Launch, next_action
+from fleet.decide.backoff import delay
+from fleet.decide.observation import Heartbeat, Observation, Policy, Presence
+from fleet.decide.reconcile import Drain, Kill, Launch, next_action
+from fleet.fold.facts import evolve
+from fleet.fold.quotas import Full
 
 META = events_pb2.RequestMeta(actor="ada")
 CLAIM = events_pb2.SchedulerStarted(scheduler_id="s", host="here")

@@ -8,10 +8,11 @@ from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
 from eventlog.testing import START, given
-from fleet import Code, Fleet, resolve
-from fleet.observation import Heartbeat, Observation, Policy, Presence
-from fleet.reconcile import next_action
-from fleet.view import to_proto
+from fleet import Code, Fleet
+from fleet.decide.observation import Heartbeat, Observation, Policy, Presence
+from fleet.decide.reconcile import next_action
+from fleet.fold import resolve
+from fleet.fold.view import to_proto
 
 META = events_pb2.RequestMeta(actor="ada")
 OWNERS = spec_pb2.ReferenceTable(

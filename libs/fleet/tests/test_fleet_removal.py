@@ -11,7 +11,7 @@ from daggerspec import defaults, rules, sinks
 from daggerspec.catalogue import Unresolved
 from eventlog.testing import given
 from fleet import Applied, Fleet
-from fleet.removal import names_of
+from fleet.fold.removal import names_of
 
 META = events_pb2.RequestMeta(actor="ada")
 CLUSTER = events_pb2.ClusterRegistered(meta=META, cluster={"name": "local"})

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from eventlog.testing import given, record
 from fleet import Fleet
-from fleet.replay import Replay
+from fleet.fold.replay import Replay
 
 META = events_pb2.FactMeta(epoch=0, name="d")
 CREATED = events_pb2.DaggerRequested(name="d")

@@ -12,9 +12,10 @@ from google.protobuf.message import Message
 from daggerspec import defaults
 from daggerspec.catalogue import Unresolved
 from eventlog.testing import START, given
-from fleet import Fleet, resolve
-from fleet.backoff import delay
-from fleet.view import outdated, to_proto
+from fleet import Fleet
+from fleet.decide.backoff import delay
+from fleet.fold import resolve
+from fleet.fold.view import outdated, to_proto
 
 META = events_pb2.RequestMeta(actor="ada")
 PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="platform:9092")

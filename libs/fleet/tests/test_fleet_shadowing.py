@@ -13,11 +13,13 @@ from google.protobuf.message import Message
 from daggerspec import rundir
 from daggerspec.shadow import ShadowState
 from eventlog.testing import START, given
-from fleet import Dagger, Fleet, quotas, shadowing
-from fleet.observation import Observation, Policy, Presence, ShadowObservation
-from fleet.quotas import Room
-from fleet.reconcile import Drain, Kill, Launch, next_action
-from fleet.shadowing import EndShadow, LaunchShadow
+from fleet import Dagger, Fleet
+from fleet.decide import shadowing
+from fleet.decide.observation import Observation, Policy, Presence, ShadowObservation
+from fleet.decide.reconcile import Drain, Kill, Launch, next_action
+from fleet.decide.shadowing import EndShadow, LaunchShadow
+from fleet.fold import quotas
+from fleet.fold.quotas import Room
 
 OLD, SHADOW = 2, 6
 META = events_pb2.RequestMeta(actor="ada")

@@ -16,9 +16,9 @@ from tests.golden import golden
 from eventlog import LogPosition, Record
 from eventlog.testing import given as written
 from fleet import Dagger, Fleet
-from fleet.encoding import Entries
-from fleet.horizon import Horizon
-from fleet.snapshot import Changed, ChangeSet, Unusable, changed, restored
+from fleet.fold.horizon import Horizon
+from fleet.snapshot.encoding import Entries
+from fleet.snapshot.entries import Changed, ChangeSet, Unusable, changed, restored
 
 SHORT = Horizon(records=12, block=4)
 

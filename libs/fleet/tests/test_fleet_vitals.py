@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2, vitals_pb2
 
-from fleet import Dagger, vitals, watch
-from fleet.advice import ADVICE
-from fleet.dagger import Revision
-from fleet.health import SHOWN, Reason, degradation_reasons
-from fleet.phases import (
+from fleet import Dagger
+from fleet.fold.dagger import Revision
+from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
     FAILED,
@@ -26,7 +24,10 @@ from fleet.phases import (
     STOPPED,
     UNREACHABLE,
 )
-from fleet.watch import Watch
+from fleet.health import vitals, watch
+from fleet.health.advice import ADVICE
+from fleet.health.degradation import SHOWN, Reason, degradation_reasons
+from fleet.health.watch import Watch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

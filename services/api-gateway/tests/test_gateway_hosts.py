@@ -20,7 +20,7 @@ from chassis.interceptors import interceptor
 from eventlog import Draft, Record
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from fleet.hosts import Endpoint
+from fleet.fold.hosts import Endpoint
 
 META = events_pb2.RequestMeta(actor="test")
 FACT = events_pb2.FactMeta(epoch=0, name="orders")

@@ -20,8 +20,9 @@ from chassis.errors import ApiError
 from chassis.metrics import Metrics
 from daggerspec.destination import parse
 from eventlog.testing import record
-from fleet import Fleet, quotas
-from fleet.phases import DELETED
+from fleet import Fleet
+from fleet.fold import quotas
+from fleet.fold.phases import DELETED
 
 pb = gateway_pb2
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]

@@ -17,7 +17,7 @@ from api_gateway.state.rows import change
 from eventlog import Draft, LogDamaged
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
-from fleet.snapshot import ChangeSet
+from fleet.snapshot.entries import ChangeSet
 
 pb = gateway_pb2
 

@@ -20,7 +20,8 @@ from chassis.errors import ApiError
 from chassis.interceptors import Context
 from daggerspec.defaults import filled
 from eventlog.testing import given
-from fleet import Fleet, resolve
+from fleet import Fleet
+from fleet.fold import resolve
 
 pb = gateway_pb2
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]

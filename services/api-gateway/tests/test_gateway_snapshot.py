@@ -23,8 +23,8 @@ from eventlog import LogPosition, read_record
 from eventlog.memory import MemoryLog
 from eventlog.testing import record
 from fleet import Fleet
-from fleet.horizon import Horizon
-from fleet.snapshot import ChangeSet
+from fleet.fold.horizon import Horizon
+from fleet.snapshot.entries import ChangeSet
 
 pb = events_pb2
 META = pb.RequestMeta(actor="anyone")

@@ -20,7 +20,7 @@ from eventlog import Draft, LogPosition
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
 from fleet import Fleet
-from fleet.horizon import Horizon
+from fleet.fold.horizon import Horizon
 
 pb = gateway_pb2
 

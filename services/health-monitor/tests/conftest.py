@@ -21,8 +21,8 @@ from tests.contracts.logs import TroubledLog
 from chassis.egress.addresses import Allowed
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
-from fleet.health import Limits
-from fleet.watch import RECALL
+from fleet.health.degradation import Limits
+from fleet.health.watch import RECALL
 from health_monitor.alert import Policy
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity

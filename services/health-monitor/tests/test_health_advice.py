@@ -10,11 +10,9 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from fleet import Dagger, vitals, watch
-from fleet.advice import ADVICE, of_condition
-from fleet.alert import Alert, Condition
-from fleet.health import Limits
-from fleet.phases import (
+from fleet import Dagger
+from fleet.alerts.alert import Alert, Condition
+from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
     FAILED,
@@ -23,7 +21,10 @@ from fleet.phases import (
     STARTING,
     UNREACHABLE,
 )
-from fleet.watch import Watch
+from fleet.health import vitals, watch
+from fleet.health.advice import ADVICE, of_condition
+from fleet.health.degradation import Limits
+from fleet.health.watch import Watch
 from health_monitor.alert import Held, Policy, decide
 from health_monitor.condition import OF_NO_DAGGER, SEVERITIES, diagnose
 from health_monitor.history import History

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
-from fleet.advice import Advice
-from fleet.alert import Alert, Event, Notify, evolve, next_notification
+from fleet.alerts.alert import Alert, Event, Notify, evolve, next_notification
+from fleet.health.advice import Advice
 from health_monitor.alert import Held, Policy, conclude, decide, hold
 from health_monitor.finding import Finding, Measure
 from health_monitor.receivers import Permanent, Sent, Temporary

@@ -12,10 +12,8 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2, telemetry_
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from fleet import Dagger, watch
-from fleet.advice import ADVICE, REFUSED
-from fleet.health import Limits
-from fleet.phases import (
+from fleet import Dagger
+from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
     DELETED,
@@ -27,7 +25,10 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from fleet.watch import Hearing, Watch
+from fleet.health import watch
+from fleet.health.advice import ADVICE, REFUSED
+from fleet.health.degradation import Limits
+from fleet.health.watch import Hearing, Watch
 from health_monitor.condition import OF_DAGGERS, diagnose, to_probe
 from health_monitor.finding import Finding, Measure
 

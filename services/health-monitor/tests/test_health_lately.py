@@ -12,10 +12,11 @@ from google.protobuf.message import Message
 
 from daggerspec.exits import ENDED_WITH_DEPLOYMENT, NO_EXECUTORS
 from eventlog.testing import given as control_records
-from fleet import Dagger, Fleet, advice, watch
-from fleet.health import Limits
-from fleet.phases import BACKING_OFF, FAILED, RUNNING, STOPPED, Phase
-from fleet.watch import Watch
+from fleet import Dagger, Fleet
+from fleet.fold.phases import BACKING_OFF, FAILED, RUNNING, STOPPED, Phase
+from fleet.health import advice, watch
+from fleet.health.degradation import Limits
+from fleet.health.watch import Watch
 from health_monitor import history
 from health_monitor.condition import diagnose
 from health_monitor.finding import Finding, Measure

@@ -11,8 +11,8 @@ from aiohttp import web
 from daggers.v1 import alerts_pb2
 from pydantic import SecretStr
 
-from fleet.alert import Alert
-from fleet.ledger import Ledger
+from fleet.alerts.alert import Alert
+from fleet.alerts.ledger import Ledger
 from health_monitor import outage
 from health_monitor.finding import Finding, Measure
 from health_monitor.journal import FileJournal

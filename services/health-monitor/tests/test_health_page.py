@@ -13,8 +13,9 @@ from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from pydantic import SecretStr
 
 from chassis.durations import measured, spoken
-from fleet import Dagger, advice
-from fleet.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
+from fleet import Dagger
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
+from fleet.health import advice
 from health_monitor.alert import Held, Policy, decide
 from health_monitor.condition import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
 from health_monitor.finding import Finding, Measure

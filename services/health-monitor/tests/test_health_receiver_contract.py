@@ -14,7 +14,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from chassis.egress.addresses import Allowed
-from fleet.alert import Alert, Notify, evolve
+from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor import receivers
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary

@@ -14,7 +14,7 @@ from daggers.v1 import alerts_pb2, audit_pb2
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import LogTail
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
 from health_monitor.refusals import CONDITION, MOST, UNAUTHENTICATED, WITHIN, Refusals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

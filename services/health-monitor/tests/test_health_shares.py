@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog.testing import record
-from fleet import Dagger, watch
-from fleet.health import Limits
-from fleet.ledger import Ledger
-from fleet.phases import RUNNING
+from fleet import Dagger
+from fleet.alerts.ledger import Ledger
+from fleet.fold.phases import RUNNING
+from fleet.health import watch
+from fleet.health.degradation import Limits
 from health_monitor import alert
 from health_monitor.condition import OF_DAGGERS, diagnose
 from health_monitor.judge import Judge

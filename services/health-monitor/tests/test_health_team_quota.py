@@ -9,8 +9,9 @@ from typing import Any
 from daggers.v1 import access_pb2, alerts_pb2, events_pb2, spec_pb2
 
 from eventlog.testing import given
-from fleet import Fleet, watch
-from fleet.ledger import Ledger
+from fleet import Fleet
+from fleet.alerts.ledger import Ledger
+from fleet.health import watch
 from health_monitor import team_quota
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

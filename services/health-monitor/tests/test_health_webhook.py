@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from tests.contracts.webhooks import WebhooksContract
 
 from chassis.egress.addresses import Allowed
-from fleet.alert import Alert, Notify, evolve
+from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor.page import Page
 from health_monitor.receiver import AlertReceiver, Received, event_errors
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary, pagerduty, slack

@@ -20,7 +20,7 @@ from election import identity
 from eventlog import Draft, LogUnavailable, Record
 from eventlog.memory import MemoryLog
 from fleet import Dagger, Fleet
-from fleet.observation import Policy
+from fleet.decide.observation import Policy
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.secret_places import SecretRule
 from scheduler.leader.scheduler import Options, Scheduler

@@ -19,7 +19,7 @@ from chassis.files import replace_text
 from daggerspec import rundir
 from daggerspec.shadow import ShadowState
 from fleet import Dagger
-from fleet.phases import RUNNING
+from fleet.fold.phases import RUNNING
 from scheduler.host import driver_log
 
 CAUGHT_UP = ShadowState(caught_up=True, written=60_000_000, next_end=120_000_000)

@@ -17,8 +17,8 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
-from fleet.observation import Presence
-from fleet.phases import DELETED
+from fleet.decide.observation import Presence
+from fleet.fold.phases import DELETED
 from scheduler.drivers import retention
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.sweep import is_orphan

@@ -15,7 +15,7 @@ from tests.contracts.logs import TroubledLog, nothing
 
 from eventlog import Draft
 from fleet import Dagger, Fleet
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 
 
 async def test_the_end_of_the_scheduler_does_not_touch_drivers_and_the_next_one_adopts_them(

@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import telemetry_pb2
 
 from fleet import Fleet
-from fleet.quotas import Room
+from fleet.fold.quotas import Room
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.leader.observer import Observer

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daggerspec.limits import REPLAY_MIB
-from fleet.quotas import Room, need_mib
+from fleet.fold.quotas import Room, need_mib
 from scheduler.leader.occupancy import Occupancy, for_driver, for_preview, for_replay, for_spare, usual_mib
 
 ROOM = Room(drivers=3, memory_mib=10_000, driver_memory_mib=900)

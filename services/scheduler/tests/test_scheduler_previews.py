@@ -26,7 +26,7 @@ from eventlog import Draft
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from fleet import Fleet
-from fleet.quotas import Room
+from fleet.fold.quotas import Room
 from scheduler.host import previews
 from scheduler.host.preview_folders import PreviewFolders
 from scheduler.host.preview_process import slow

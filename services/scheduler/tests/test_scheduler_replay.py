@@ -10,7 +10,7 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from eventlog.testing import given
 from fleet import Dagger, Fleet
-from fleet.quotas import Full
+from fleet.fold.quotas import Full
 from scheduler.leader.replay_policy import ATTEMPTS, End, Seen, Start, is_wanted, next_step
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

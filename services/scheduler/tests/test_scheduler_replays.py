@@ -7,8 +7,9 @@ from services.scheduler.tests.scheduler_world import META, World, until
 
 from daggerspec import rundir
 from eventlog import LogUnavailable
-from fleet import Dagger, quotas
-from fleet.replay import Replay
+from fleet import Dagger
+from fleet.fold import quotas
+from fleet.fold.replay import Replay
 
 
 def asked(verb: str, *, computes: bool = False) -> events_pb2.QuarantineReplayRequested:

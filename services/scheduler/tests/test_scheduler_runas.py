@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from services.scheduler.tests.scheduler_world import until
 
 from daggerspec import anew, rundir
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from scheduler.drivers import process_table, runas
 from scheduler.drivers.process_table import Drivers
 from scheduler.host import reader_process

@@ -19,9 +19,9 @@ from services.scheduler.tests.scheduler_world import (
 
 from chassis import processes
 from fleet import Dagger
-from fleet.health import SHOWN
-from fleet.observation import Presence
-from fleet.phases import DEGRADED
+from fleet.decide.observation import Presence
+from fleet.fold.phases import DEGRADED
+from fleet.health.degradation import SHOWN
 
 
 async def test_a_dagger_that_is_asked_for_is_launched_and_runs_with_its_first_progress(world: World) -> None:

@@ -13,7 +13,7 @@ from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import START, given
 from fleet import Fleet
-from fleet.quotas import Room
+from fleet.fold.quotas import Room
 from scheduler.drivers.spare_policy import READY_WITHIN, End, Failures, Spare, Start, cold, next_step
 from scheduler.leader.occupancy import Occupancy, for_spare
 

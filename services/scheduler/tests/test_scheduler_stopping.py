@@ -19,7 +19,7 @@ from services.scheduler.tests.scheduler_world import (
 from chassis import processes
 from daggerspec import rundir
 from fleet import Dagger
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 
 NOW = events_pb2.STOP_MODE_NOW
 

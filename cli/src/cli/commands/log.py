@@ -22,7 +22,7 @@ from eventlog import LogDamaged, LogError, LogUnavailable, read_record
 from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
 from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, emptied, filled, present, read
 from eventlog.topics import CONTROL
-from fleet.forged import forged_name
+from fleet.fold.forged_records import forged_name
 from kafkaclient import Connection
 
 log = group("The log as a file: export, verify, restore with every record at its sequence.")

@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 from cli.output.json_views.events import unpacked
 from daggerclient.teamfile import role_name
 from daggerclient.times import iso
-from fleet import facts
-from fleet.fleet import REPEAT
+from fleet.fold import facts
+from fleet.fold.fleet import REPEAT
 
 _Words: TypeAlias = Callable[[Any, gateway_pb2.Event], str]
 """What a message says, given the event that it came in."""

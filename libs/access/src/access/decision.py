@@ -13,9 +13,9 @@ from access.principal import Principal
 from daggerspec import topics
 from daggerspec.places import Place, allowed
 from fleet import Fleet
-from fleet.answers import some
-from fleet.resolve import own_secrets
-from fleet.tenancy import PLATFORM, SHOWN, administrators
+from fleet.fold.answers import some
+from fleet.fold.resolve import own_secrets
+from fleet.fold.tenancy import PLATFORM, SHOWN, administrators
 
 _ANYBODY: Final = access_pb2.ROLE_UNSPECIFIED
 _OWNER: Final = access_pb2.ROLE_OWNER

@@ -17,7 +17,7 @@ from access.decision import Action, Decision, change_on, may, may_read, may_samp
 from access.principal import Principal
 from daggerspec.places import Place
 from fleet import Fleet
-from fleet.tenancy import PLATFORM
+from fleet.fold.tenancy import PLATFORM
 
 Teams = Callable[[Any, Fleet], Iterable[str]]
 """The teams that a request is about: it is allowed when it is in each of them. None: it names

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from daggerspec.violation import Violation
-from fleet.tenancy import ACCOUNT
+from fleet.fold.tenancy import ACCOUNT
 
 USER: Final = "user:"
 GROUP: Final = "group:"

@@ -18,7 +18,7 @@ from access.principal import Principal
 from daggerspec.columns import Column
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.tenancy import administrators
+from fleet.fold.tenancy import administrators
 
 SENSITIVE: Final = "SENSITIVE_COLUMN"
 DERIVE: Final = (

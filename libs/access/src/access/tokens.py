@@ -16,7 +16,7 @@ from daggers.v1 import access_pb2
 
 from access.principal import Principal
 from fleet import Fleet
-from fleet.tenancy import ACCOUNT
+from fleet.fold.tenancy import ACCOUNT
 
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16

@@ -16,8 +16,8 @@ from access.decision import Action, is_administrator, may
 from access.principal import Principal
 from daggerspec.protobuf import is_map
 from fleet import Fleet
-from fleet.alert import PRINCIPAL
-from fleet.fleet import is_of_dagger
+from fleet.alerts.alert import PRINCIPAL
+from fleet.fold.fleet import is_of_dagger
 
 View: TypeAlias = Callable[[Principal, Any, Fleet], Any]
 

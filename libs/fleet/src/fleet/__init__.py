@@ -1,13 +1,16 @@
 """The pure fold of the control topic: what was asked, what is observed, and what to do next.
 
-`Fleet` folds records and `fleet.dagger` is one dagger's life; `fleet.resolve` and `fleet.view` read the fold.
-`fleet.ledger` is the fold of the alerts topic, and `fleet.alert` one alert.
+fold       folds records: daggers, requests, facts, the catalogue; and how that is read and shown
+health     judges drivers by their heartbeats: reasons, warnings, rates, and what to do about it
+decide     decides the next action about a dagger, from the fold and what is observed
+alerts     folds the alerts topic
+snapshot   makes keyed entries of a fleet, and a fleet of them
 """
 
-from fleet.answers import Answer, Code, Refusal
-from fleet.catalogue import Entry
-from fleet.dagger import Dagger
-from fleet.fleet import Applied, Fleet, Leader, Unreadable, about
+from fleet.fold.answers import Answer, Code, Refusal
+from fleet.fold.catalogue import Entry
+from fleet.fold.dagger import Dagger
+from fleet.fold.fleet import Applied, Fleet, Leader, Unreadable, about
 
 __all__ = [
     "Answer",

@@ -12,7 +12,7 @@ from chassis.errors import ApiError
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.answers import about
+from fleet.fold.answers import about
 
 _NAMED: Final = frozenset({"cluster", "stream", "message", "sink", "secret"})
 """What specifications name of the catalogue."""

@@ -45,7 +45,7 @@ from eventlog.fold import Seen
 from eventlog.follower import Follower
 from eventlog.tail import Silence, Tail
 from fleet import Applied
-from fleet.snapshot import Unusable
+from fleet.snapshot.entries import Unusable
 
 # A handler that has returned still has its answer to send.
 _LAST_ANSWERS_S: Final = 0.5

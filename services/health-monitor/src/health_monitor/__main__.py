@@ -26,7 +26,7 @@ from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
 from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
-from fleet.watch import RECALL
+from fleet.health.watch import RECALL
 from health_monitor import host, recall
 from health_monitor.journal import FileJournal
 from health_monitor.leadership import Identity

@@ -3,7 +3,7 @@
     decide     finding, held for long enough -> AlertFired | AlertResolved
     conclude   the outcome of an attempt -> NotificationSent | NotificationFailed
 
-What an alert is, and what its events make of it, is `fleet.alert`.
+What an alert is, and what its events make of it, is `fleet.alerts.alert`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2
 
-from fleet import Dagger, advice
-from fleet.alert import Alert, Notification, Notify, dedup_key
-from fleet.backoff import delay
+from fleet import Dagger
+from fleet.alerts.alert import Alert, Notification, Notify, dedup_key
+from fleet.decide.backoff import delay
+from fleet.health import advice
 from health_monitor.condition import SEVERITIES
 from health_monitor.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary

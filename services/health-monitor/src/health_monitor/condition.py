@@ -14,19 +14,9 @@ from typing import Final
 from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import spoken
-from fleet import Dagger, advice
-from fleet.advice import ADVICE, NOT_LAUNCHED
-from fleet.alert import Condition, Severity
-from fleet.health import (
-    Evidence,
-    Limits,
-    Reason,
-    patience,
-    silent,
-    stalled,
-)
-from fleet.health_warnings import standstill
-from fleet.phases import (
+from fleet import Dagger
+from fleet.alerts.alert import Condition, Severity
+from fleet.fold.phases import (
     BACKING_OFF,
     DEGRADED,
     DELETED,
@@ -38,7 +28,18 @@ from fleet.phases import (
     STOPPING,
     UNREACHABLE,
 )
-from fleet.watch import Watch, evidence_of
+from fleet.health import advice
+from fleet.health.advice import ADVICE, NOT_LAUNCHED
+from fleet.health.dagger_warnings import standstill
+from fleet.health.degradation import (
+    Evidence,
+    Limits,
+    Reason,
+    patience,
+    silent,
+    stalled,
+)
+from fleet.health.watch import Watch, evidence_of
 from health_monitor import lately, quarantine
 from health_monitor.finding import Finding, seconds, why
 from health_monitor.history import History

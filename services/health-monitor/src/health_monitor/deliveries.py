@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from chassis.logging import logger
 from eventlog import LogUnavailable
-from fleet.alert import Notify
+from fleet.alerts.alert import Notify
 from health_monitor import alert
 from health_monitor.journal import KeptOutage
 from health_monitor.leadership import Leadership

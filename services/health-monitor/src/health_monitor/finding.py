@@ -9,9 +9,9 @@ from typing import NamedTuple
 from daggers.v1 import events_pb2
 
 from daggerspec.limits import SHARE_ENDS
-from fleet.advice import Advice
-from fleet.health import Limits
-from fleet.watch import Watch
+from fleet.health.advice import Advice
+from fleet.health.degradation import Limits
+from fleet.health.watch import Watch
 
 
 class Measure(NamedTuple):

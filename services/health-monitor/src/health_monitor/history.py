@@ -14,8 +14,8 @@ from daggers.v1 import alerts_pb2, events_pb2
 from daggerspec.exits import NOT_THE_DRIVERS
 from eventlog import Record
 from fleet import Dagger
-from fleet.dagger import DECISIONS
-from fleet.phases import BACKING_OFF
+from fleet.fold.dagger import DECISIONS
+from fleet.fold.phases import BACKING_OFF
 
 _ENDS: Final = 100
 # What is done with records that were set aside changes nothing of how a dagger runs.

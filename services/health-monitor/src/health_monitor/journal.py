@@ -9,8 +9,8 @@ from google.protobuf.message import DecodeError
 
 from chassis.files import replace_bytes
 from chassis.logging import logger
-from fleet.alert import PLATFORM
-from fleet.ledger import Ledger
+from fleet.alerts.alert import PLATFORM
+from fleet.alerts.ledger import Ledger
 from health_monitor.outage import CONDITION, Journal, Outage
 
 

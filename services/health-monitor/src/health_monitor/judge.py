@@ -11,8 +11,8 @@ from datetime import datetime
 from daggers.v1 import alerts_pb2
 
 from fleet import Dagger
-from fleet.alert import Condition
-from fleet.ledger import Ledger
+from fleet.alerts.alert import Condition
+from fleet.alerts.ledger import Ledger
 from health_monitor import alert
 from health_monitor.finding import Finding
 

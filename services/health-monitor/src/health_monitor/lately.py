@@ -10,12 +10,13 @@ from daggers.v1 import alerts_pb2, gateway_pb2
 
 from chassis.durations import spoken
 from daggerspec.limits import OVERDUE_S
-from fleet import Dagger, advice
-from fleet.alert import Condition
-from fleet.health import Limits, Reason, driver_warnings
-from fleet.phases import FAILED
-from fleet.trends import ends_lately
-from fleet.watch import Watch, pause, recent
+from fleet import Dagger
+from fleet.alerts.alert import Condition
+from fleet.fold.phases import FAILED
+from fleet.health import advice
+from fleet.health.degradation import Limits, Reason, driver_warnings
+from fleet.health.trends import ends_lately
+from fleet.health.watch import Watch, pause, recent
 from health_monitor.finding import Finding, Measure, counted_long_enough, seconds, why
 from health_monitor.history import History
 

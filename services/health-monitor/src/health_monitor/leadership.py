@@ -18,8 +18,8 @@ from election import Beats, Deposed, Election, Holder, Office
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet.alert import PLATFORM, Event, dedup_key
-from fleet.ledger import Ledger
+from fleet.alerts.alert import PLATFORM, Event, dedup_key
+from fleet.alerts.ledger import Ledger
 from health_monitor import outage
 from health_monitor.outage import Reach
 

@@ -28,9 +28,9 @@ from eventlog import Log, Record
 from eventlog.follower import Follower
 from eventlog.tail import Tail
 from fleet import Fleet
-from fleet.alert import PLATFORM, PRINCIPAL, TEAM
-from fleet.health import Limits
-from fleet.ledger import Ledger
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
+from fleet.alerts.ledger import Ledger
+from fleet.health.degradation import Limits
 from health_monitor import alert, outage, refusals, team_quota
 from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
 from health_monitor.deliveries import Deliveries

@@ -1,6 +1,6 @@
 """What is heard and watched: heartbeats of drivers, the past of each dagger, answers of Spark drivers.
 
-`fleet.watch` says what a watch is, `condition` what is found in it. This room has the clock and the calls.
+`fleet.health.watch` says what a watch is, `condition` what is found in it. The clock and the calls are here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from daggers.v1 import alerts_pb2, telemetry_pb2
 
 from eventlog import Record
 from eventlog.fold import Step
-from fleet import Applied, Dagger, Fleet, watch
-from fleet.alert import Condition
-from fleet.health import Limits
-from fleet.watch import Hearing, Watch
+from fleet import Applied, Dagger, Fleet
+from fleet.alerts.alert import Condition
+from fleet.health import watch
+from fleet.health.degradation import Limits
+from fleet.health.watch import Hearing, Watch
 from health_monitor import history, liveness, team_quota
 from health_monitor.condition import diagnose, to_probe
 from health_monitor.finding import Finding

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from daggers.v1 import alerts_pb2
 
 from chassis.durations import spoken
-from fleet.alert import PLATFORM, Alert, Notification, Notify, dedup_key, next_notification, reported
+from fleet.alerts.alert import PLATFORM, Alert, Notification, Notify, dedup_key, next_notification, reported
 from health_monitor.finding import Finding, seconds
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY

@@ -10,9 +10,9 @@ from urllib.parse import quote
 from daggers.v1 import alerts_pb2, events_pb2
 
 from chassis.durations import measured, spoken
-from fleet import advice
-from fleet.advice import Advice
-from fleet.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
+from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
+from fleet.health import advice
+from fleet.health.advice import Advice
 
 RUNBOOK: Final = "docs/operations.md"
 _WHOSE: Final = {

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chassis.durations import spoken
-from fleet.advice import ADVICE, QUARANTINED, REFUSED
-from fleet.health import Limits, share_kept_back, too_many
-from fleet.watch import Sample, Watch
+from fleet.health.advice import ADVICE, QUARANTINED, REFUSED
+from fleet.health.degradation import Limits, share_kept_back, too_many
+from fleet.health.watch import Sample, Watch
 from health_monitor.finding import Finding, Measure, counted_long_enough
 
 

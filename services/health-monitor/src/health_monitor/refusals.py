@@ -16,9 +16,9 @@ from daggers.v1 import alerts_pb2, audit_pb2
 
 from chassis.durations import spoken
 from eventlog import Record
-from fleet.alert import PRINCIPAL
-from fleet.answers import some
-from fleet.ledger import Ledger
+from fleet.alerts.alert import PRINCIPAL
+from fleet.alerts.ledger import Ledger
+from fleet.fold.answers import some
 from health_monitor.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_REFUSALS

@@ -20,7 +20,7 @@ from pydantic_settings import SettingsConfigDict
 
 from chassis.settings import EgressSettings, MetricsSettings
 from daggerspec.limits import LATE_SHARE, OVERDUE_S, SHARE_S
-from fleet.health import Limits
+from fleet.health.degradation import Limits
 from health_monitor import receivers
 from health_monitor.alert import Policy
 from health_monitor.webhook import Channel

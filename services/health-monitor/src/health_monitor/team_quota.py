@@ -8,10 +8,12 @@ from typing import Final
 
 from daggers.v1 import alerts_pb2
 
-from fleet import Dagger, Fleet, quotas, vitals
-from fleet.alert import TEAM
-from fleet.ledger import Ledger
-from fleet.watch import Watch
+from fleet import Dagger, Fleet
+from fleet.alerts.alert import TEAM
+from fleet.alerts.ledger import Ledger
+from fleet.fold import quotas
+from fleet.health import vitals
+from fleet.health.watch import Watch
 from health_monitor.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_TEAM_QUOTA

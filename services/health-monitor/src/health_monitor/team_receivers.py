@@ -17,7 +17,7 @@ from pydantic import SecretStr, ValidationError
 from chassis import secretfile
 from daggerspec.receivers import name
 from fleet import Fleet
-from fleet.ledger import Ledger
+from fleet.alerts.ledger import Ledger
 from health_monitor import receivers
 from health_monitor.deliveries import Deliveries
 from health_monitor.leadership import Leadership

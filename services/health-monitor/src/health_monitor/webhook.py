@@ -15,7 +15,7 @@ import httpx
 from chassis.egress.addresses import AddressRefused, Allowed
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
-from fleet.alert import Notify
+from fleet.alerts.alert import Notify
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Request, Sent, Temporary
 

@@ -16,9 +16,9 @@ from chassis.metrics import Metrics
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
-from fleet.health import SHOWN
-from fleet.observation import Policy
-from fleet.quotas import Room
+from fleet.decide.observation import Policy
+from fleet.fold.quotas import Room
+from fleet.health.degradation import SHOWN
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
 from scheduler.host.preview_folders import PreviewFolders

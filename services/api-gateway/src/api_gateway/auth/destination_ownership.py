@@ -1,6 +1,6 @@
 """Whether daggers write where their team may: what another team owns is not theirs by any name of its server.
 
-A destination is owned as the log says (`fleet.ownership`). Where a dagger's request was never judged, as
+A destination is owned as the log says (`fleet.fold.ownership`). Where a dagger's request was never judged, as
 before destinations had owners, what it writes to is its team's while it lives, unless an older dagger of
 another team writes there. Containers of a cluster's own address are the platform's until they are given to a
 team; the one that the cluster names is everybody's.
@@ -23,7 +23,7 @@ from daggerspec import sinks
 from daggerspec.destination import Destination
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
-from fleet.ownership import FOREIGN, foreign, owned_by_other, read
+from fleet.fold.ownership import FOREIGN, foreign, owned_by_other, read
 
 _SPARE: Final = 100
 """So many servers more may be known than there are destinations."""

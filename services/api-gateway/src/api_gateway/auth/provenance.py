@@ -15,8 +15,8 @@ from api_gateway.auth.destination_ownership import Ownership
 from api_gateway.watch_limits import damaged, unavailable
 from eventlog import Log, LogDamaged, LogUnavailable
 from fleet import Dagger, Fleet
-from fleet.dagger import REVISIONS
-from fleet.ownership import ELSEWHERE, read, writers
+from fleet.fold.dagger import REVISIONS
+from fleet.fold.ownership import ELSEWHERE, read, writers
 
 _REMEMBERED: Final = 1_024
 

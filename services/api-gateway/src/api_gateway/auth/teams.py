@@ -11,7 +11,7 @@ from daggerspec import fields
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.answers import about
+from fleet.fold.answers import about
 
 
 class Unknown(StrEnum):

@@ -13,7 +13,7 @@ from daggerspec import defaults, sinks
 from daggerspec.destination import Destination
 from daggerspec.kind import Asked
 from fleet import Dagger, Fleet
-from fleet.resolve import Registered
+from fleet.fold.resolve import Registered
 
 _Named: TypeAlias = dict[tuple[str, str, str], set[str]]
 

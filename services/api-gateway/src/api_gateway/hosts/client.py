@@ -37,7 +37,7 @@ from chassis.interceptors import Context
 from chassis.logging import note
 from eventlog.follower import Follower
 from fleet import Applied, Dagger
-from fleet.hosts import Endpoint
+from fleet.fold.hosts import Endpoint
 
 _MAX_MESSAGE: Final = 4 * 1024 * 1024
 _CONNECT_MS: Final = 3_000

@@ -28,8 +28,9 @@ from daggerspec.columns import to_proto
 from daggerspec.defaults import PREVIEWED, filled
 from daggerspec.limits import PREVIEW_LAST, PREVIEW_RECORDS, PREVIEW_ROWS, PREVIEW_S
 from daggerspec.violation import Violation
-from fleet import Fleet, quotas
-from fleet.tenancy import administrators
+from fleet import Fleet
+from fleet.fold import quotas
+from fleet.fold.tenancy import administrators
 
 """Of a dagger that has none yet."""
 OF_A_PRINCIPAL: Final = 1

@@ -10,8 +10,8 @@ import grpc
 from api_gateway.not_found import no_dagger
 from chassis.errors import ApiError
 from fleet import Dagger, Fleet
-from fleet.answers import about
-from fleet.hosts import Endpoint
+from fleet.fold.answers import about
+from fleet.fold.hosts import Endpoint
 
 
 class Meant(TypedDict):

@@ -22,8 +22,8 @@ from daggerspec import fields, selection
 from daggerspec.columns import to_proto
 from daggerspec.sinks import called
 from fleet import Dagger
-from fleet.answers import about
-from fleet.phases import DEGRADED, RUNNING
+from fleet.fold.answers import about
+from fleet.fold.phases import DEGRADED, RUNNING
 
 Step = TypeVar("Step", gateway_pb2.ReadLogResponse, gateway_pb2.WatchRowsResponse)
 

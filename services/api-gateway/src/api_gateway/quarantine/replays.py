@@ -30,8 +30,8 @@ from daggerspec import fields, setaside
 from daggerspec.violation import Violation
 from eventlog import Draft, Log, LogDamaged, LogUnavailable, topics
 from fleet import Dagger, Fleet
-from fleet.answers import about
-from fleet.replay import Replay
+from fleet.fold.answers import about
+from fleet.fold.replay import Replay
 
 _SINK: Final = "sink"
 T = TypeVar("T")

@@ -34,7 +34,7 @@ from daggerspec.sinks import called
 from daggerspec.violation import Violation
 from eventlog import topics
 from fleet import Dagger, Fleet
-from fleet.answers import about
+from fleet.fold.answers import about
 
 # How long an answer waits for the topic to say what it holds.
 _PATIENCE_S: Final = 15.0

@@ -30,8 +30,9 @@ from chassis.interceptors import Context, actor
 from daggerspec import destination, fields, receivers, sinks
 from daggerspec.nearest import hint, nearest
 from daggerspec.violation import Violation
-from fleet import Answer, Fleet, Refusal, quotas, tenancy
-from fleet.answers import Code
+from fleet import Answer, Fleet, Refusal
+from fleet.fold import quotas, tenancy
+from fleet.fold.answers import Code
 
 _TEXT: Final = 200
 _MEMBERS: Final = 1_000

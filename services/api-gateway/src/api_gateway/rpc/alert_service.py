@@ -25,8 +25,8 @@ from chassis.logging import note
 from daggerspec import fields
 from eventlog import Log, LogDamaged
 from eventlog.follower import Follower
-from fleet.alert import Alert, Delivery
-from fleet.ledger import Ledger
+from fleet.alerts.alert import Alert, Delivery
+from fleet.alerts.ledger import Ledger
 
 _MARGIN_S: Final = 0.05
 

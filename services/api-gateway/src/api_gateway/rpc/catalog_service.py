@@ -24,9 +24,10 @@ from daggerspec import catalogue, secrets
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import filled_cluster
 from daggerspec.violation import Violation, unregistered
-from fleet import Fleet, view
-from fleet.answers import about
-from fleet.resolve import Registered
+from fleet import Fleet
+from fleet.fold import view
+from fleet.fold.answers import about
+from fleet.fold.resolve import Registered
 
 
 class CatalogService(CatalogReads):

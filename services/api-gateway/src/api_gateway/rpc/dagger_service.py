@@ -35,7 +35,8 @@ from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from eventlog import Log
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, quotas, view
+from fleet import Applied, Fleet
+from fleet.fold import quotas, view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

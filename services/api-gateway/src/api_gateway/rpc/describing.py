@@ -11,8 +11,8 @@ from daggerspec.catalogue import Unresolved
 from daggersql import Table
 from daggersql.described import columns
 from fleet import Fleet
-from fleet.answers import about
-from fleet.resolve import Registered
+from fleet.fold.answers import about
+from fleet.fold.resolve import Registered
 
 
 def stream(of: spec_pb2.Stream, fleet: Fleet) -> gateway_pb2.DescribeStreamResponse:

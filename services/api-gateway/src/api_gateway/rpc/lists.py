@@ -12,7 +12,7 @@ from api_gateway.validate import request_fields
 from chassis.errors import invalid
 from chassis.interceptors import Context
 from fleet import Fleet
-from fleet.catalogue import Entry
+from fleet.fold.catalogue import Entry
 
 
 class Read(Protocol):

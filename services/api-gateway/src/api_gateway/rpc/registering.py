@@ -11,8 +11,8 @@ from api_gateway.state.writer import Writer, refused
 from api_gateway.validate import request_fields
 from api_gateway.validate.dagger_requests import refuse
 from daggerspec.violation import Violation
-from fleet.answers import version_mismatch
-from fleet.catalogue import Entry
+from fleet.fold.answers import version_mismatch
+from fleet.fold.catalogue import Entry
 
 Versioned: TypeAlias = (
     gateway_pb2.RegisterClusterRequest

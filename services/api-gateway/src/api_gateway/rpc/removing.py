@@ -11,8 +11,8 @@ from api_gateway.state.writer import Writer, refused
 from api_gateway.validate import request_fields
 from api_gateway.validate.dagger_requests import refuse
 from fleet import Fleet
-from fleet.answers import Code
-from fleet.catalogue import REMOVALS, Removal
+from fleet.fold.answers import Code
+from fleet.fold.catalogue import REMOVALS, Removal
 
 Removing: TypeAlias = (
     gateway_pb2.DeleteClusterRequest

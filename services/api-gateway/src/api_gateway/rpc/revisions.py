@@ -19,7 +19,7 @@ from daggerspec import fields
 from daggerspec.changes import changes
 from daggerspec.defaults import filled
 from eventlog import Log, LogDamaged, LogUnavailable, Record
-from fleet.dagger import Revision
+from fleet.fold.dagger import Revision
 
 PAGE: Final = 20
 """Revisions on a page unless asked otherwise: each is read from the log."""

@@ -23,8 +23,9 @@ from chassis.logging import note
 from daggerspec import places, secrets, sinks
 from daggerspec.places import Place
 from daggerspec.violation import Violation
-from fleet import Fleet, ownership
-from fleet.resolve import Registered
+from fleet import Fleet
+from fleet.fold import ownership
+from fleet.fold.resolve import Registered
 
 pb = gateway_pb2
 

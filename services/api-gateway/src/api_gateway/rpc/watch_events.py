@@ -22,8 +22,9 @@ from chassis.logging import note
 from eventlog import LogDamaged, LogUnavailable, Record
 from eventlog.fold import Subscription
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, about, view
-from fleet.phases import DELETED
+from fleet import Applied, Fleet, about
+from fleet.fold import view
+from fleet.fold.phases import DELETED
 
 Response = gateway_pb2.WatchEventsResponse
 

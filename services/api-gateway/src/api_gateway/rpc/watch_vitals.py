@@ -25,7 +25,7 @@ from chassis.errors import invalid
 from daggerspec import fields
 from eventlog.follower import Follower
 from fleet import Applied, Dagger
-from fleet.watch import Watch
+from fleet.health.watch import Watch
 
 Response = gateway_pb2.WatchVitalsResponse
 

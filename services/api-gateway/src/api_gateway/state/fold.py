@@ -10,10 +10,11 @@ from google.protobuf.message import DecodeError
 
 from api_gateway.state.verdicts import Verdict, Verdicts, judged
 from eventlog import LogPosition, Record, chained
-from fleet import Applied, Fleet, snapshot
-from fleet.encoding import texts
-from fleet.horizon import STANDARD, Horizon
-from fleet.snapshot import Changed, ChangeSet
+from fleet import Applied, Fleet
+from fleet.fold.horizon import STANDARD, Horizon
+from fleet.snapshot import entries
+from fleet.snapshot.encoding import texts
+from fleet.snapshot.entries import Changed, ChangeSet
 
 _EVERY: Final = 1_000
 _KIND: Final = "verdicts"
@@ -50,16 +51,16 @@ class Fold:
 
     @classmethod
     def restored(cls, held: Snapshot, horizon: Horizon = STANDARD) -> Self:
-        """A fold that goes on from a snapshot. Raises: fleet.snapshot.Unusable."""
+        """A fold that goes on from a snapshot. Raises: fleet.snapshot.entries.Unusable."""
         fold = cls(horizon)
-        fold.fleet = snapshot.restored(held.position, held.entries, horizon)
+        fold.fleet = entries.restored(held.position, held.entries, horizon)
         fold.anchors, fold._reread = held.anchors[:1], held.anchors[0]
         for key in sorted(held.entries):
             if key.startswith(f"{_KIND}/"):
                 try:
                     fold._verdicts.read(held.entries[key])
                 except (DecodeError, ValueError) as error:
-                    raise snapshot.Unusable(f"its entry {key} cannot be read") from error
+                    raise entries.Unusable(f"its entry {key} cannot be read") from error
         return fold
 
     @property
@@ -79,9 +80,9 @@ class Fold:
     def changed(self, changes: ChangeSet) -> Changed:
         """What a keeper of this fold's entries has to do, so that they are those of its state now."""
         fleet, since = self.fleet, -1 if changes.everything else changes.since
-        changed = snapshot.changed(fleet, changes)
+        changed = entries.changed(fleet, changes)
         verdicts = self._verdicts.newest_first(fleet.horizon.block_of(since + 1))
-        blocks = snapshot.blocks(fleet, since, _KIND, verdicts, texts)
+        blocks = entries.blocks(fleet, since, _KIND, verdicts, texts)
         return Changed(changed.everything, changed.gone, changed.entries | blocks)
 
     def forget(self) -> None:

@@ -17,10 +17,12 @@ from api_gateway.state.fold import Fold
 from chassis.logging import logger
 from eventlog import LogUnavailable
 from eventlog.tail import Arrival, Tail
-from fleet import Dagger, advice, quotas, vitals, watch
-from fleet.health import SHOWN
-from fleet.health_warnings import Told
-from fleet.watch import Hearing, Watch
+from fleet import Dagger
+from fleet.fold import quotas
+from fleet.health import advice, vitals, watch
+from fleet.health.dagger_warnings import Told
+from fleet.health.degradation import SHOWN
+from fleet.health.watch import Hearing, Watch
 
 _AGAIN_S: Final = 1.0
 _ADDED_UP: Final = timedelta(seconds=1)

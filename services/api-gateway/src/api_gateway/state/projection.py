@@ -36,7 +36,7 @@ from api_gateway.state.tables import (
     StreamRow,
 )
 from eventlog import LogPosition
-from fleet.snapshot import Unusable
+from fleet.snapshot.entries import Unusable
 
 T = TypeVar("T")
 N = TypeVar("N", ClusterRow, StreamRow, ReferenceRow, MessageRow)

@@ -14,7 +14,7 @@ from api_gateway.state.rows import change
 from chassis.logging import logger
 from eventlog.follower import Follower
 from fleet import Applied
-from fleet.snapshot import ChangeSet
+from fleet.snapshot.entries import ChangeSet
 
 _RETRY_S: Final = 1.0
 # Records gather for one transaction while nobody waits to read them: a transaction costs as much as a hundred

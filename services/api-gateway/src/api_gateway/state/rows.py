@@ -14,9 +14,10 @@ from api_gateway.state.fold import Fold
 from api_gateway.state.tables import ClusterRow, DaggerRow, MessageRow, ReferenceRow, StreamRow
 from daggerspec.protobuf import is_map
 from eventlog import LogPosition
-from fleet import Dagger, Fleet, view
-from fleet.phases import DELETED
-from fleet.snapshot import Changed, ChangeSet
+from fleet import Dagger, Fleet
+from fleet.fold import view
+from fleet.fold.phases import DELETED
+from fleet.snapshot.entries import Changed, ChangeSet
 
 Row: TypeAlias = dict[str, Any]
 """Values by column. Not the tables' own objects: making one of those costs more than writing the row."""

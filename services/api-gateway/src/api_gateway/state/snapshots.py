@@ -25,7 +25,7 @@ from api_gateway.state import fold, rows, tables, verdicts
 from api_gateway.state.fold import Snapshot
 from api_gateway.state.tables import ProjectionRow, SnapshotRow
 from eventlog import LogPosition
-from fleet.snapshot import Changed, Unusable
+from fleet.snapshot.entries import Changed, Unusable
 
 NONE: Final = bytes(16)
 """The checksum of no rows."""

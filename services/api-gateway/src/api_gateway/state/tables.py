@@ -32,7 +32,7 @@ class ProjectionRow(SQLModel, table=True):
 
 
 class SnapshotRow(SQLModel, table=True):
-    """A part of the fold's state: see fleet.snapshot."""
+    """A part of the fold's state: see fleet.snapshot.entries."""
 
     __tablename__ = "snapshot"
 

@@ -10,7 +10,8 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fleet import Applied, encoding
+from fleet import Applied
+from fleet.snapshot import encoding
 
 
 @dataclass(frozen=True, slots=True)

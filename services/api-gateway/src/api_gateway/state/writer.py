@@ -19,7 +19,7 @@ from daggerspec.violation import Violation
 from eventlog import Draft, LogDamaged, LogUnavailable, RecordTooLarge
 from eventlog.follower import Follower
 from fleet import Answer, Applied, Fleet, Refusal
-from fleet.answers import REUSED
+from fleet.fold.answers import REUSED
 
 _RETRY: Final = timedelta(seconds=1)
 

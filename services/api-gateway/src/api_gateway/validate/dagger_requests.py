@@ -28,9 +28,10 @@ from daggerspec.columns import Column
 from daggerspec.defaults import filled
 from daggerspec.violation import Violation
 from daggersql import Plan
-from fleet import Answer, Dagger, Fleet, Refusal, quotas, view
-from fleet.answers import Code
-from fleet.dagger import Request
+from fleet import Answer, Dagger, Fleet, Refusal
+from fleet.fold import quotas, view
+from fleet.fold.answers import Code
+from fleet.fold.dagger import Request
 
 Named: TypeAlias = (
     gateway_pb2.DeleteDaggerRequest

@@ -19,7 +19,7 @@ from daggerspec.columns import Column, Role, to_proto
 from daggerspec.defaults import filled
 from daggersql import Plan
 from fleet import Dagger
-from fleet.phases import RUNNING
+from fleet.fold.phases import RUNNING
 
 if TYPE_CHECKING:
     Effect: TypeAlias = gateway_pb2.PlanDaggerResponse.Effect.ValueType

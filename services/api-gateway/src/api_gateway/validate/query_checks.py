@@ -12,7 +12,7 @@ from api_gateway.validate.query_check_process import Question, Stream
 from daggerspec import query, sinks
 from daggersql import Checked
 from fleet import Fleet
-from fleet.resolve import descriptors
+from fleet.fold.resolve import descriptors
 
 _REMEMBERED: Final = 256
 _DESCRIBED: Final = 64

@@ -37,7 +37,7 @@ from daggerspec import defaults, destinations, folders, sinks, topics
 from daggerspec.kind import Asked
 from daggerspec.violation import Violation
 from fleet import Dagger, Fleet, Refusal
-from fleet.resolve import Registered
+from fleet.fold.resolve import Registered
 
 _PATIENCE_S: Final = 2.0
 _REGISTERED: Final = " by `daggers sink apply`, and the sink says `registered: NAME` then"

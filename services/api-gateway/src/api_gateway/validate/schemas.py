@@ -32,7 +32,7 @@ from api_gateway.validate import comments, request_fields
 from daggerspec.nearest import hint, nearest
 from daggerspec.protobuf import TIMESTAMP
 from daggerspec.violation import Violation
-from fleet.catalogue import closure, defining_file
+from fleet.fold.catalogue import closure, defining_file
 
 MAX_COMMENTS: Final = 128 * 1024
 """Bytes of the comments that are registered with a schema; of one that has more none is."""

@@ -19,7 +19,7 @@ from daggerspec.violation import Edit, Violation, line_starts
 from daggersql import Checked, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet
-from fleet.resolve import Registered
+from fleet.fold.resolve import Registered
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from daggerspec.kafka import is_same
 from daggerspec.topics import INTERNAL
 from daggerspec.violation import Violation
 from fleet import Fleet
-from fleet.ownership import read as destination
-from fleet.phases import DELETED
+from fleet.fold.ownership import read as destination
+from fleet.fold.phases import DELETED
 
 Place: TypeAlias = tuple[str, str]
 """A topic: the name of its cluster, and its own."""

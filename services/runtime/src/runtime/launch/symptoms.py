@@ -1,8 +1,8 @@
 """What a driver finds wrong with its own work: rows that come late, input without output. Pure.
 
 A value and functions from it to the next one, and from it to warnings. LATE_ROWS and NO_OUTPUT make a dagger
-DEGRADED (`fleet.health`) and an alert (`health_monitor.condition`), which tells the number that is measured
-here and its limit.
+DEGRADED (`fleet.health.degradation`) and an alert (`health_monitor.condition`), which tells the number that
+is measured here and its limit.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Event time of a stream is the least of its partitions. One that is behind the others makes every window come
 later: no row is lost by it, but somebody waits for rows. It is told at once, and after `BEHIND` it makes a
-dagger DEGRADED (`fleet.health`) and an alert.
+dagger DEGRADED (`fleet.health.degradation`) and an alert.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.limits import DRIVER_OVERHEAD_MIB, MIN_HEAP_MIB
 from daggerspec.rundir import DriverIdentity
 from daggerspec.shadow import ShadowState
-from fleet.observation import Presence
+from fleet.decide.observation import Presence
 from scheduler.drivers import exit_classification, retention, runas
 from scheduler.drivers.runas import RunAs, User
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from daggerspec import checkpointroot, rundir
 from fleet import Dagger, Fleet
-from fleet.phases import DELETED
+from fleet.fold.phases import DELETED
 
 # The logs of this many launches of a dagger are kept.
 KEPT: Final = 10

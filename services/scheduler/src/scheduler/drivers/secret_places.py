@@ -13,7 +13,7 @@ from chassis.logging import logger
 from daggerspec.catalogue import Unresolved
 from daggerspec.places import Place, allowed
 from fleet import Dagger, Fleet
-from fleet.resolve import own_secrets
+from fleet.fold.resolve import own_secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.master import parse
 from daggerspec.rundir import DriverIdentity
-from fleet import Fleet, quotas
-from fleet.backoff import delay
-from fleet.phases import STARTING
-from fleet.quotas import Room
+from fleet import Fleet
+from fleet.decide.backoff import delay
+from fleet.fold import quotas
+from fleet.fold.phases import STARTING
+from fleet.fold.quotas import Room
 from scheduler.drivers.command import has_both_compilers, secret_variables
 
 READY_WITHIN: Final = timedelta(minutes=5)

@@ -13,7 +13,7 @@ from chassis.logging import logger, note
 from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from fleet import Fleet
-from fleet.quotas import Room
+from fleet.fold.quotas import Room
 from scheduler.drivers.command import Command
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.spare_policy import End, Failures, Spare, Start, cold, next_step

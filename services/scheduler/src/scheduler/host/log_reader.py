@@ -15,7 +15,7 @@ from chassis.errors import ApiError
 from chassis.tail import Cursor, Tail
 from daggerspec.limits import WATCH_S
 from daggerspec.violation import Violation
-from fleet.answers import about
+from fleet.fold.answers import about
 from scheduler.host import driver_log
 from scheduler.host.driver_log import LONGEST, Position, TraceFilter
 

@@ -9,8 +9,9 @@ from daggers.v1 import spec_pb2
 
 from chassis.errors import ApiError
 from daggerspec.catalogue import Unresolved
-from fleet import Fleet, resolve
-from fleet.answers import missing
+from fleet import Fleet
+from fleet.fold import resolve
+from fleet.fold.answers import missing
 from scheduler.drivers import retention
 
 

@@ -23,9 +23,10 @@ from daggerspec import rundir
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import PREVIEWED
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, quotas, resolve
-from fleet.dagger import created
-from fleet.quotas import Room
+from fleet import Applied, Fleet
+from fleet.fold import quotas, resolve
+from fleet.fold.dagger import created
+from fleet.fold.quotas import Room
 from scheduler.drivers.command import beside, secret_variables
 from scheduler.host import reader_process
 from scheduler.host.preview_folders import PreviewFolders, size

@@ -20,10 +20,11 @@ from daggerspec import sinks
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import SINKS_TESTED
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, resolve
-from fleet.answers import missing
-from fleet.dagger import created
-from fleet.resolve import Registered
+from fleet import Applied, Fleet
+from fleet.fold import resolve
+from fleet.fold.answers import missing
+from fleet.fold.dagger import created
+from fleet.fold.resolve import Registered
 from scheduler.host import reader_process
 from scheduler.host.reader_process import Places, Readers
 

@@ -17,8 +17,9 @@ from daggers.v1 import host_pb2, spec_pb2
 from chassis.errors import ApiError
 from daggerspec.catalogue import Unresolved
 from eventlog.follower import Follower
-from fleet import Applied, Fleet, resolve
-from fleet.answers import missing
+from fleet import Applied, Fleet
+from fleet.fold import resolve
+from fleet.fold.answers import missing
 from scheduler.host import reader_process
 from scheduler.host.reader_process import Places, Readers
 

@@ -23,8 +23,8 @@ from daggerspec.catalogue import Unresolved
 from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet import Applied, Dagger, Fleet
-from fleet.phases import DELETED
-from fleet.resolve import job
+from fleet.fold.phases import DELETED
+from fleet.fold.resolve import job
 from scheduler.drivers import retention
 from scheduler.drivers.command import Command
 from scheduler.drivers.process_table import Drivers
@@ -84,7 +84,7 @@ class Launcher:
         if intended is None:
             return
         if intended.desired != gateway_pb2.DESIRED_RUNNING:
-            return  # asked to stop in between: the intent is answered as abandoned, see fleet.reconcile
+            return  # asked to stop in between: the intent is answered as abandoned, see decide.reconcile
         begun = await self._begin(intended, intended.generation)
         if isinstance(begun, events_pb2.DaggerError):
             await write(intended, events_pb2.LaunchFailed(error=begun))

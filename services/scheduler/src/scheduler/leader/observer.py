@@ -8,10 +8,11 @@ from typing import Final
 
 from daggers.v1 import gateway_pb2, telemetry_pb2
 
-from fleet import Dagger, Fleet, quotas
-from fleet.health import Reason
-from fleet.observation import Observation, Presence, ShadowObservation
-from fleet.quotas import Full, Room
+from fleet import Dagger, Fleet
+from fleet.decide.observation import Observation, Presence, ShadowObservation
+from fleet.fold import quotas
+from fleet.fold.quotas import Full, Room
+from fleet.health.degradation import Reason
 from scheduler.drivers.process_table import Drivers
 from scheduler.drivers.process_watcher import ProcessWatcher
 from scheduler.leader.occupancy import Occupancy, for_driver
@@ -77,7 +78,7 @@ class Observer:
         presence, alive, left, overload, deployment = Presence.REMOTE, None, None, "", ""
         if dagger.driver is not None:
             driver = dagger.driver
-            # Only its heartbeats told of it, see fleet.reconcile.
+            # Only its heartbeats told of it, see fleet.decide.reconcile.
             if driver.host == self._drivers.host and not driver.pid:
                 alive = self._drivers.find(dagger.name, dagger.generation)
                 driver = alive or self._drivers.lost(dagger.name, dagger.generation)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from daggers.v1 import spec_pb2
 
 from daggerspec.limits import REPLAY_MIB
-from fleet.quotas import Room, need_mib
+from fleet.fold.quotas import Room, need_mib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

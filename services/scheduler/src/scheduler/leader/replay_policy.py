@@ -1,4 +1,4 @@
-"""What is to be done next about the replay of a dagger (ADR 95): level-triggered, as `fleet.reconcile`. Pure.
+"""What is to be done next about the replay of a dagger (ADR 95): level-triggered, as `reconcile`. Pure.
 
 An attempt is intended in the log before it is started: `ReplayStarted` with the host and no process. The
 sequence of that record is the attempt's number, and fences all attempts before it. An intent that nobody
@@ -16,9 +16,9 @@ from daggers.v1 import events_pb2, gateway_pb2
 
 from daggerspec import exits
 from fleet import Dagger
-from fleet.backoff import delay
-from fleet.quotas import Full
-from fleet.replay import Replay
+from fleet.decide.backoff import delay
+from fleet.fold.quotas import Full
+from fleet.fold.replay import Replay
 
 ATTEMPTS: Final = 5
 """So many that end unfinished, and it is given up."""

@@ -13,9 +13,10 @@ from daggers.v1 import events_pb2
 from chassis.logging import logger, unit_of_work
 from daggerspec.catalogue import Unresolved
 from daggerspec.limits import REPLAY_MIB
-from fleet import Dagger, Fleet, quotas
-from fleet.observation import Presence
-from fleet.quotas import Full, Room
+from fleet import Dagger, Fleet
+from fleet.decide.observation import Presence
+from fleet.fold import quotas
+from fleet.fold.quotas import Full, Room
 from scheduler.drivers.command import Command, beside
 from scheduler.drivers.process_table import Attempt, Drivers
 from scheduler.leader.launcher import Launcher, Write

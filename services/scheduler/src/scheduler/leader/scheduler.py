@@ -22,12 +22,14 @@ from election import Beats, Deposed, Election, Holder, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
-from fleet import Applied, Dagger, Fleet, quotas, shadowing
-from fleet.facts import FACTS, About
-from fleet.observation import Policy
-from fleet.quotas import Room
-from fleet.reconcile import Drain, Kill, Launch, next_action
-from fleet.shadowing import EndShadow, LaunchShadow
+from fleet import Applied, Dagger, Fleet
+from fleet.decide import shadowing
+from fleet.decide.observation import Policy
+from fleet.decide.reconcile import Drain, Kill, Launch, next_action
+from fleet.decide.shadowing import EndShadow, LaunchShadow
+from fleet.fold import quotas
+from fleet.fold.facts import FACTS, About
+from fleet.fold.quotas import Room
 from scheduler.clock import now as wall_clock
 from scheduler.drivers.command import Command
 from scheduler.drivers.process_table import Drivers

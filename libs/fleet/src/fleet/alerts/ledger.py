@@ -1,0 +1,133 @@
+"""The fold of `daggers.alerts`: who leads, every alert, and how each receiver is doing. Pure.
+
+Facts of an epoch that is not the newest change nothing, so a monitor that was replaced cannot disturb. What
+was told while nobody could write is brought in later, by whoever told it: that is of no epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import takewhile
+
+from daggers.v1 import alerts_pb2
+
+from eventlog import LogPosition, Record, chained
+from fleet.alerts.alert import Alert, Condition, Event, Notify, evolve, next_notification, reported
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that could not be read: kept aside, never fatal."""
+
+    sequence: int
+    type: str
+    digest: bytes
+    """16 bytes of BLAKE2b over its value."""
+
+
+class Ledger:
+    """What the alerts topic says, up to `sequence`."""
+
+    def __init__(self) -> None:
+        self.sequence: int = -1
+        """Sequence of the newest record applied; -1 before the first."""
+        self.history: bytes = b""
+        """Digest of every record up to it (`eventlog.chained`)."""
+        self.epoch: int = -1
+        """Sequence of the newest claim; -1 before the first."""
+        self.leader: str = ""
+        """Identity of the monitor that made it."""
+        self.alerts: dict[tuple[str, Condition], Alert] = {}
+        """By dagger and condition: those that ever fired, the one that changed last at the end."""
+        self.unreadable: list[Unreadable] = []
+        """Records that could not be read."""
+        self._claims: set[str] = set()
+        self._attempted: dict[str, datetime] = {}
+        self._paused: dict[str, datetime] = {}
+
+    @property
+    def position(self) -> LogPosition:
+        """How far the log is folded, and which log it is."""
+        return LogPosition(self.sequence, self.history)
+
+    def alert(self, dagger: str, condition: Condition) -> Alert:
+        """The alert of a dagger and a condition, whether or not it ever fired."""
+        return self.alerts.get((dagger, condition)) or Alert(dagger=dagger, condition=condition)
+
+    def changed_since(self, sequence: int) -> list[Alert]:
+        """The alerts that changed after this sequence, in the order of their newest changes."""
+        newest_first = takewhile(lambda alert: alert.sequence > sequence, reversed(self.alerts.values()))
+        return list(newest_first)[::-1]
+
+    def apply(self, record: Record) -> bool:
+        """Fold one record in; whether it changed anything. Never raises for any record."""
+        if record.sequence <= self.sequence:
+            return False
+        self.sequence = record.sequence
+        self.history = chained(self.history, record)
+        match record.message:
+            case None:
+                digest = blake2b(record.value, digest_size=16).digest()
+                self.unreadable.append(Unreadable(record.sequence, record.type, digest))
+                return False
+            case alerts_pb2.MonitorStarted() as claim:
+                return self._claim(record, claim)
+            case (
+                alerts_pb2.AlertFired()
+                | alerts_pb2.AlertResolved()
+                | alerts_pb2.NotificationSent()
+                | alerts_pb2.NotificationFailed()
+            ) as event:
+                return event.meta.epoch == self.epoch and self._evolve(event, record)
+            case alerts_pb2.OutageReported() as report:
+                meta = report.fired.meta
+                before = self.alert(meta.dagger, meta.condition)
+                return self._put(before, reported(before, report), record)
+            case _:
+                return False
+
+    def awaits(self, event: Event, time: datetime) -> bool:
+        """Whether the event is what comes next of its alert: it would change it."""
+        before = self.alert(event.meta.dagger, event.meta.condition)
+        return evolve(before, event, time) is not before
+
+    def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
+        """What the receiver is to be told next, longest waiting first; None while it must be left alone."""
+        attempted = self._attempted.get(receiver)
+        if attempted is not None and now < attempted + pace:
+            return None
+        if now < self._paused.get(receiver, now):
+            return None
+        due = (next_notification(alert, receiver, now=now) for alert in self.alerts.values())
+        return min(
+            (notification for notification in due if notification is not None),
+            key=lambda notice: (notice.attempt > 1, notice.alert.noticed_at, notice.alert.dagger),
+            default=None,
+        )
+
+    def _claim(self, record: Record, claim: alerts_pb2.MonitorStarted) -> bool:
+        if record.id in self._claims:
+            return False
+        self._claims.add(record.id)
+        self.epoch, self.leader = record.sequence, claim.monitor_id
+        return True
+
+    def _evolve(self, event: Event, record: Record) -> bool:
+        time = record.time
+        if isinstance(event, alerts_pb2.NotificationSent | alerts_pb2.NotificationFailed):
+            self._attempted[event.receiver] = max(time, self._attempted.get(event.receiver, time))
+        if isinstance(event, alerts_pb2.NotificationFailed) and event.throttled:
+            until = event.not_before.ToDatetime(tzinfo=UTC)
+            self._paused[event.receiver] = max(until, self._paused.get(event.receiver, until))
+        before = self.alert(event.meta.dagger, event.meta.condition)
+        return self._put(before, evolve(before, event, time), record)
+
+    def _put(self, before: Alert, after: Alert, record: Record) -> bool:
+        if after is before:
+            return False
+        key = (after.dagger, after.condition)
+        self.alerts.pop(key, None)
+        self.alerts[key] = replace(after, sequence=record.sequence)
+        return True

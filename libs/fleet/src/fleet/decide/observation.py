@@ -1,0 +1,86 @@
+"""What the scheduler observes of a driver, and how patient it is: what `reconcile` is asked with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from daggers.v1 import events_pb2
+
+from daggerspec.shadow import ShadowState
+from fleet.fold.quotas import Full
+from fleet.health.degradation import SHOWN, Heartbeat, Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How patient the scheduler is."""
+
+    limits: Limits = SHOWN
+    """What is still healthy, and shown as RUNNING."""
+    hold: timedelta = timedelta(seconds=10)
+    """DEGRADED lasts at least this long, so that a flapping driver does not fill the log."""
+    settle: timedelta = timedelta(minutes=5)
+    """After this long in RUNNING the count of attempts starts again."""
+    settle_starved: timedelta = timedelta(hours=1)
+    """But not sooner than this after a driver ran out of memory: its state comes back, and grows again."""
+    grace: timedelta = timedelta(seconds=60)
+    """A drain that takes longer becomes a kill."""
+    attempts: int = 10
+    """Relaunches without healthy progress before giving up."""
+    catch_up: timedelta = timedelta(minutes=15)
+    """A shadow that has not read as far as its driver in so long is ended."""
+    handover: timedelta = timedelta(seconds=20)
+    """So long after the end of the driver beside it a shadow may take to say what there is to write."""
+    first_delay: timedelta = timedelta(seconds=2)
+    longest_delay: timedelta = timedelta(minutes=5)
+
+
+class Presence(Enum):
+    """What the process table says about a launch."""
+
+    ALIVE = "alive"
+    """A process of it runs on this host."""
+    GONE = "gone"
+    """No process of it runs on this host, where it was launched: proof of death."""
+    REMOTE = "remote"
+    """It was launched on another host: absence here proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowObservation:
+    """What is observed of the shadow of a dagger."""
+
+    presence: Presence
+    driver: events_pb2.DriverHandle | None = None
+    """For an intent that nobody answered: the one that lives on this host."""
+    exit: events_pb2.Exited | None = None
+    """For one that is gone: how it ended."""
+    state: ShadowState | None = None
+    """What it last said of itself; None while it has said nothing that can be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What is observed of the newest launch of a dagger."""
+
+    presence: Presence
+    quiet_since: datetime
+    """When its last heartbeat came, or since when one could have been heard."""
+    heartbeat: Heartbeat | None = None
+    """Its last heartbeat."""
+    driver: events_pb2.DriverHandle | None = None
+    """The driver that lives on this host: for an unanswered intent, and for one its heartbeats told of."""
+    exit: events_pb2.Exited | None = None
+    """For a driver that is gone: how it ended."""
+    full: Full | None = None
+    """Why no driver of it may be launched now; None when one may."""
+    overload: str = ""
+    """Of a driver that is gone and gave no sign of life: that this host has too much to do, in one clause."""
+    deployment: str = ""
+    """Of a driver that is gone: how the deployment ended it, in one clause; empty where it did not."""
+    cutover: bool = False
+    """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
+    shadow: ShadowObservation | None = None
+    """What is observed of its shadow; None when there is none."""

@@ -1,0 +1,351 @@
+"""One dagger: its state, and what requests do to it. What happens to it is in `fleet.fold.facts`, what to
+do next about it in `fleet.decide.reconcile`.
+
+Pure: time and sequence are arguments. Nothing here raises for any record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from daggerspec import fields
+from daggerspec.exits import is_deployments
+from fleet.fold import replay
+from fleet.fold.answers import Code, Refusal, about, missing, version_mismatch
+from fleet.fold.phases import (
+    AWAKENED,
+    BACKING_OFF,
+    DELETED,
+    PENDING,
+    STARTING,
+    UNREACHABLE,
+    Desired,
+    Phase,
+    StopMode,
+)
+from fleet.fold.replay import Outage, Replay
+from fleet.fold.shadow import Shadow
+
+# ---- State -------------------------------------------------------------------------------------------------
+
+REVISIONS: Final = 1_000
+"""So many revisions of a dagger are remembered; behind them the log alone knows."""
+
+
+class Revision(NamedTuple):
+    """A request that gave a dagger another specification: the log has what it said."""
+
+    version: int
+    """The dagger's version after it."""
+    sequence: int
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots: see `but`
+class Dagger:
+    """A dagger: what was asked, and what is observed. Its messages must not be changed."""
+
+    name: str
+    spec: spec_pb2.DaggerSpec
+    warnings: tuple[str, ...]
+    """Findings of the check that did not stop the newest revision."""
+    version: int
+    """Number of accepted requests about it; facts do not count."""
+    desired: Desired
+    phase: Phase
+    phase_time: datetime
+    """Since when it is in this phase."""
+    sequence: int
+    """Sequence of the newest record that changed it."""
+    create_sequence: int
+    """Sequence of the request that created it: tells it from an earlier one of the same name."""
+    create_time: datetime
+    update_time: datetime
+    creator: str = ""
+    """Who created it."""
+    updater: str = ""
+    """Who asked for its newest specification."""
+    generation: int = 0
+    """The newest launch: sequence of its LaunchIntended; 0 before the first."""
+    observed_generation: int = 0
+    """The newest launch a fact has spoken of; behind `generation` while an intent is unanswered."""
+    observed_version: int = 0
+    """The version the newest launch runs. Behind `version` when a request asks for another launch."""
+    ran: bool = False
+    """Whether the newest launch was RUNNING at any time."""
+    driver: events_pb2.DriverHandle | None = None
+    """Where the driver runs; None when there is none, or none is known yet."""
+    host: str = ""
+    """Where the driver of the newest launch runs, or ran; empty while nobody has said."""
+    epoch: int = 0
+    """Epoch of the scheduler that intended, launched or adopted the newest launch."""
+    stop_mode: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
+    """How it was asked to stop."""
+    stop_issued: StopMode = events_pb2.STOP_MODE_UNSPECIFIED
+    """How its driver was told to stop; UNSPECIFIED when it was not."""
+    reasons: tuple[str, ...] = ()
+    """Why it is DEGRADED."""
+    last_error: events_pb2.DaggerError | None = None
+    """The newest error; None once a later launch runs."""
+    attempt: int = 0
+    """Relaunches since the last healthy progress, or since a person last asked it to run."""
+    not_before: datetime | None = None
+    """In BACKING_OFF: when the next attempt may be made; None until that is decided."""
+    starved: datetime | None = None
+    """When a driver of it last ran out of memory; None when none ever did."""
+    references: tuple[tuple[str, str], ...] = ()
+    """Reference tables that its driver uses, and the version of each one's content; by name."""
+    restarts: int = 0
+    """Relaunches since it was created."""
+    last_exit: gateway_pb2.DriverExit | None = None
+    """How its newest driver that ended did; None before the first."""
+    confirmed_dead: bool = False
+    """On-call vouches that the host of `generation` is gone."""
+    revisions: tuple[Revision, ...] = ()
+    """Its newest, the oldest first."""
+    replay: Replay | None = None
+    """Its newest replay of what it has set aside; None before the first."""
+    refusals_until: datetime | None = None
+    """Until when its sinks may refuse as many rows as they like; None where nobody has ever said so."""
+    shadow: Shadow | None = None
+    """A launch of the newest version beside its driver; None when there is none."""
+    shadowed: int = 0
+    """The newest version that had a shadow, whatever became of it; 0 before the first."""
+    good_version: int = 0
+    """The newest version that was RUNNING; 0 before the first."""
+    handed: datetime | None = None
+    """Of a newest launch that was a shadow: others have written windows that end up to this instant."""
+    query: events_pb2.QueryState | None = None
+    """What was found of the newest revision's query; None where nobody has said."""
+    observed_query: events_pb2.QueryState | None = None
+    """The same of what the newest launch runs."""
+    outages: tuple[Outage, ...] = ()
+    """The newest outage of each sink whose rows are to be replayed by themselves, by sink."""
+    ran_on: str = ""
+    """Where the last driver ran that was RUNNING: it kept a checkpoint; empty before the first."""
+    destinations: tuple[str, ...] = ()
+    """What its newest revision's sinks write to, as judged; none where nobody has."""
+    from_start: int = 0
+    """The version whose request was to begin anew, until a launch of it is RUNNING; 0: none is."""
+
+    def but(self, **changes: Any) -> Dagger:
+        """The same with other values of these fields.
+
+        As `dataclasses.replace`, which looks at each field in turn: half of what a fold did with a record.
+        Raises: TypeError for what is no field.
+        """
+        made = object.__new__(Dagger)
+        made.__dict__.update(self.__dict__, **changes)
+        if len(made.__dict__) != len(self.__dict__):
+            raise TypeError(f"a dagger has not all of {', '.join(changes)}")
+        return made
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a launch was intended and nobody has said yet what became of it."""
+        return self.phase == STARTING and self.driver is None
+
+    @property
+    def has_unknown_driver(self) -> bool:
+        """Whether a launch was intended whose driver may live, and nobody knows of one."""
+        return self.unanswered or (self.phase == UNREACHABLE and self.driver is None)
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """The launches of which a driver runs or may run: the newest, and a shadow."""
+        own = (self.generation,) if self._has_own else ()
+        return own if self.shadow is None else (*own, self.shadow.generation)
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a driver of it runs or may run."""
+        return self._has_own or self.shadow is not None
+
+    @property
+    def _has_own(self) -> bool:
+        """Whether the newest launch has a driver, or may have one."""
+        return self.driver is not None or self.phase in (STARTING, UNREACHABLE)
+
+    @property
+    def ends(self) -> int:
+        """How often its driver has ended since it last ran well, where it is to be launched again."""
+        undecided = self.phase == BACKING_OFF and self.not_before is None
+        return self.attempt + (undecided and not is_deployments(self.last_error))
+
+    @property
+    def last_good_version(self) -> int:
+        """The newest version that was RUNNING, where its newest revision never was; else 0."""
+        return self.good_version if self.revisions and self.revisions[-1].version > self.good_version else 0
+
+    @property
+    def current(self) -> bool:
+        """Whether the newest launch runs what is asked."""
+        return self.observed_version == self.version
+
+
+# ---- Decide: a request -> the dagger after it, or why not --------------------------------------------------
+
+Request: TypeAlias = (
+    events_pb2.DaggerRequested
+    | events_pb2.StartRequested
+    | events_pb2.StopRequested
+    | events_pb2.RestartRequested
+    | events_pb2.DeleteRequested
+    | events_pb2.DeathConfirmed
+    | events_pb2.QuarantineReplayRequested
+    | events_pb2.QuarantineDiscardRequested
+    | events_pb2.AllowRefusalsRequested
+)
+
+
+def decide(dagger: Dagger | None, request: Request, *, sequence: int, time: datetime) -> Dagger | Refusal:
+    """The dagger after the request, or why it is refused. `dagger` is None for a name never used."""
+    existing = None if dagger is None or dagger.phase == DELETED else dagger
+    deleting = existing is not None and existing.desired == gateway_pb2.DESIRED_DELETED
+    if deleting and not isinstance(request, events_pb2.DeleteRequested | events_pb2.DeathConfirmed):
+        return Refusal(
+            Code.FAILED_PRECONDITION,
+            "DELETION_IN_PROGRESS",
+            f"dagger {request.name} is being deleted: wait until it is gone",
+            about("dagger", request.name),
+        )
+    if request.meta.HasField("expected_version"):
+        version = existing.version if existing else 0
+        refusal = version_mismatch("dagger", request.name, request.meta.expected_version, version)
+        if refusal is not None:
+            return refusal
+    if existing is None:
+        if isinstance(request, events_pb2.DaggerRequested):
+            return _misnamed(request) or created(request, sequence, time)
+        return missing("dagger", request.name)
+    changes = DECISIONS[type(request)](existing, request)
+    if isinstance(request, events_pb2.QuarantineReplayRequested) and isinstance(changes, dict):
+        changes["replay"] = Replay(sequence=sequence, request=request, time=time)
+    if isinstance(changes, Refusal):
+        return changes
+    version = existing.version + 1
+    if "spec" in changes and changes["spec"] != existing.spec:
+        changes["revisions"] = (*existing.revisions, Revision(version, sequence))[-REVISIONS:]
+        changes["updater"] = request.meta.actor
+    if existing.current:  # unless `changes` says otherwise, the driver runs what the new version asks for too
+        changes.setdefault("observed_version", version)
+    if changes.get("phase", existing.phase) != existing.phase:
+        changes["phase_time"] = time
+    return existing.but(version=version, update_time=time, sequence=sequence, **changes)
+
+
+def _misnamed(request: events_pb2.DaggerRequested) -> Refusal | None:
+    """Why a dagger may not be called so. Folders are called as daggers are: a forged `..` would be one nobody
+    can delete.
+    """
+    wrong = next(fields.reference("name", request.name), None)
+    if wrong is None:
+        return None
+    metadata = about("dagger", request.name)
+    return Refusal(Code.INVALID_ARGUMENT, wrong.reason, f"a dagger's name {wrong.message}", metadata)
+
+
+def created(request: events_pb2.DaggerRequested, sequence: int, time: datetime) -> Dagger:
+    """The dagger that a request makes."""
+    return Dagger(
+        name=request.name,
+        spec=request.spec,
+        warnings=tuple(request.warnings),
+        version=1,
+        desired=gateway_pb2.DESIRED_RUNNING,
+        phase=PENDING,
+        phase_time=time,
+        sequence=sequence,
+        create_sequence=sequence,
+        creator=request.meta.actor,
+        updater=request.meta.actor,
+        create_time=time,
+        update_time=time,
+        revisions=(Revision(1, sequence),),
+        query=_query(request),
+        destinations=tuple(request.destinations),
+    )
+
+
+def _run(dagger: Dagger) -> dict[str, Any]:
+    """A person wants it to run: what waits or has given up begins anew."""
+    changes: dict[str, Any] = {"desired": gateway_pb2.DESIRED_RUNNING}
+    if dagger.phase in AWAKENED:
+        changes |= {"phase": AWAKENED[dagger.phase], "attempt": 0, "not_before": None}
+    return changes
+
+
+def _revise(dagger: Dagger, request: events_pb2.DaggerRequested) -> dict[str, Any]:
+    changes = _run(dagger) | {"spec": request.spec, "warnings": tuple(request.warnings)}
+    changes |= {"query": _query(request), "destinations": tuple(request.destinations)}
+    if request.spec != dagger.spec:
+        changes |= {"observed_version": dagger.observed_version, "attempt": 0}
+    return changes
+
+
+def _query(request: events_pb2.DaggerRequested) -> events_pb2.QueryState | None:
+    return request.query if request.HasField("query") else None
+
+
+def _restart(dagger: Dagger, request: events_pb2.RestartRequested) -> dict[str, Any]:
+    changes = _run(dagger) | {"observed_version": dagger.observed_version}
+    return changes | ({"from_start": dagger.version + 1} if request.from_start else {})
+
+
+def _stop(dagger: Dagger, request: events_pb2.StopRequested) -> dict[str, Any]:
+    mode = request.mode or events_pb2.STOP_MODE_DRAIN
+    return {"desired": gateway_pb2.DESIRED_STOPPED, "stop_mode": mode}
+
+
+def _delete(dagger: Dagger, _: events_pb2.DeleteRequested) -> dict[str, Any]:
+    return {
+        "desired": gateway_pb2.DESIRED_DELETED,
+        "stop_mode": dagger.stop_issued or events_pb2.STOP_MODE_DRAIN,
+    }
+
+
+def _confirm_death(dagger: Dagger, request: events_pb2.DeathConfirmed) -> dict[str, Any] | Refusal:
+    if dagger.phase == UNREACHABLE and dagger.generation == request.generation:
+        return {"confirmed_dead": True}
+    phase = gateway_pb2.Phase.Name(dagger.phase)
+    return Refusal(
+        Code.FAILED_PRECONDITION,
+        "NOT_UNREACHABLE",
+        f"dagger {dagger.name} is {phase} in generation {dagger.generation}:"
+        " only the death of an unreachable driver of the newest generation can be confirmed",
+        {**about("dagger", dagger.name), "phase": phase, "generation": str(dagger.generation)},
+    )
+
+
+def _replay(dagger: Dagger, request: events_pb2.QuarantineReplayRequested) -> dict[str, Any] | Refusal:
+    if dagger.replay is not None and dagger.replay.finished is None:
+        return replay.running(dagger.name, dagger.replay)
+    if not request.HasField("outage"):
+        return {}
+    outages = replay.settled(dagger.outages, request)
+    return replay.not_outstanding(dagger.name, request) if outages == dagger.outages else {"outages": outages}
+
+
+def _allow_refusals(_: Dagger, request: events_pb2.AllowRefusalsRequested) -> dict[str, Any]:
+    try:
+        return {"refusals_until": request.until.ToDatetime(UTC)}
+    except (ValueError, OverflowError):  # no instant: a gateway writes none of these
+        return {}
+
+
+DECISIONS: Final[Mapping[type[Message], Callable[[Dagger, Any], dict[str, Any] | Refusal]]] = {
+    events_pb2.DaggerRequested: _revise,
+    events_pb2.StartRequested: lambda dagger, _: _run(dagger),
+    events_pb2.StopRequested: _stop,
+    events_pb2.RestartRequested: _restart,
+    events_pb2.DeleteRequested: _delete,
+    events_pb2.DeathConfirmed: _confirm_death,
+    events_pb2.QuarantineReplayRequested: _replay,
+    events_pb2.QuarantineDiscardRequested: lambda *_: {},
+    events_pb2.AllowRefusalsRequested: _allow_refusals,
+}

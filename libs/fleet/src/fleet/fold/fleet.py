@@ -1,0 +1,363 @@
+"""The fold of the control topic. Everything a service knows of daggers and the catalogue is in here.
+
+One mutable container; what it holds is frozen. Records are applied in order of their sequence: a record at or
+below `sequence`, and an id that was applied within the horizon, change nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from itertools import takewhile
+from typing import Any, Final
+
+from daggers.v1 import events_pb2, spec_pb2
+from google.protobuf.message import Message
+
+from eventlog import LogPosition, Record, chained
+from fleet.fold import ownership, quotas, removal, tenancy
+from fleet.fold.answers import Answer, Refusal, digest, reused
+from fleet.fold.catalogue import (
+    REGISTRATIONS,
+    REMOVALS,
+    Catalogue,
+    Entry,
+    Registration,
+    Removal,
+    registered,
+)
+from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
+from fleet.fold.fact_changes import Ignored
+from fleet.fold.facts import FACTS, evolve
+from fleet.fold.horizon import STANDARD, Horizon
+from fleet.fold.hosts import Hosts, serving
+from fleet.fold.phases import DELETED
+
+REPEAT: Final = "its id was seen before"
+"""Why a record that was written twice changes nothing the second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The scheduler that claimed leadership last."""
+
+    epoch: int
+    """Sequence of its claim."""
+    scheduler_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that could not be read: kept aside, never fatal."""
+
+    sequence: int
+    subject: str
+    type: str
+    digest: bytes
+    """16 bytes of BLAKE2b over its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one record did."""
+
+    subject: str
+    """The dagger, cluster, stream or reference table it is about; the first message name of a schema; a
+    scheduler's id."""
+    changed: bool
+    """Whether what is known is something else now."""
+    answer: Answer | None = None
+    """For a request: what this record is answered. A repeat gets the answer of the first."""
+    refused: str = ""
+    """Why it changed nothing; empty when it was applied."""
+
+
+class Fleet:
+    """What the control topic says, up to `sequence`."""
+
+    def __init__(self, horizon: Horizon = STANDARD) -> None:
+        """`horizon`: how long ids and answers are remembered; the same for all who read one log."""
+        self.horizon = horizon
+        self.sequence: int = -1
+        """Sequence of the newest record applied; -1 before the first."""
+        self.history: bytes = b""
+        """Digest of every record up to it (`eventlog.chained`)."""
+        self.daggers: dict[str, Dagger] = {}
+        """By name. A deleted one stays, in phase DELETED, until its name is used again."""
+        self.occupied: set[str] = set()
+        """Daggers of which a driver runs or may run."""
+        self.answers: OrderedDict[str, Answer] = OrderedDict()
+        """What each request id was answered first, within the horizon, in the order of the log."""
+        self.leader: Leader | None = None
+        """The leading scheduler; None before the first claim."""
+        self.claims: dict[int, Leader] = {}
+        """The claims of those who lead, or have launched what some dagger is known by; by epoch."""
+        self.hosts: Hosts = {}
+        """Where the logs and rows of each host are read."""
+        self.unreadable: list[Unreadable] = []
+        """Records that could not be read."""
+        self.unreadable_daggers: set[str] = set()
+        """Daggers whose history cannot be read whole: nothing may be done to them."""
+        self.catalogue = Catalogue()
+        """What is registered."""
+        self._requested: OrderedDict[str, int] = OrderedDict()
+        """Daggers of which a specification was accepted here, with the sequence of the newest, ascending."""
+        self.facts: OrderedDict[str, int] = OrderedDict()
+        """Ids of facts, claims and hosts within the horizon, with the sequence of each, ascending."""
+
+    @property
+    def clusters(self) -> Mapping[str, Entry[spec_pb2.Cluster]]:
+        """Registered clusters by name."""
+        return self.catalogue.clusters
+
+    @property
+    def streams(self) -> Mapping[str, Entry[spec_pb2.Stream]]:
+        """Registered streams by name."""
+        return self.catalogue.streams
+
+    @property
+    def joined(self) -> Mapping[str, Mapping[str, datetime]]:
+        """When each topic came into a stream, by stream."""
+        return self.catalogue.joined
+
+    @property
+    def messages(self) -> Mapping[str, Entry[spec_pb2.Schema]]:
+        """Registered schemas by the full name of each message they define."""
+        return self.catalogue.messages
+
+    @property
+    def references(self) -> Mapping[str, Entry[spec_pb2.ReferenceTable]]:
+        """Registered reference tables by name."""
+        return self.catalogue.references
+
+    @property
+    def position(self) -> LogPosition:
+        """How far the log is folded, and which log it is."""
+        return LogPosition(self.sequence, self.history)
+
+    def living(self, name: str) -> Dagger | None:
+        """A dagger that is not deleted."""
+        dagger = self.daggers.get(name)
+        return None if dagger is None or dagger.phase == DELETED else dagger
+
+    def requested_since(self, sequence: int) -> list[str]:
+        """Daggers of which this fold accepted a specification behind a sequence, the newest first."""
+        newest = takewhile(lambda item: item[1] > sequence, reversed(self._requested.items()))
+        return [name for name, _ in newest]
+
+    def host_of(self, dagger: Dagger) -> str:
+        """The host of a dagger's newest launch; empty before the first.
+
+        Until a launch is known to have a driver, it is where the scheduler is that means to launch it.
+        """
+        if dagger.host:
+            return dagger.host
+        claim = self.claims.get(dagger.epoch)
+        return claim.host if claim is not None and dagger.generation else ""
+
+    @property
+    def cuts_over(self) -> bool:
+        """Whether the leading scheduler replaces drivers by a cutover, by its own word."""
+        leader = self.leader
+        endpoints = self.hosts.get(leader.host, ()) if leader else ()
+        return any(one.cutover for one in endpoints if leader and one.scheduler_id == leader.scheduler_id)
+
+    def answer(self, request_id: str, request: Message) -> Answer | None:
+        """What a request is answered under this id; None while no record has the id."""
+        first = self.answers.get(request_id)
+        return first and _repeated(request_id, first, digest(request))
+
+    def apply(self, record: Record) -> Applied:
+        """Fold one record in. Never raises for any record that can stand in a topic."""
+        if record.sequence <= self.sequence:
+            return Applied(record.subject, changed=False, refused="it was applied before")
+        before, self.sequence = self.sequence, record.sequence
+        self.history = chained(self.history, record)
+        if before // self.horizon.block != self.sequence // self.horizon.block:
+            self._forget(self.horizon.since(self.sequence))
+        message = record.message
+        if message is None:
+            return self._set_aside(record)
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            return Applied(
+                record.subject, changed=False, refused=f"{record.type} is not an event of the control topic"
+            )
+        return handler(self, record, message)
+
+    def _forget(self, before: int) -> None:
+        """Forget ids and answers of records before this sequence."""
+        while self.answers and next(iter(self.answers.values())).sequence < before:
+            self.answers.popitem(last=False)
+        while self.facts and next(iter(self.facts.values())) < before:
+            self.facts.popitem(last=False)
+
+    def _set_aside(self, record: Record) -> Applied:
+        hashed = blake2b(record.value, digest_size=16).digest()
+        self.unreadable.append(Unreadable(record.sequence, record.subject, record.type, hashed))
+        dagger = about(record)
+        changed = bool(dagger) and dagger not in self.unreadable_daggers
+        if changed:
+            self.unreadable_daggers.add(dagger)
+        return Applied(record.subject, changed=changed, refused="it cannot be read")
+
+    def _fact(self, record: Record, fact: Any) -> Applied:
+        name = fact.meta.name
+        # Also when it is ignored: a repeat must not count later, where the first did not.
+        if not self._is_first(record):
+            return Applied(name, changed=False, refused=REPEAT)
+        stale = self._stale(fact)
+        if stale:
+            return Applied(name, changed=False, refused=stale)
+        dagger = self.daggers.get(name)
+        if dagger is None:
+            return Applied(name, changed=False, refused="there is no such dagger")
+        after = evolve(dagger, fact, sequence=record.sequence, time=record.time)
+        if isinstance(after, Ignored):
+            return Applied(name, changed=False, refused=after.why)
+        self._put(after)
+        return Applied(name, changed=True)
+
+    def _is_first(self, record: Record) -> bool:
+        """Whether no fact, claim or host had this id within the horizon; remembers it."""
+        if record.id in self.facts:
+            return False
+        self.facts[record.id] = record.sequence
+        return True
+
+    def _put(self, dagger: Dagger) -> None:
+        self.daggers[dagger.name] = dagger
+        if dagger.occupied:
+            self.occupied.add(dagger.name)
+        else:
+            self.occupied.discard(dagger.name)
+
+    def _stale(self, fact: Any) -> str:
+        """Why a fact is not the leader's; empty when it is."""
+        epoch = self.leader.epoch if self.leader else -1
+        return "" if fact.meta.epoch == epoch else f"it is of epoch {fact.meta.epoch}, the newest is {epoch}"
+
+    def _claim(self, record: Record, claim: events_pb2.SchedulerStarted) -> Applied:
+        if not self._is_first(record):
+            return Applied(claim.scheduler_id, changed=False, refused=REPEAT)
+        self.leader = Leader(record.sequence, claim.scheduler_id, claim.host)
+        # Facts of any other epoch are ignored from now on: nobody asks for the rest again.
+        spoken_of = {dagger.epoch for dagger in self.daggers.values()}
+        self.claims = {epoch: held for epoch, held in self.claims.items() if epoch in spoken_of}
+        self.claims[record.sequence] = self.leader
+        return Applied(claim.scheduler_id, changed=True)
+
+    def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
+        if not self._is_first(record):
+            return Applied(said.scheduler_id, changed=False, refused=REPEAT)
+        serving(self.hosts, said)
+        return Applied(said.scheduler_id, changed=True)
+
+    def after(self, request: Request, sequence: int, time: datetime) -> Dagger | Refusal:
+        """The dagger after a request that stands at `sequence`, or why it is refused."""
+        after = decide(self.daggers.get(request.name), request, sequence=sequence, time=time)
+        if isinstance(after, Dagger) and isinstance(request, events_pb2.DaggerRequested):
+            return (
+                removal.unregistered(self.catalogue, request)
+                or ownership.refused(self.catalogue, request)
+                or quotas.one_too_many(self.catalogue, self.daggers, request)
+                or after
+            )
+        return after
+
+    def _request(self, record: Record, request: Any) -> Applied:
+        def apply() -> int | Refusal:
+            after = self.after(request, record.sequence, record.time)
+            if isinstance(after, Refusal):
+                return after
+            self._put(after)
+            if isinstance(request, events_pb2.DaggerRequested):
+                ownership.take(self.catalogue, request, record.sequence)
+                self._requested[after.name] = record.sequence
+                self._requested.move_to_end(after.name)
+            if isinstance(request, events_pb2.QuarantineReplayRequested):
+                revisions = [revision.sequence for revision in after.revisions]
+                is_all = len(revisions) < REVISIONS
+                ownership.add_replayed(self.catalogue, after.destinations, revisions, is_all=is_all)
+            return after.version
+
+        return self._answered(record, request, request.name, apply)
+
+    def _registration(self, record: Record, event: Registration) -> Applied:
+        def apply() -> int | Refusal:
+            return self.catalogue.register(event, record.sequence, record.time)
+
+        name = registered(event)
+        return self._answered(record, event, record.subject if name is None else name, apply)
+
+    def removable(self, event: Removal) -> Refusal | None:
+        """Why something registered is not removed now; None when it may be."""
+        return removal.decide(self.catalogue, self.daggers, event)
+
+    def _removal(self, record: Record, event: Removal) -> Applied:
+        def apply() -> int | Refusal:
+            kind = REMOVALS[type(event)]
+            return self.removable(event) or self.catalogue.remove(kind, event.name, record.sequence)
+
+        return self._answered(record, event, event.name, apply)
+
+    def _tenancy(self, record: Record, event: tenancy.Change) -> Applied:
+        def apply() -> int | Refusal:
+            return tenancy.apply(self.catalogue, event, record.sequence, record.time)
+
+        return self._answered(record, event, tenancy.subject(event), apply)
+
+    def _answered(
+        self, record: Record, request: Message, subject: str, apply: Callable[[], int | Refusal]
+    ) -> Applied:
+        """Apply a request unless its id was answered before, and remember the answer."""
+        body = digest(request)
+        first = self.answers.get(record.id)
+        if first is not None:
+            answer = _repeated(record.id, first, body)
+            why = answer.refusal.detail if answer.refusal else "it is a repeat of an accepted request"
+            return Applied(subject, changed=False, answer=answer, refused=why)
+        outcome = apply()
+        if isinstance(outcome, Refusal):
+            answer = Answer(record.sequence, body, 0, outcome)
+            self.answers[record.id] = answer
+            return Applied(subject, changed=False, answer=answer, refused=outcome.detail)
+        answer = self.answers[record.id] = Answer(record.sequence, body, outcome)
+        return Applied(subject, changed=True, answer=answer)
+
+
+def _repeated(request_id: str, first: Answer, body: bytes) -> Answer:
+    if first.digest == body:
+        return first
+    return Answer(first.sequence, body, 0, reused(request_id, first))
+
+
+_HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]] = {
+    **dict.fromkeys(DECISIONS, Fleet._request),  # noqa: SLF001 - the class's own table
+    **dict.fromkeys(FACTS, Fleet._fact),  # noqa: SLF001
+    **dict.fromkeys(REGISTRATIONS, Fleet._registration),  # noqa: SLF001
+    **dict.fromkeys(REMOVALS, Fleet._removal),  # noqa: SLF001
+    **dict.fromkeys(tenancy.CHANGES, Fleet._tenancy),  # noqa: SLF001
+    events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
+    events_pb2.HostServing: Fleet._host,  # noqa: SLF001
+}
+_OF_NO_DAGGER: Final = frozenset(
+    kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()
+)
+
+
+def about(record: Record) -> str:
+    """Name of the dagger a record is about; empty for one about the catalogue or the scheduler.
+
+    One of a type that is not known counts as one about a dagger: its subject says which.
+    """
+    return record.subject if is_of_dagger(record.type) else ""
+
+
+def is_of_dagger(type_: str) -> bool:
+    """Whether records of a type are about daggers, as those are whose type is not known."""
+    return type_ not in _OF_NO_DAGGER

@@ -1,0 +1,237 @@
+"""Quotas of teams: what the log says is used of them, what would be too much, and what is warned of. Pure.
+
+The fold refuses a dagger too many, wherever the record came from. A launch too many waits: the scheduler asks
+`full` before each. What drivers read and write is warned of only, for nothing stops a stream that flows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from daggers.v1 import access_pb2, events_pb2, spec_pb2
+
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
+from fleet.fold.answers import Code, Refusal, about
+from fleet.fold.catalogue import Catalogue
+from fleet.fold.dagger import Dagger
+from fleet.fold.phases import DELETED
+from fleet.fold.tenancy import administrators
+
+MAX_DRIVERS: Final = "MAX_DRIVERS"
+MAX_MEMORY: Final = "MAX_MEMORY"
+TEAM_QUOTA: Final = "TEAM_QUOTA"
+
+NAMES: Final = 10_000
+"""Names of deleted daggers, and destinations, that are a team's: each stays with all who fold the log."""
+
+WORDS: Final[Mapping[str, str]] = {
+    "daggers": "daggers",
+    "drivers": "drivers at once",
+    "memory_mib": "MiB of memory",
+    "records_per_second": "records a second",
+    "rows_per_minute": "rows a minute",
+}
+"""What can be used of a team's quotas, in the order of the message; and how a sentence counts it."""
+WARNED_ONLY: Final = frozenset({"records_per_second", "rows_per_minute"})
+"""Those without a hard bound."""
+Uses = Mapping[str, float]
+"""How much of each is used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a host has for drivers."""
+
+    drivers: int | None = None
+    """So many at once; None: as many as have room."""
+    memory_mib: int | None = None
+    """What they may need together; None: it is not counted."""
+    driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
+    """Heap of a driver whose dagger does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Why nothing further may be launched now: no driver, no replay."""
+
+    reason: str
+    detail: str
+    """One sentence."""
+    domain: events_pb2.ErrorDomain.ValueType = events_pb2.ERROR_DOMAIN_EXTERNAL
+    """Who can change that."""
+
+    @property
+    def error(self) -> events_pb2.DaggerError:
+        """The same, as what waits for room says it."""
+        return events_pb2.DaggerError(
+            domain=self.domain, reason=self.reason, detail=self.detail, retryable=True
+        )
+
+
+def need_mib(spec: spec_pb2.DaggerSpec, driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB) -> int:
+    """Memory that a launch counts: the heap, and what stands beside it."""
+    return (spec.driver_memory_mib or driver_memory_mib) + DRIVER_OVERHEAD_MIB
+
+
+def of(catalogue: Catalogue, team: str, name: str) -> access_pb2.Quota:
+    """A quota of a team; an empty one where it has none."""
+    entry = catalogue.teams.get(team)
+    quota: access_pb2.Quota = getattr(entry.value.quotas if entry else access_pb2.Quotas(), name)
+    return quota
+
+
+def living(daggers: Mapping[str, Dagger], team: str) -> Iterator[Dagger]:
+    """The daggers of a team that are not deleted, by name."""
+    for name in sorted(daggers):
+        if daggers[name].spec.team == team and daggers[name].phase != DELETED:
+            yield daggers[name]
+
+
+# ---- What is refused ---------------------------------------------------------------------------------------
+
+
+def one_too_many(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+) -> Refusal | None:
+    """Why a team gets no further dagger; what it has already may change."""
+    team = event.spec.team
+    quota, known = of(catalogue, team, "daggers"), daggers.get(event.name)
+    if not quota.HasField("hard") or (
+        known is not None and known.phase != DELETED and known.spec.team == team
+    ):
+        return None
+    has = sum(1 for _ in living(daggers, team))
+    if has < quota.hard:
+        return None
+    more = f"delete one, or ask {administrators(catalogue)} for more"
+    text = f"team {team} has {has:,} daggers, and its quota is {quota.hard:,}: {more}"
+    metadata = {**about("team", team), "quota": "daggers", "limit": str(quota.hard), "used": str(has)}
+    return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
+
+
+def names_spent(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], event: events_pb2.DaggerRequested
+) -> Refusal | None:
+    """Why a team gets no new name: of a dagger, or of what one writes to. What has a name already may change.
+
+    For who writes the log: the fold takes what stands there, as it did before there was a bound.
+    """
+    team = event.spec.team
+    if event.name not in daggers and len(daggers) >= NAMES:
+        left = sum(dagger.phase == DELETED and dagger.spec.team == team for dagger in daggers.values())
+        if left >= NAMES:
+            return _spent(team, "names of deleted daggers", "create one under such a name", left)
+    owned = catalogue.destinations
+    if len(owned) >= NAMES and any(text not in owned for text in event.destinations):
+        has = sum(entry.value.team == team for entry in owned.values())
+        if has >= NAMES:
+            return _spent(team, "destinations", "release some (`daggers team release`)", has)
+    return None
+
+
+def _spent(team: str, what: str, instead: str, used: int) -> Refusal:
+    text = f"team {team} has {used:,} {what}, and no more than {NAMES:,} are remembered for one: {instead}"
+    metadata = {**about("team", team), "quota": "names", "limit": str(NAMES), "used": str(used)}
+    return Refusal(Code.RESOURCE_EXHAUSTED, TEAM_QUOTA, text, metadata)
+
+
+def full(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], occupied: Iterable[str], dagger: Dagger, room: Room
+) -> Full | None:
+    """Why this dagger gets no driver now, the host's reasons first.
+
+    `occupied`: those of which a driver runs or may run.
+    """
+    running = [daggers[name] for name in occupied]
+    need = need_mib(dagger.spec, room.driver_memory_mib)
+    if (why := host_full(running, need, room, lower="lower its driver_memory, ")) is not None:
+        return why
+    team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
+    for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):
+        quota = of(catalogue, team, name)
+        if quota.HasField("hard") and has + more > quota.hard:
+            text = (
+                f"team {team} has {has:,} {WORDS[name]}, this would be {more:,} more, and its quota is"
+                f" {quota.hard:,}: stop another of its daggers, or ask {administrators(catalogue)} for more"
+            )
+            return Full(TEAM_QUOTA, text, events_pb2.ERROR_DOMAIN_USER)
+    return None
+
+
+def host_full(running: Sequence[Dagger], need: int, room: Room, *, lower: str = "") -> Full | None:
+    """Why a host has no room for what needs so many MiB, beside the drivers that run. `lower` says by what it
+    can need less.
+    """
+    used, drivers = _memory(running, room), _drivers(running)
+    if room.drivers is not None and drivers >= room.drivers:
+        return Full(
+            MAX_DRIVERS,
+            f"{drivers} drivers run, this host takes {room.drivers}: it starts when one ends."
+            " Stop another dagger, or raise DAGGERS_SCHEDULER_MAX_DRIVERS",
+        )
+    if room.memory_mib is not None and used + need > room.memory_mib:
+        return Full(
+            MAX_MEMORY,
+            f"it needs {need:,} MiB, and {drivers} drivers that run need {used:,} of the"
+            f" {room.memory_mib:,} that this host has for them: {lower}stop another dagger,"
+            " or raise DAGGERS_SCHEDULER_MEMORY_MIB",
+        )
+    return None
+
+
+def room_left(running: Sequence[Dagger], room: Room) -> int | None:
+    """How many drivers of the usual size a host takes beside those that run; None: nobody counts."""
+    bounds = []
+    if room.drivers is not None:
+        bounds.append(room.drivers - _drivers(running))
+    if room.memory_mib is not None:
+        usual = need_mib(spec_pb2.DaggerSpec(), room.driver_memory_mib)
+        bounds.append((room.memory_mib - _memory(running, room)) // usual)
+    return max(0, min(bounds)) if bounds else None
+
+
+def _drivers(daggers: Iterable[Dagger]) -> int:
+    return sum(len(dagger.running) for dagger in daggers)
+
+
+def _memory(daggers: Iterable[Dagger], room: Room) -> int:
+    return sum(len(dagger.running) * need_mib(dagger.spec, room.driver_memory_mib) for dagger in daggers)
+
+
+# ---- What is used, and warned of ---------------------------------------------------------------------------
+
+
+def uses(
+    daggers: Mapping[str, Dagger], team: str, rates: Callable[[Dagger], tuple[float, float]]
+) -> dict[str, float]:
+    """What a team uses now of each of WORDS. `rates`: records a second and rows a minute of a dagger."""
+    own = list(living(daggers, team))
+    occupied, flows = [dagger for dagger in own if dagger.occupied], [rates(dagger) for dagger in own]
+    return {
+        "daggers": len(own),
+        "drivers": _drivers(occupied),
+        "memory_mib": _memory(occupied, Room()),
+        "records_per_second": sum(records for records, _ in flows),
+        "rows_per_minute": sum(rows for _, rows in flows),
+    }
+
+
+def warns(catalogue: Catalogue, team: str) -> bool:
+    """Whether a team has a quota that is warned of."""
+    return any(of(catalogue, team, name).HasField("soft") for name in WORDS)
+
+
+def exceeded(catalogue: Catalogue, team: str, used: Uses) -> Iterator[tuple[str, int]]:
+    """Name and bound of each quota of which more is used than where it warns."""
+    for name in WORDS:
+        quota = of(catalogue, team, name)
+        if quota.HasField("soft") and used[name] > quota.soft:
+            yield name, quota.soft
+
+
+def warned(catalogue: Catalogue, team: str, used: Uses) -> Iterator[str]:
+    """A sentence for each quota that is exceeded, with no number that changes: who watches hears it once."""
+    for name, soft in exceeded(catalogue, team, used):
+        yield f"team {team} has more than {soft:,} {WORDS[name]}, from where on its quota warns"

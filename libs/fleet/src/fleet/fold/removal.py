@@ -1,0 +1,151 @@
+"""Whether something registered may be removed: it is there, and nothing uses it; who names it later. Pure.
+
+A specification names a cluster, a stream, a message or a team in a field of that name, wherever it stands; so
+does every kind of sink. Secrets and registered sinks are named in the fields that `_FIELDS` says. Reference
+tables stand in queries, as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+from daggers.v1 import events_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from daggerspec import query
+from daggerspec.protobuf import is_map
+from fleet.fold.answers import Code, Refusal, about, missing, some, version_mismatch, worded
+from fleet.fold.catalogue import REMOVALS, Catalogue, Removal
+from fleet.fold.dagger import Dagger
+from fleet.fold.phases import DELETED
+
+_SHOWN = 10
+_NAMED = ("cluster", "stream", "message", "sink", "secret")
+"""What a request that says so names of what is registered; told of in this order."""
+_USERS: Final = ("stream", "dagger", "account", "cluster", "sink", "secret", "destination")
+"""What may use what is to go; told of in this order."""
+_FIELDS: Final = {
+    "daggers.v1.SecretRef.name": "secret",
+    "daggers.v1.Sink.registered": "sink",
+    "daggers.v1.RegisteredSink.teams": "team",
+    "daggers.v1.GrpcSink.response": "message",
+}
+"""The fields that name what they are not called after."""
+
+
+def decide(catalogue: Catalogue, daggers: Mapping[str, Dagger], event: Removal) -> Refusal | None:
+    """Why something is not removed; None when it may be."""
+    kind, name, meta = REMOVALS[type(event)], event.name, event.meta
+    version = catalogue.version(kind, name)
+    if not version or not name:  # what has no name is the platform, which stays
+        return missing(kind, name)
+    if meta.HasField("expected_version"):
+        refusal = version_mismatch(kind, name, meta.expected_version, version)
+        if refusal is not None:
+            return refusal
+    using = {user: sorted(_using(catalogue, daggers, user, kind, name)) for user in _USERS if user != kind}
+    users = [f"{user} {name}" for user, names in using.items() for name in names]
+    if not users:
+        return None
+    return Refusal(
+        Code.FAILED_PRECONDITION,
+        "IN_USE",
+        f"{worded(kind, name)} is used by {some(users, _SHOWN)}: delete or change what uses it first",
+        # The fold keeps it: as much as a person reads, and no list of a thousand names.
+        {
+            **about(kind, name),
+            "count": str(len(users)),
+            **{f"{user}s": ",".join(names[:_SHOWN]) for user, names in using.items() if names},
+        },
+    )
+
+
+def _using(
+    catalogue: Catalogue, daggers: Mapping[str, Dagger], user: str, kind: str, name: str
+) -> Iterator[str]:
+    """The names of a kind of users that use what is to go."""
+    if user == "dagger":
+        yield from (dagger.name for dagger in naming(daggers, kind, name))
+        return
+    entries = catalogue.entries(user).items()
+    yield from (user for user, entry in entries if name in names_of(entry.value, kind))
+
+
+def naming(daggers: Mapping[str, Dagger], kind: str, name: str) -> Iterator[Dagger]:
+    """The daggers, stopped ones too, that name something registered."""
+    return (dagger for dagger in daggers.values() if dagger.phase != DELETED and _uses(dagger, kind, name))
+
+
+def unregistered(catalogue: Catalogue, event: events_pb2.DaggerRequested) -> Refusal | None:
+    """Why a dagger is not to be what it asks for: something that it names was removed a moment before.
+
+    Of a request that does not say that all of it was registered nothing is known: it may be an old one.
+    """
+    if not event.all_registered:
+        return None
+    gone = [name for name in _named(event.spec, _NAMED) if not catalogue.version(*name)]
+    if not gone:
+        return None
+    kind, name = min(gone, key=lambda reference: _NAMED.index(reference[0]))
+    text = f"{worded(kind, name)} was removed a moment ago: register it, or name another"
+    return Refusal(Code.FAILED_PRECONDITION, f"UNKNOWN_{kind.upper()}", text, about(kind, name))
+
+
+def names_of(message: Message, kind: str) -> Iterator[str]:
+    """The names of a kind that stand in a message, and in those it holds."""
+    return (name for _, name in _named(message, (kind,)))
+
+
+def _named(message: Message, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Kind and name of what is named, of these kinds, in a message and in those it holds."""
+    leading = _leading(message.DESCRIPTOR, kinds)
+    for field, value in message.ListFields():
+        kind = leading.get(field.number)
+        if kind is not None:
+            held = value.values() if _is_map(field) else value if field.is_repeated else (value,)
+            for entry in held:
+                if kind:
+                    yield kind, entry
+                else:
+                    yield from _named(entry, kinds)
+
+
+@cache  # the fold asks at every request
+def _leading(message: Descriptor, kinds: tuple[str, ...]) -> Mapping[int, str]:
+    """By number: the fields of a message that name one of these kinds, and which; and those that lead to one
+    that does, with no kind.
+    """
+    return {
+        field.number: "" if field.message_type else _kind(field)
+        for field in message.fields
+        if _leads(field, kinds, ())
+    }
+
+
+def _leads(field: FieldDescriptor, kinds: tuple[str, ...], above: tuple[Descriptor, ...]) -> bool:
+    held = field.message_type
+    if held is None:
+        return field.type == FieldDescriptor.TYPE_STRING and _kind(field) in kinds
+    if held in above:
+        return False
+    return any(_leads(field_, kinds, (*above, held)) for field_ in held.fields)
+
+
+_is_map: Final = cache(is_map)  # options are read from bytes each time
+
+
+def _kind(field: FieldDescriptor) -> str:
+    """The kind that a field names."""
+    return _FIELDS.get(field.full_name, field.name)
+
+
+def _uses(dagger: Dagger, kind: str, name: str) -> bool:
+    if kind == "reference":
+        # As a launch takes tables: whatever text of the query may be one.
+        return f"'{name}'" in query.of(dagger.spec).sql
+    if kind == "destination":
+        return name in dagger.destinations
+    return name in names_of(dagger.spec, kind)

@@ -1,0 +1,257 @@
+"""From names to addresses: what a launch needs whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from daggers.v1 import gateway_pb2, spec_pb2
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+
+from daggerspec import defaults, folders, query, rules, secrets, sinks
+from daggerspec.catalogue import Unresolved
+from daggerspec.kind import Asked
+from fleet.fold import ownership
+from fleet.fold.catalogue import Entry, closure, defining_file
+from fleet.fold.dagger import Dagger
+from fleet.fold.fleet import Fleet
+
+
+class Registered:
+    """What the names of specs stand for: the catalogue of a fold as it is now. Lives for one request."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._messages: dict[str, Descriptor] = {}
+        self.clusters: dict[str, spec_pb2.Cluster] = {}
+        """Those that were asked for."""
+        self.sinks: dict[str, spec_pb2.RegisteredSink] = {}
+        """Those that were asked for."""
+        self.secrets: dict[str, spec_pb2.Secret] = {}
+        """Those that were asked for."""
+
+    def cluster(self, name: str) -> spec_pb2.Cluster | None:
+        """A registered cluster."""
+        entry = self._fleet.clusters.get(name)
+        if entry is None:
+            return None
+        return self.clusters.setdefault(name, entry.value)
+
+    def stream(self, name: str) -> spec_pb2.Stream | None:
+        """A registered stream."""
+        entry = self._fleet.streams.get(name)
+        return entry.value if entry else None
+
+    def message(self, name: str) -> Descriptor:
+        """The descriptor of a registered message, in a pool of its own. Raises: Unresolved."""
+        if name not in self._messages:  # several rules ask for one, and a pool takes milliseconds
+            self._messages[name] = _build(descriptors(self._fleet, [name]), [name])[0]
+        return self._messages[name]
+
+    def sink(self, name: str) -> spec_pb2.RegisteredSink | None:
+        """A registered sink."""
+        entry = self._fleet.catalogue.sinks.get(name)
+        return None if entry is None else self.sinks.setdefault(name, entry.value)
+
+    def secret(self, name: str) -> spec_pb2.Secret | None:
+        """A registered secret."""
+        entry = self._fleet.catalogue.secrets.get(name)
+        return None if entry is None else self.secrets.setdefault(name, entry.value)
+
+
+def job(
+    fleet: Fleet,
+    dagger: Dagger,
+    generation: int,
+    *,
+    platform: spec_pb2.KafkaAddress,
+    checkpoint_root: str,
+    run_dir: str,
+    egress: spec_pb2.Egress | None = None,
+) -> spec_pb2.JobSpec:
+    """What the launch `generation` of a dagger needs, whole.
+
+    `platform` is the Kafka of heartbeats and quarantine; `checkpoint_root` and `run_dir` as in JobSpec;
+    `egress` holds the connections to addresses that no administrator registered.
+    Raises: Unresolved when a cluster, stream or message is not registered, or schemas contradict each other.
+    """
+    # What was asked before something could be said leaves it unsaid: a launch says all.
+    spec = defaults.filled(dagger.name, dagger.spec)
+    catalogue = Registered(fleet)
+    for wrong in rules.unresolved("spec", dagger.name, spec, catalogue):
+        raise Unresolved(wrong.reason, f"{wrong.field} {wrong.description}")
+    asked = Asked(dagger.name, spec, catalogue)
+    resolved = [sinks.resolve("", sink_, asked)[0] for sink_ in spec.sinks]
+    for held in resolved:
+        if held.HasField("egress"):
+            held.egress.CopyFrom(egress or spec_pb2.Egress())
+            held.egress.folders[:] = folders.of(spec.team, held.egress.folders)
+        registered = catalogue.sink(held.sink.registered)
+        share = spec_pb2.RateLimit() if registered is None else _share(registered, fleet)
+        if (held_to := _lesser(held.sink.limit, share)).ListFields():
+            held.share.CopyFrom(held_to)
+    streams = [_resolved_stream(fleet, stream) for stream in spec.streams]
+    wanted = [stream.stream.message for stream in streams]
+    wanted += [name for sink_ in spec.sinks for name in sinks.messages(sink_).values()]
+    prepared = spec_pb2.JobSpec(
+        dagger=dagger.name,
+        version=dagger.version,
+        generation=generation,
+        spec=spec,
+        streams=streams,
+        sinks=resolved,
+        descriptors=descriptors(fleet, wanted),
+        platform=platform,
+        checkpoint_root=checkpoint_root,
+        run_dir=run_dir,
+        references=_named(fleet, query.of(spec).sql),
+        clusters=map(_servers, catalogue.clusters.values()),
+        registered_sinks=catalogue.sinks.values(),
+        secrets=catalogue.secrets.values(),
+    )
+    if dagger.destinations:
+        prepared.destinations.extend(_owned(fleet, spec.team, resolved))
+    for message in (*prepared.streams, *prepared.sinks):
+        place_secrets(message, fleet)
+    return prepared
+
+
+def _owned(fleet: Fleet, team: str, held: list[spec_pb2.ResolvedSink]) -> Iterator[str]:
+    """What sinks write to, as their addresses are now. Raises: Unresolved where one is another team's."""
+    for place in filter(None, map(sinks.destination, held)):
+        if (refusal := ownership.refusal(fleet.catalogue, place, team)) is not None:
+            raise Unresolved(refusal.reason, refusal.detail)
+        yield str(place)
+
+
+def _share(registered: spec_pb2.RegisteredSink, fleet: Fleet) -> spec_pb2.RateLimit:
+    """What a launch may use of what a registered sink allows: as much as each other that is to run."""
+    daggers = (dagger for dagger in fleet.daggers.values() if dagger.desired == gateway_pb2.DESIRED_RUNNING)
+    writers = sum(sink.registered == registered.name for dagger in daggers for sink in dagger.spec.sinks) or 1
+    limit = registered.limit
+    return spec_pb2.RateLimit(
+        rows_per_second=limit.rows_per_second / writers,
+        requests_per_second=limit.requests_per_second / writers,
+        max_in_flight=max(limit.max_in_flight // writers, 1) if limit.max_in_flight else 0,
+    )
+
+
+def _lesser(one: spec_pb2.RateLimit, other: spec_pb2.RateLimit) -> spec_pb2.RateLimit:
+    """Of two limits what holds where both do; 0 is none."""
+    least = spec_pb2.RateLimit()
+    for limit in (one, other):
+        for field, most in limit.ListFields():
+            setattr(least, field.name, min(getattr(least, field.name) or most, most))
+    return least
+
+
+def place_secrets(message: Message, fleet: Fleet) -> None:
+    """Say where the registered secrets are that a message names. Raises: Unresolved for an unknown one."""
+    secrets.placed(message, Registered(fleet).secret)
+    for reference in secrets.references(message):
+        if reference.name:
+            raise Unresolved("UNKNOWN_SECRET", f"secret {reference.name} is not registered: register it")
+
+
+def _servers(cluster: spec_pb2.Cluster) -> spec_pb2.Cluster:
+    """Where the parts of a cluster are, and nothing of how to get in."""
+    servers = spec_pb2.Cluster()
+    servers.CopyFrom(cluster)
+    if servers.HasField("kafka"):
+        servers.kafka.ClearField("properties")
+        servers.kafka.ClearField("secret_properties")
+    if servers.HasField("influx"):
+        servers.influx.ClearField("token")
+    return servers
+
+
+def _named(fleet: Fleet, sql: str) -> list[spec_pb2.ReferenceTable]:
+    """The reference tables whose names stand in the query as text. More than it uses, never less."""
+    return [entry.value for name, entry in sorted(fleet.references.items()) if f"'{name}'" in sql]
+
+
+def sink(fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec, asked: spec_pb2.Sink) -> spec_pb2.ResolvedSink:
+    """A sink of the dagger `name` with its address filled in from its cluster, as far as that has one."""
+    return sinks.resolve("", asked, Asked(name, spec, Registered(fleet)))[0]
+
+
+def own_secrets(
+    fleet: Fleet, name: str, spec: spec_pb2.DaggerSpec
+) -> Iterator[tuple[str, spec_pb2.SecretRef, str]]:
+    """The secrets that the spec of a dagger finds by itself: field, where they are, where they go."""
+    asked = Asked(name, spec, Registered(fleet))
+    for number, sink in enumerate(spec.sinks):
+        for field, reference, to in sinks.own_secrets(sink, asked):
+            if to and secrets.is_place(reference):
+                yield f"spec.sinks[{number}].{field}", reference, to
+
+
+def descriptors(fleet: Fleet, messages: list[str]) -> FileDescriptorSet:
+    """The files of every message named and all they import, in dependency order, each file once.
+
+    Of a file registered more than once the newest registration counts. Raises: Unresolved.
+    """
+    names = list(dict.fromkeys(messages))
+    entries = {name: _schema(fleet, name) for name in names}
+    files: dict[str, FileDescriptorProto] = {}
+    for name in sorted(names, key=lambda name: entries[name].sequence):
+        schema = entries[name].value
+        root = defining_file(schema.files, name)
+        if root is None:
+            raise Unresolved("UNKNOWN_MESSAGE", f"the schema registered for {name} does not define it")
+        files |= {file.name: file for file in _apart(closure(schema.files, [root]), files)}
+    merged = FileDescriptorSet(file=closure(FileDescriptorSet(file=files.values()), files))
+    _build(merged, names)
+    return merged
+
+
+def _apart(
+    part: list[FileDescriptorProto], files: dict[str, FileDescriptorProto]
+) -> list[FileDescriptorProto]:
+    """The files, renamed where one of another package has their name: two teams may have an events.proto."""
+    new = {
+        file.name: f"{file.package}/{file.name}"
+        for file in part
+        if file.name in files and files[file.name].package != file.package
+    }
+    renamed = []
+    for file in part:
+        copy = FileDescriptorProto()
+        copy.CopyFrom(file)
+        copy.name = new.get(file.name, file.name)
+        copy.ClearField("source_code_info")  # what a file says to people
+        copy.dependency[:] = [new.get(needed, needed) for needed in file.dependency]
+        renamed.append(copy)
+    return renamed
+
+
+def _build(files: FileDescriptorSet, names: list[str]) -> list[Descriptor]:
+    pool = DescriptorPool()
+    try:
+        for file in files.file:
+            pool.AddSerializedFile(file.SerializeToString())
+        return [pool.FindMessageTypeByName(name) for name in names]
+    except (KeyError, TypeError) as error:
+        raise Unresolved(
+            "SCHEMA_CONFLICT",
+            f"the files of {', '.join(names)} do not fit together: register all their files in one schema",
+        ) from error
+
+
+def _resolved_stream(fleet: Fleet, asked: spec_pb2.StreamInput) -> spec_pb2.ResolvedStream:
+    """A stream whose names stand for something."""
+    stream = fleet.streams[asked.stream].value
+    kafka = fleet.clusters[stream.cluster].value.kafka
+    resolved = spec_pb2.ResolvedStream(input=asked, stream=stream, kafka=kafka)
+    for topic, time in fleet.joined[stream.name].items():
+        resolved.joined[topic].FromDatetime(time)
+    return resolved
+
+
+def _schema(fleet: Fleet, name: str) -> Entry[spec_pb2.Schema]:
+    entry = fleet.messages.get(name)
+    if entry is None:
+        raise Unresolved("UNKNOWN_MESSAGE", f"message {name} is not registered: register its schema")
+    return entry

@@ -1,0 +1,261 @@
+"""Whose it is when something is not as it should be, and what to do next: one table. Pure.
+
+`dagger_warnings` tells `daggers get` by it, the health monitor tells its pages: both say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from daggers.v1 import alerts_pb2, events_pb2
+
+from daggerspec import anew
+from daggerspec.exits import NO_EXECUTORS
+from fleet.alerts.alert import PRINCIPAL, TEAM, Condition
+from fleet.health.degradation import Reason
+
+Domain = events_pb2.ErrorDomain
+Error = events_pb2.DaggerError
+
+LATE_RECORDS: Final = "LATE_RECORDS"
+"""The code of a driver's warning: rows came late, however few."""
+EVENT_TIME_WAITS: Final = "EVENT_TIME_WAITS"
+"""Event time waits for a partition, however short a while."""
+QUARANTINED: Final = "QUARANTINED"
+"""Records were set aside, however few."""
+REFUSED: Final = "REFUSED"
+"""Rows were refused by sinks, however few."""
+NOT_LAUNCHED: Final = "NOT_LAUNCHED"
+"""It is asked to run, and nobody says why no driver is launched."""
+UNREACHABLE: Final = "UNREACHABLE"
+"""Nothing of its driver answers."""
+_USER, _EXTERNAL, _INTERNAL, _UNKNOWN = (
+    events_pb2.ERROR_DOMAIN_USER,
+    events_pb2.ERROR_DOMAIN_EXTERNAL,
+    events_pb2.ERROR_DOMAIN_INTERNAL,
+    events_pb2.ERROR_DOMAIN_UNSPECIFIED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is known of a code wherever it is told."""
+
+    object: str
+    """What it is about, where who tells it does not say."""
+    domain: Domain.ValueType
+    """Who has to act."""
+    next: str
+    """What to do next, with a command; `{name}` is the dagger's."""
+
+    def next_of(self, name: str) -> str:
+        """What to do next about this dagger, this team or this principal."""
+        return self.next.format(name=name.removeprefix(TEAM).removeprefix(PRINCIPAL))
+
+
+ADVICE: Final[Mapping[str, Advice]] = {
+    Reason.START_TIMEOUT: Advice(
+        "driver", _INTERNAL, "Read `daggers logs {name}`: it says how far the start came."
+    ),
+    Reason.NO_HEARTBEAT: Advice(
+        "driver",
+        _EXTERNAL,
+        "See whether its host runs and reaches Kafka; if it lasts, `daggers restart {name}`.",
+    ),
+    Reason.BATCH_STUCK: Advice("batch", _UNKNOWN, "Read `daggers logs {name}` and its Spark UI."),
+    Reason.NO_PROGRESS: Advice(
+        "source", _EXTERNAL, "See whether the Kafka of its streams answers; `daggers logs {name}` says more."
+    ),
+    Reason.SINK_RETRYING: Advice(
+        "sink",
+        _EXTERNAL,
+        "Repair the sink or its secret: the driver goes on by itself. `daggers logs {name}` says more.",
+    ),
+    Reason.REFERENCE_STALE: Advice(
+        "reference table",
+        _EXTERNAL,
+        "Put the file back as it was (`daggers reference list`): it is read anew at its refresh time.",
+    ),
+    Reason.LATE_ROWS: Advice(
+        "input",
+        _USER,
+        "Raise its watermark_delay and `daggers apply FILE`, or correct the clock of the producer that"
+        " `daggers get {name}` names.",
+    ),
+    LATE_RECORDS: Advice(
+        "input", _USER, "Raise its watermark_delay and `daggers apply FILE`, if rows are to wait longer."
+    ),
+    Reason.NO_OUTPUT: Advice(
+        "windows", _USER, "See which records move event time: `daggers get {name}` says where it stands."
+    ),
+    Reason.PARTITION_BEHIND: Advice(
+        "source",
+        _EXTERNAL,
+        "See why the producer or mirror of the partition that `daggers get {name}` names is behind, and end a"
+        " transaction that hangs in it.",
+    ),
+    EVENT_TIME_WAITS: Advice("source", _EXTERNAL, "Nothing yet: its windows end when that partition comes."),
+    Reason.QUARANTINE_FLOOD: Advice(
+        "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows some, and why."
+    ),
+    QUARANTINED: Advice(
+        "quarantine", _EXTERNAL, "Read `daggers quarantine list {name}`: it shows each, and why."
+    ),
+    REFUSED: Advice("quarantine", _USER, "Read `daggers quarantine list {name}`: it shows each, and why."),
+    Reason.HOST_OVERLOADED: Advice(
+        "host",
+        _EXTERNAL,
+        "Give its host more processors or memory, or fewer daggers (`daggers list`): it goes on by itself.",
+    ),
+    "STREAM_UNREACHABLE": Advice(
+        "source",
+        _EXTERNAL,
+        "Bring its Kafka back: the driver goes on where it was, nothing is lost. `daggers get {name}` tells.",
+    ),
+    Reason.RECORDS_EXPIRED: Advice(
+        "source",
+        _EXTERNAL,
+        "Those records are gone: keep topics longer, or let it read faster; `daggers get {name}` says which"
+        " event times are left out.",
+    ),
+    "TOPIC_JOINED": Advice("source", _USER, "There is nothing to do."),
+    "TOPIC_GONE": Advice(
+        "source", _EXTERNAL, "Register its stream without that topic, unless it is to be made anew."
+    ),
+    anew.BEGUN: Advice(
+        "checkpoint",
+        _EXTERNAL,
+        "Find out what took its checkpoint: `daggers logs {name}` says when it began anew.",
+    ),
+    "LARGE_GROUPS": Advice(
+        "state", _USER, "Collect fewer values in each group: a shorter window, or a finer GROUP BY."
+    ),
+    UNREACHABLE: Advice(
+        "driver",
+        _EXTERNAL,
+        "Bring its host, which `daggers get {name}` names, or its network back: nothing is launched in its"
+        " place until it is proven gone.",
+    ),
+    NOT_LAUNCHED: Advice(
+        "launch", _INTERNAL, "See whether a scheduler runs; `daggers events {name}` says what was done last."
+    ),
+    "FAILED": Advice("driver", _UNKNOWN, "Read `daggers get {name}`: it names the error, and whose it is."),
+    "RESTART_LOOP": Advice("driver", _UNKNOWN, "It is launched again by itself; read `daggers logs {name}`."),
+    "NO_INPUT": Advice(
+        "input",
+        _EXTERNAL,
+        "See whether its producers run, and write to the topics that `daggers stream list` shows.",
+    ),
+    "LAG_GROWING": Advice(
+        "driver",
+        _USER,
+        "Give it more processors or a cheaper query; `daggers logs {name}` says how long a batch takes, and"
+        " in what.",
+    ),
+    "KAFKA_AWAY": Advice(
+        "Kafka",
+        _EXTERNAL,
+        "Bring its brokers back, everything else goes on by itself; `daggers log verify --kafka HOST:PORT`"
+        " asks them.",
+    ),
+    "TEAM_QUOTA": Advice("team", _USER, "Read `daggers team usage {name}`: it says what each dagger takes."),
+    "REFUSALS": Advice(
+        "principal",
+        _USER,
+        "Read `daggers audit --principal {name}`: it says what was tried; `daggers account revoke` ends an"
+        " account.",
+    ),
+}
+"""By code: every reason, the conditions of alerts, and the warnings that ask for something."""
+OF_THE_QUERY: Final = Advice(
+    "query", _USER, "It runs all the same: change it, or leave it; `daggers validate FILE` shows the place."
+)
+"""Of what the check of its query has found: those codes are the dialect's."""
+UNKNOWN_CODE: Final = Advice("", _UNKNOWN, "")
+_UNKNOWN_CONDITION: Final = Advice("", _UNKNOWN, "Read `daggers get {name}`: it says what it does now.")
+_OF_CONDITIONS: Final[Mapping[Condition, str]] = {
+    alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE: QUARANTINED,
+}
+"""Where the code is not the condition's name."""
+_ANEW: Final = (
+    "Put the checkpoint back, then `daggers start {name}`; or begin anew:"
+    " `daggers restart {name} --from-start` says first what is missed."
+)
+_OF_ERRORS: Final[Mapping[str, str]] = {
+    anew.ROOT_MISSING: "Mount the disk of the checkpoints again: then it goes on by itself.",
+    anew.GONE: _ANEW,
+    anew.DAMAGED: _ANEW,
+    NO_EXECUTORS: "See what the pages of its Spark master say of cores and memory: it goes on by itself.",
+}
+"""What to do about errors that say what is to be done, by their reasons."""
+_WHEN_FAILED: Final[Mapping[int, str]] = {
+    _USER: "Correct the query or the file, then `daggers apply FILE`.",
+    _EXTERNAL: "Repair what it names, then `daggers start {name}`.",
+    _INTERNAL: "Read `daggers logs {name}`, and report it; `daggers start {name}` tries again.",
+}
+
+
+def of_condition(condition: Condition) -> Advice:
+    """What is known of an alert by its condition alone; also of one that only newer versions know."""
+    try:
+        name = alerts_pb2.AlertCondition.Name(condition).removeprefix("ALERT_CONDITION_")
+    except ValueError:
+        return _UNKNOWN_CONDITION
+    return ADVICE.get(_OF_CONDITIONS.get(condition, name), _UNKNOWN_CONDITION)
+
+
+# ---- By an error: it says whose it is ----------------------------------------------------------------------
+
+
+def given_up(error: Error, good_version: int = 0) -> Advice:
+    """Of a dagger that is FAILED. `good_version`: as in `back`."""
+    next_ = _OF_ERRORS.get(error.reason) or _WHEN_FAILED.get(error.domain, _WHEN_FAILED[_INTERNAL])
+    return Advice("driver", error.domain, next_ + back(good_version))
+
+
+def waits(error: Error) -> Advice:
+    """Of a dagger that waits to be launched."""
+    return Advice(
+        "launch",
+        error.domain,
+        "It is launched as soon as that is so; `daggers events {name}` says what was tried.",
+    )
+
+
+def ended(error: Error, good_version: int = 0) -> Advice:
+    """Of a driver that ended, and is launched again. `good_version`: as in `back`."""
+    known = ADVICE["RESTART_LOOP"]
+    return Advice(known.object, error.domain, _OF_ERRORS.get(error.reason) or known.next + back(good_version))
+
+
+def back(good_version: int) -> str:
+    """That there is a version which ran, unlike the newest; nothing for 0."""
+    return f" `daggers rollback {{name}} --to {good_version}` goes back to what ran." if good_version else ""
+
+
+def runs_again(error: Error) -> Advice:
+    """Of a driver that runs, and whose place another one had a moment ago."""
+    next_ = "If it ends again, read `daggers logs {name} --previous`."
+    return Advice(ADVICE["RESTART_LOOP"].object, error.domain, next_)
+
+
+def retries(error: Error) -> Advice:
+    """Of a sink that is retried."""
+    sink, _, _ = error.detail.partition(": ")
+    return Advice(sink, error.domain, ADVICE[Reason.SINK_RETRYING].next)
+
+
+def of_team(team: str) -> Advice:
+    """Of a quota of a team."""
+    known = ADVICE["TEAM_QUOTA"]
+    return replace(known, next=known.next_of(team))
+
+
+# ---- Words that both tell ----------------------------------------------------------------------------------
+
+
+def often(ends: int) -> str:
+    """How often a driver has ended."""
+    return f"its driver has ended {({1: 'once', 2: 'twice'}).get(ends, f'{ends} times')}"

@@ -1,0 +1,1 @@
+"""Encodes a fleet as keyed entries, and makes a fleet of them again."""
