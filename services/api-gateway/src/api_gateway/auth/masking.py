@@ -26,7 +26,7 @@ from chassis.lines import stamp_of
 from daggerspec import query, rundir
 from daggerspec.columns import TIMES, Column, Role
 from fleet import Dagger, Fleet
-from fleet.removal import naming
+from fleet.fold.removal import naming
 
 MASKED: Final = "(masked)"
 _OURS: Final = re.compile(rf"\S+ [A-Z]+ (?:{rundir.DRIVER_LOGGER}|{rundir.REPLAY_LOGGER}): (?!row )")
