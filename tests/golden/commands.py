@@ -174,7 +174,7 @@ def sections() -> dict[str, str]:
 
 
 def _output(words: list[str]) -> str:
-    """The exit code and the document of one command line; of an error its reason alone: its text may change."""
+    """The exit code and the document of one command line; of an error its reason alone."""
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
         code = run(words)
     printed = out.getvalue()
