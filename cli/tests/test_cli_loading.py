@@ -13,6 +13,12 @@ from cli.commands.table import COMMANDS
 from cli.framework.extension import Missing, installed
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
+VERBS = {
+    "Add", "Check", "Count", "Create", "Delete", "Discard", "Export", "Forget", "Give", "Grant",
+    "Inspect", "Install", "Let", "List", "Log", "Make", "Manage", "Print", "Register", "Release",
+    "Remove", "Replay", "Restore", "Revoke", "Rewrite", "Run", "Set", "Show", "Start", "Stop", "Test",
+    "Update", "Verify", "Write",
+}  # fmt: skip
 PROBE = """\
 import json, sys
 from cli.__main__ import run
@@ -75,6 +81,14 @@ def test_what_help_lists_is_the_first_sentence_of_each_commands_own_help() -> No
         != row.summary.rstrip(".")
     ]
     assert differing == []
+
+
+def test_what_a_command_does_begins_with_a_verb() -> None:
+    opening = {
+        command.help.split()[0].rstrip(",") for name, command in reference.commands() if name != "daggers"
+    }
+
+    assert opening <= VERBS
 
 
 def test_every_command_that_a_module_has_is_listed() -> None:

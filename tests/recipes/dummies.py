@@ -183,7 +183,7 @@ def dummy(session: Session) -> None:
 '''
     ),
     "cli/src/cli/commands/table.py": behind(
-        '        "list": Listed("All daggers, by name.", "cli.commands.daggers"),\n',
+        '        "list": Listed("List daggers by name.", "cli.commands.daggers"),\n',
         '        "dummy": Listed("Nothing.", "cli.commands.dummy"),\n',
     ),
 }

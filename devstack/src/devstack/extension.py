@@ -18,11 +18,8 @@ class Devstack:
 
     def commands(self) -> Mapping[str, Listed]:
         """Its commands, not loaded."""
-        about = "The embedded stack: Kafka, InfluxDB and the services on this machine."
-        runs = (
-            "Start a stack, feed a simulated city, run the two example daggers on it, and recount their"
-            " windows."
-        )
+        about = "Run the embedded stack on this machine: Kafka, InfluxDB and the services."
+        runs = "Run the two example daggers on a simulated city, and recount their windows."
         return {
             "local": Listed(about, "devstack.commands.local", "local"),
             "demo": Listed(runs, "devstack.commands.demo"),
