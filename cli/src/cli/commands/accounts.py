@@ -15,7 +15,7 @@ from cli.output.json_views.access import account as account_view
 from daggerclient.teamfile import ROLES
 from daggerclient.times import iso
 
-accounts = group("Manage service accounts, each with tokens of its own.")
+accounts = group()
 AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
 Lifetime = Annotated[
     str, typer.Option(metavar="SPAN", help="Lifetime of the token, such as 90d; default: no end.")

@@ -16,7 +16,7 @@ from cli.output.json_views.alerts import alert as view
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
-alerts = group("Show alerts of daggers, and who was notified.")
+alerts = group()
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
 Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
 State = gateway_pb2.AlertDelivery.State

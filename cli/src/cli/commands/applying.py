@@ -37,11 +37,10 @@ def apply(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Create the daggers of a file, or update them to match it.
+    """Wait for RUNNING with --wait.
 
-    Wait for RUNNING with --wait. The effects of an edit are printed first, on stderr. An edit that loses rows
-    or windows asks for confirmation on a terminal, and is refused elsewhere (PLAN_LOSES) without
-    --accept-loss.
+    The effects of an edit are printed first, on stderr. An edit that loses rows or windows asks for
+    confirmation on a terminal, and is refused elsewhere (PLAN_LOSES) without --accept-loss.
     """
     path = one_file(file, flag)
     text = read_file(path)
@@ -79,10 +78,9 @@ def plan(
         typer.Option("--detailed-exitcode", help="Exit with 0: nothing to do, 2: changes, 1: any error."),
     ] = False,
 ) -> None:
-    """Show what `daggers apply` would do, with its effect on windows and rows; write nothing.
+    """Look into Kafka where open windows are recomputed, and try the sinks where they or columns change.
 
-    Look into Kafka where open windows are recomputed, and try the sinks where they or columns change. The
-    plan names the records that are read again, the windows that can no longer be complete, the sinks that
+    The plan names the records that are read again, the windows that can no longer be complete, the sinks that
     would take no row, and what would help. Hosts of drivers look and try; where they cannot, the plan says
     why.
     """

@@ -15,7 +15,7 @@ from cli.output.vitals import ago, size
 from daggerclient.times import iso
 from daggerspec.sinks import called
 
-app = group("List and describe the tables of daggers in cold storage.")
+app = group()
 Sink = Annotated[
     str, typer.Option("--sink", metavar="NAME", help="Sink of kind parquet to read; default: the first.")
 ]

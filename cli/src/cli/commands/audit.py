@@ -53,10 +53,7 @@ def audit(
     until: Annotated[str, typer.Option(metavar="WHEN", help="Only records before then.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many, the newest.")] = 100,
 ) -> None:
-    """List refused calls, reads of data and failed logins, newest first.
-
-    Show who called, what, and whether the call was allowed.
-    """
+    """Show who called, what, and whether the call was allowed."""
     now = datetime.now(UTC)
     request = gateway_pb2.ListAuditRecordsRequest(
         principal=principal,

@@ -15,8 +15,8 @@ from cli.output.entries import Entries
 from cli.output.json_views.clusters import cluster as cluster_view
 from cli.output.json_views.clusters import use as use_view
 
-clusters = group("Manage clusters: where daggers run and streams live.")
-schemas = group("Manage the Protobuf messages that streams carry.")
+clusters = group()
+schemas = group()
 
 
 def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:

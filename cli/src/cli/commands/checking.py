@@ -15,7 +15,7 @@ from cli.output.error_text import UNCHECKED
 from cli.output.printer import amount
 
 app = group()
-sql = group("Check queries and list functions, without a gateway.")
+sql = group()
 REFUSED = 1
 STREAMS_HELP = (
     "File that names the streams: a JSON object by table, each with `schema` (a .proto file or a descriptor"
@@ -27,10 +27,7 @@ STREAMS_HELP = (
 
 @command(app, "validate", example="daggers validate completed_bookings.yaml")
 def validate(session: Session, file: File = None, flag: FileFlag = None) -> None:
-    """Check a dagger file: list every problem with its place, and the output columns; write nothing.
-
-    Exit with 1 when apply would refuse the file. Warnings do not change that.
-    """
+    """Exit with 1 when apply would refuse the file. Warnings do not change that."""
     from cli.files.dagger_file import read_file, validate_file  # a client, which `sql check` does not need
 
     path = one_file(file, flag)

@@ -37,10 +37,7 @@ app = group()
 
 @command(app, "get", example="daggers get completed_bookings -o json")
 def get(session: Session, name: Name) -> None:
-    """Show a dagger: its specification, observed state and open alerts.
-
-    Print its lag, its rates, its newest error and its warnings, too.
-    """
+    """Print its lag, its rates, its newest error and its warnings, too."""
     from daggerclient.daggerfile.write import to_yaml  # YAML, which no other command here writes
 
     with session.connect() as gateway:
@@ -83,7 +80,7 @@ def list_(
         bool, typer.Option("--watch", "-w", help="Show changes as they happen, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """List daggers by name. Show what each does now; -o wide has every column."""
+    """Show what each does now; -o wide has every column."""
     if watch and session.out.json:
         raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
@@ -121,7 +118,7 @@ def _table(session: Session, gateway: Gateway, filter_: str, rows: Sequence[Sequ
 
 @command(app, "start", example="daggers start completed_bookings --wait")
 def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
-    """Start a dagger that is stopped or failed. Wait for RUNNING with --wait."""
+    """Wait for RUNNING with --wait."""
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=name))
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "start", wait, timeout)
@@ -135,7 +132,7 @@ def stop(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop a dagger after its current batch; its checkpoint stays. Wait for STOPPED with --wait."""
+    """Wait for STOPPED with --wait."""
     mode = events_pb2.STOP_MODE_NOW if now else events_pb2.STOP_MODE_DRAIN
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
@@ -156,7 +153,7 @@ def restart(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop the driver of a dagger and launch a new one. Wait for the new driver to be RUNNING with --wait."""
+    """Wait for the new driver to be RUNNING with --wait."""
     with session.connect(NAMED) as gateway:
         if from_start:
             session.out.note(f"{name} begins anew: {anew.consequences(gateway.get(name).spec)}")
@@ -175,7 +172,7 @@ def delete(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop a dagger and free its name. Ask first on a terminal. Wait until it is gone with --wait."""
+    """Ask first on a terminal. Wait until it is gone with --wait."""
     if dry_run and wait:
         raise MisusedError("--dry-run deletes nothing that --wait could wait for")
     if not dry_run:

@@ -38,7 +38,7 @@ def events(
     tail: Annotated[int | None, typer.Option(min=0, help="Only this many of the newest events.")] = None,
     actor: Annotated[str, typer.Option(help="Only requests of this principal.")] = "",
 ) -> None:
-    """Show the events of the control topic in order. Print every request, and everything that happened."""
+    """Print every request, and everything that happened."""
     sequence, earliest = when(since, datetime.now(UTC))
 
     def wanted(event: gateway_pb2.Event) -> bool:

@@ -14,7 +14,7 @@ from cli.framework.session import Session, command
 from cli.output.entries import Entries
 from cli.output.json_views.access import grant as grant_view
 
-grants = group("Grant roles, and access to streams and sensitive fields.")
+grants = group()
 Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:NAME, group:NAME or account:NAME.")]
 Team = Annotated[str, typer.Option(help="The team; none for the role administrator.")]
 FLAGS = {"principal": "PRINCIPAL", "team": "--team", "role": "ROLE"}

@@ -73,7 +73,7 @@ def init(
     team: Annotated[str, typer.Option(help="Team that owns it.")] = "my_team",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Write a dagger file for a stream. Count its records per minute, or forward each with --forward."""
+    """Count its records per minute, or forward each with --forward."""
     with session.connect() as gateway:
         registered = {stream.name: stream for stream in gateway.streams()}
         if stream not in registered:

@@ -25,7 +25,7 @@ from eventlog.topics import CONTROL
 from fleet.forged import forged_name
 from kafkaclient import Connection
 
-log = group("Export, verify and restore the control topic, every record at its sequence.")
+log = group()
 SHOWN = 20
 T = TypeVar("T")
 

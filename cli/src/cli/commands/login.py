@@ -37,10 +37,10 @@ def login(
     issuer: Issuer = "",
     client_id: ClientId = "",
 ) -> None:
-    """Log in at the identity provider of a gateway.
+    """Open a browser of this machine; without one, or with --device, show a code.
 
-    Open a browser of this machine; without one, or with --device, show a code. The login is kept for this
-    gateway in a file that only you can read, and renews itself as long as the provider allows.
+    The login is kept for this gateway in a file that only you can read, and renews itself as long as the
+    provider allows.
     """
     address = session.address()
     trusted = _provider(session, address, issuer, client_id)
@@ -57,7 +57,7 @@ def login(
 
 @command(app, "logout", example="daggers logout")
 def logout(session: Session) -> None:
-    """Forget the login of a gateway. Tell the provider that the session is over."""
+    """Tell the provider that the session is over."""
     address, logins = session.address(), session.logins
     try:
         kept = logins.read(address)

@@ -52,10 +52,9 @@ def logs(
         typer.Option("--replay", help="Read the log of quarantine replays, in place of that of drivers."),
     ] = False,
 ) -> None:
-    """Show the log of a dagger's newest driver.
+    """Print the reason first while the dagger does not run, or has not run for long.
 
-    Print the reason first while the dagger does not run, or has not run for long. Logs are kept for a day
-    after a delete.
+    Logs are kept for a day after a delete.
     """
     request = gateway_pb2.ReadLogRequest(
         name=name, lines=lines, traces=traces, generation=generation, previous=previous, replay=replay

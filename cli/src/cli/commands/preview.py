@@ -76,10 +76,9 @@ def preview(
         bool, typer.Option("--chart", help="Draw a chart of each series in place of a table.")
     ] = False,
 ) -> None:
-    """Run a query on real data with the engine of daggers, and show its rows; write nothing.
+    """Read the newest records by Kafka's time: enough for two windows, unless an option says otherwise.
 
-    Read the newest records by Kafka's time: enough for two windows, unless an option says otherwise. Windows
-    that these do not fill are marked partial. Ctrl-C ends it. -o json gives one JSON document a line.
+    Windows that these do not fill are marked partial. Ctrl-C ends it. -o json gives one JSON document a line.
     """
     if sql and (file or flag):
         raise MisusedError("FILE and --sql: name one of them")

@@ -29,7 +29,7 @@ from cli.output.json_views import quarantine as views
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
-quarantine = group("Inspect, replay and discard quarantined records.")
+quarantine = group()
 _FLAGS: Final = {
     "dagger": "NAME",
     "id": "ID",

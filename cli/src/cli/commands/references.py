@@ -13,7 +13,7 @@ from cli.output.entries import Entries
 from cli.output.json_views.references import format_name
 from cli.output.json_views.references import reference as reference_view
 
-references = group("Manage reference tables: data files that queries look values up in.")
+references = group()
 FLAGS = {
     "reference.name": "NAME",
     "reference.format": "--format",

@@ -35,7 +35,7 @@ def history(
     name: Name,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many, the newest.")] = 20,
 ) -> None:
-    """List the revisions of a dagger, newest first. Show who made each, when, what changed, and why."""
+    """Show who made each, when, what changed, and why."""
     with session.connect(NAMED) as gateway:
         shown = [revision for _, revision in zip(range(limit), gateway.revisions(name), strict=False)]
     rows = [
@@ -63,10 +63,7 @@ def diff(
         int | None, typer.Argument(min=1, help="Version to compare with; default: the newest.")
     ] = None,
 ) -> None:
-    """Show the differences between two versions of a dagger.
-
-    Compare field by field, and the query line by line.
-    """
+    """Compare field by field, and the query line by line."""
     with session.connect(NAMED) as gateway:
         old, new = in_force(gateway, name, before), in_force(gateway, name, after)
     changed = changes.changes(old.spec, new.spec)
@@ -102,11 +99,10 @@ def rollback(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Give a dagger the specification of an earlier version, as a new revision.
+    """Ask first on a terminal.
 
-    Ask first on a terminal. A rollback is planned like any other edit: its effects are printed first, on
-    stderr, and one that loses rows or windows is refused without a terminal (PLAN_LOSES), unless there is
-    --accept-loss.
+    A rollback is planned like any other edit: its effects are printed first, on stderr, and one that loses
+    rows or windows is refused without a terminal (PLAN_LOSES), unless there is --accept-loss.
     """
     with session.connect({**NAMED, "message": "--message"}) as gateway:
         old = in_force(gateway, name, to)

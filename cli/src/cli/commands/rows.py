@@ -70,10 +70,7 @@ def rows(
         ),
     ] = "",
 ) -> None:
-    """Show the newest output rows of a dagger, newest first, read from its sink.
-
-    Order rows as their sink does: influx by their time, kafka and log by when they were last written.
-    """
+    """Order rows as their sink does: influx by their time, kafka and log by when they were last written."""
     request = gateway_pb2.ReadRowsRequest(
         name=name,
         sink=sink or "",
@@ -101,7 +98,7 @@ def watch(
         float | None, typer.Option("--for", min=0, help="Stop after this many seconds.")
     ] = None,
 ) -> None:
-    """Show new rows of a dagger as they come, with a sparkline for each series. Run until Ctrl-C."""
+    """Run until Ctrl-C."""
     end = time.monotonic() + seconds if seconds is not None else None
     with session.connect() as gateway:
         looks = until(_said(session, name, watched(gateway, name, sink or "")), end)

@@ -23,8 +23,8 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.registered import addresses
 from daggerspec.sinks import kind_of, kinds, load, names
 
-secrets = group("Manage secrets by name: where they are stored, and where they may be sent.")
-sinks = group("Manage sinks by name, with the teams that may write to them, and test sinks.")
+secrets = group()
+sinks = group()
 T = TypeVar("T")
 TEST_S = 300.0
 """How long all steps of a test may take."""

@@ -24,7 +24,7 @@ from daggerclient.times import duration
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.nearest import hint
 
-streams = group("Manage streams: topics that carry one message.")
+streams = group()
 SAMPLE_S = 60.0
 
 

@@ -7,114 +7,124 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from cli.framework.lazy_commands import Listed
+from cli.framework.lazy_commands import LazyCommand
 
-COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
+COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
-        "apply": Listed("Create the daggers of a file, or update them to match it.", "cli.commands.applying"),
-        "plan": Listed(
+        "apply": LazyCommand(
+            "Create the daggers of a file, or update them to match it.", "cli.commands.applying"
+        ),
+        "plan": LazyCommand(
             "Show what `daggers apply` would do, with its effect on windows and rows; write nothing.",
             "cli.commands.applying",
         ),
-        "preview": Listed(
+        "preview": LazyCommand(
             "Run a query on real data with the engine of daggers, and show its rows; write nothing.",
             "cli.commands.preview",
         ),
-        "get": Listed(
+        "get": LazyCommand(
             "Show a dagger: its specification, observed state and open alerts.", "cli.commands.daggers"
         ),
-        "list": Listed("List daggers by name.", "cli.commands.daggers"),
-        "start": Listed("Start a dagger that is stopped or failed.", "cli.commands.daggers"),
-        "stop": Listed(
+        "list": LazyCommand("List daggers by name.", "cli.commands.daggers"),
+        "start": LazyCommand("Start a dagger that is stopped or failed.", "cli.commands.daggers"),
+        "stop": LazyCommand(
             "Stop a dagger after its current batch; its checkpoint stays.", "cli.commands.daggers"
         ),
-        "restart": Listed("Stop the driver of a dagger and launch a new one.", "cli.commands.daggers"),
-        "delete": Listed("Stop a dagger and free its name.", "cli.commands.daggers"),
-        "validate": Listed(
+        "restart": LazyCommand("Stop the driver of a dagger and launch a new one.", "cli.commands.daggers"),
+        "delete": LazyCommand("Stop a dagger and free its name.", "cli.commands.daggers"),
+        "validate": LazyCommand(
             "Check a dagger file: list every problem with its place, and the output columns; write nothing.",
             "cli.commands.checking",
         ),
-        "history": Listed(
+        "history": LazyCommand(
             "List the revisions of a dagger, newest first.",
             "cli.commands.revisions",
         ),
-        "diff": Listed(
+        "diff": LazyCommand(
             "Show the differences between two versions of a dagger.",
             "cli.commands.revisions",
         ),
-        "rollback": Listed(
+        "rollback": LazyCommand(
             "Give a dagger the specification of an earlier version, as a new revision.",
             "cli.commands.revisions",
         ),
-        "rows": Listed(
+        "rows": LazyCommand(
             "Show the newest output rows of a dagger, newest first, read from its sink.",
             "cli.commands.rows",
         ),
-        "watch": Listed(
+        "watch": LazyCommand(
             "Show new rows of a dagger as they come, with a sparkline for each series.", "cli.commands.rows"
         ),
-        "logs": Listed("Show the log of a dagger's newest driver.", "cli.commands.logs"),
-        "events": Listed(
+        "logs": LazyCommand("Show the log of a dagger's newest driver.", "cli.commands.logs"),
+        "events": LazyCommand(
             "Show the events of the control topic in order.",
             "cli.commands.events",
         ),
-        "init": Listed(
+        "init": LazyCommand(
             "Write a dagger file for a stream.",
             "cli.commands.init",
         ),
-        "login": Listed(
+        "login": LazyCommand(
             "Log in at the identity provider of a gateway.",
             "cli.commands.login",
         ),
-        "logout": Listed("Forget the login of a gateway.", "cli.commands.login"),
-        "whoami": Listed("Show who you are to the gateway, and your roles.", "cli.commands.whoami"),
-        "version": Listed("Show the version of the command.", "cli.commands.version"),
-        "cluster": Listed(
+        "logout": LazyCommand("Forget the login of a gateway.", "cli.commands.login"),
+        "whoami": LazyCommand("Show who you are to the gateway, and your roles.", "cli.commands.whoami"),
+        "version": LazyCommand("Show the version of the command.", "cli.commands.version"),
+        "cluster": LazyCommand(
             "Manage clusters: where daggers run and streams live.", "cli.commands.catalogue", "clusters"
         ),
-        "schema": Listed(
+        "schema": LazyCommand(
             "Manage the Protobuf messages that streams carry.", "cli.commands.catalogue", "schemas"
         ),
-        "stream": Listed("Manage streams: topics that carry one message.", "cli.commands.streams", "streams"),
-        "alerts": Listed("Show alerts of daggers, and who was notified.", "cli.commands.alerts", "alerts"),
-        "audit": Listed(
+        "stream": LazyCommand(
+            "Manage streams: topics that carry one message.", "cli.commands.streams", "streams"
+        ),
+        "alerts": LazyCommand(
+            "Show alerts of daggers, and who was notified.", "cli.commands.alerts", "alerts"
+        ),
+        "audit": LazyCommand(
             "List refused calls, reads of data and failed logins, newest first.",
             "cli.commands.audit",
         ),
-        "quarantine": Listed(
+        "quarantine": LazyCommand(
             "Inspect, replay and discard quarantined records.", "cli.commands.quarantine", "quarantine"
         ),
-        "sql": Listed("Check queries and list functions, without a gateway.", "cli.commands.checking", "sql"),
-        "reference": Listed(
+        "sql": LazyCommand(
+            "Check queries and list functions, without a gateway.", "cli.commands.checking", "sql"
+        ),
+        "reference": LazyCommand(
             "Manage reference tables: data files that queries look values up in.",
             "cli.commands.references",
             "references",
         ),
-        "secret": Listed(
+        "secret": LazyCommand(
             "Manage secrets by name: where they are stored, and where they may be sent.",
             "cli.commands.sinks",
             "secrets",
         ),
-        "sink": Listed(
+        "sink": LazyCommand(
             "Manage sinks by name, with the teams that may write to them, and test sinks.",
             "cli.commands.sinks",
             "sinks",
         ),
-        "archive": Listed(
+        "archive": LazyCommand(
             "List and describe the tables of daggers in cold storage.",
             "cli.commands.archive",
             "app",
         ),
-        "team": Listed("Manage teams: members, quotas and what they own.", "cli.commands.teams", "teams"),
-        "account": Listed(
+        "team": LazyCommand(
+            "Manage teams: members, quotas and what they own.", "cli.commands.teams", "teams"
+        ),
+        "account": LazyCommand(
             "Manage service accounts, each with tokens of its own.",
             "cli.commands.accounts",
             "accounts",
         ),
-        "grant": Listed(
+        "grant": LazyCommand(
             "Grant roles, and access to streams and sensitive fields.", "cli.commands.grants", "grants"
         ),
-        "log": Listed(
+        "log": LazyCommand(
             "Export, verify and restore the control topic, every record at its sequence.",
             "cli.commands.log",
             "log",

@@ -22,7 +22,7 @@ from cli.output.printer import Printer
 from daggerclient import InvalidFileError, teamfile
 from daggerclient.teamfile import role_name
 
-teams = group("Manage teams: members, quotas and what they own.")
+teams = group()
 
 
 def _row(team: access_pb2.Team) -> tuple[str, ...]:

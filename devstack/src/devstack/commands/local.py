@@ -35,7 +35,7 @@ from devstack.tools.install import Tools, install
 from devstack.up import is_up, plan, tail, wanted
 from devstack.up import up as start_stack
 
-local = group("Run the embedded stack on this machine: Kafka, InfluxDB and the services.")
+local = group()
 WATCH_S = 0.5
 
 
