@@ -8,65 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.golden.commands import ARGUMENTS
 
 from cli import reference
 from cli.__main__ import run
 from cli.errors import UnreachableError
 from cli.output.printer import Format, Printer, print_error
 
-ARGUMENTS = {
-    "cluster register": ["prod", "--spark-master", "local[2]"],
-    "schema register": ["shop.proto"],
-    "stream register": [
-        "orders", "--cluster", "c", "--topic", "t", "--message", "m.M", "--time-field", "f"
-    ],
-    "reference register": ["cities", "--format", "csv", "--location", "/tables/cities.csv"],
-    "apply": ["-f", "dagger.yaml"],
-    "validate": ["-f", "dagger.yaml"],
-    "plan": ["-f", "dagger.yaml"],
-    "preview": ["-f", "dagger.yaml"],
-    "history": ["orders"],
-    "diff": ["orders", "1"],
-    "archive describe": ["orders"],
-    "rollback": ["orders", "--to", "1"],
-    "sql check": ["--streams", "streams.json"],
-    "delete": ["orders", "--yes"],
-    "init": ["orders", "--force"],
-    "quarantine list": ["orders"],
-    "quarantine show": ["orders", "0f3a"],
-    "quarantine replay": ["orders", "--yes"],
-    "quarantine discard": ["orders", "--why", "test traffic", "--yes"],
-    "quarantine allow": ["orders", "--for", "1h"],
-    "stream describe": ["orders"],
-    "stream sample": ["x"],
-    "stream discover": ["--cluster", "local"],
-    "schema show": ["m.M"],
-    "schema get": ["m.M"],
-    "schema delete": ["m.M", "--yes"],
-    **{f"{kind} get": ["orders"] for kind in ("cluster", "stream", "reference")},
-    **{f"{kind} delete": ["orders", "--yes"] for kind in ("cluster", "stream", "reference")},
-    "team apply": ["team.yaml"],
-    "team usage": ["pricing"],
-    "secret apply": ["secret.yaml"],
-    "sink apply": ["sink.yaml"],
-    "sink test": ["crm"],
-    "sink ddl": ["orders"],
-    **{f"{kind} get": ["crm"] for kind in ("secret", "sink")},
-    **{f"{kind} delete": ["crm", "--yes"] for kind in ("secret", "sink")},
-    "team delete": ["pricing", "--yes"],
-    "team give": ["influx://influx:8086/rows/fares", "pricing"],
-    "team release": ["influx://influx:8086/rows/fares", "--yes"],
-    "account create": ["ci-bot", "--team", "pricing", "--role", "viewer"],
-    "account rotate": ["ci-bot"],
-    "account revoke": ["ci-bot", "--yes"],
-    "grant role": ["user:ada", "viewer", "--team", "pricing"],
-    "grant revoke": ["user:ada", "--team", "pricing"],
-    "grant stream": ["orders", "--all"],
-    "grant sensitive": ["orders", "--none"],
-    "log export": ["log.jsonl"],
-    "log restore": ["log.jsonl"],
-    **{name: ["orders"] for name in ("get", "start", "stop", "restart", "rows", "watch", "logs")},
-}  # fmt: skip
 # These start, or change, what a unit test must not.
 NOT_RUN = {"local setup", "local up", "demo"}
 LOCAL = {"version", "local status", "local down", "local dump", "sql check", "sql functions"}

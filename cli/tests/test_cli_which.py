@@ -8,7 +8,7 @@ import pytest
 from chassis.endpoint import Endpoint
 from chassis.tokenfile import read_tokens
 from cli.__main__ import run
-from cli.framework.lazy_commands import Listed
+from cli.framework.lazy_commands import LazyCommand
 
 LAST = Path("/stacks/last")
 
@@ -20,7 +20,7 @@ class Remembering:
         self.address = address
         self.token: Path | None = None
 
-    def commands(self) -> Mapping[str, Listed]:
+    def commands(self) -> Mapping[str, LazyCommand]:
         return {}
 
     def stack(self, given: Path | None, home: Path) -> Path | None:

@@ -183,8 +183,8 @@ def dummy(session: Session) -> None:
 '''
     ),
     "cli/src/cli/commands/table.py": behind(
-        '        "list": Listed("All daggers, by name.", "cli.commands.daggers"),\n',
-        '        "dummy": Listed("Nothing.", "cli.commands.dummy"),\n',
+        '        "list": LazyCommand("List daggers by name.", "cli.commands.daggers"),\n',
+        '        "dummy": LazyCommand("Nothing.", "cli.commands.dummy"),\n',
     ),
 }
 

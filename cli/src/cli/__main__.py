@@ -24,7 +24,7 @@ from cli.errors import CliError, MisusedError, UnwrittenError
 from cli.framework import standard_streams
 from cli.framework.extension import Extension, installed
 from cli.framework.group import group
-from cli.framework.lazy_commands import Loaded, Root
+from cli.framework.lazy_commands import LazyGroup
 from cli.framework.machine import is_refused, refusal
 from cli.framework.session import Common, GatewayAddress, Output, StateDir
 from cli.framework.standard_streams import OutputError
@@ -41,13 +41,14 @@ EPILOG = (
 )
 
 
-def assembled(extension: Callable[[], Extension]) -> Root:
-    """Every command, and those of the extension, none of them loaded."""
-    app = group("Self-serve SQL over Protobuf Kafka topics, run on Spark.", Root, epilog=EPILOG)
+def assembled(extension: Callable[[], Extension]) -> LazyGroup:
+    """Assemble every command, and those of the extension, none of them imported."""
+    app = group("Self-serve SQL over Protobuf Kafka topics, run on Spark.", LazyGroup, epilog=EPILOG)
     app.callback()(_root)
-    root = cast(Root, typer.main.get_group(app))
+    root = cast(LazyGroup, typer.main.get_group(app))
     root.name = "daggers"
-    root.commands = Loaded(COMMANDS, lambda: extension().commands())  # type: ignore[assignment] # it is only read
+    root.commands = dict(COMMANDS)
+    root.extension = lambda: extension().commands()
     return root
 
 
@@ -129,12 +130,12 @@ def wants_json(argv: Sequence[str]) -> bool:
     )
 
 
-def _help(root: Root, argv: Sequence[str]) -> str:
+def _help(root: LazyGroup, argv: Sequence[str]) -> str:
     """The command line that explains what was probably meant."""
     known = [word for word in argv[:2] if not word.startswith("-")]
     if not known or known[0] not in root.commands:
         return "daggers --help"
-    within = known if hasattr(root.commands[known[0]], "commands") else known[:1]
+    within = known if getattr(root.commands[known[0]], "group", "") else known[:1]
     return " ".join(["daggers", *within, "--help"])
 
 

@@ -28,7 +28,13 @@ def text() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command by its full name, `daggers` first; a group comes before its commands."""
-    yield from _below(_ROOT, assembled(installed))
+    root = assembled(installed)
+    yield _ROOT, root
+    for name in root.list_commands(None):
+        _, command, _ = root.resolve_command(None, [name])
+        yield f"{_ROOT} {name}", command
+        for inner, below in getattr(command, "commands", {}).items():
+            yield f"{_ROOT} {name} {inner}", below
 
 
 def flags(command: Any) -> set[str]:
@@ -39,12 +45,6 @@ def flags(command: Any) -> set[str]:
         for flag in (*parameter.opts, *parameter.secondary_opts)
         if flag[0] == "-"
     }
-
-
-def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    yield name, command
-    for command_, inner in getattr(command, "commands", {}).items():
-        yield from _below(f"{name} {command_}", inner)
 
 
 def _section(name: str, command: Any) -> str:

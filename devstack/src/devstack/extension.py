@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cli.errors import RefusedError, UnreachableError
-from cli.framework.lazy_commands import Listed
+from cli.framework.lazy_commands import LazyCommand
 from devstack import remembered, state
 from devstack.remembered import INSTALLATION
 
@@ -16,16 +16,13 @@ class Devstack:
         """`installation`: the virtual environment whose commands these are."""
         self._installation = installation
 
-    def commands(self) -> Mapping[str, Listed]:
+    def commands(self) -> Mapping[str, LazyCommand]:
         """Its commands, not loaded."""
-        about = "The embedded stack: Kafka, InfluxDB and the services on this machine."
-        runs = (
-            "Start a stack, feed a simulated city, run the two example daggers on it, and recount their"
-            " windows."
-        )
+        about = "Run the embedded stack on this machine: Kafka, InfluxDB and the services."
+        runs = "Run the two example daggers on a simulated city, and recount their windows."
         return {
-            "local": Listed(about, "devstack.commands.local", "local"),
-            "demo": Listed(runs, "devstack.commands.demo"),
+            "local": LazyCommand(about, "devstack.commands.local", "local"),
+            "demo": LazyCommand(runs, "devstack.commands.demo"),
         }
 
     def stack(self, given: Path | None, home: Path) -> Path | None:

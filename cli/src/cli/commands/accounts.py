@@ -15,10 +15,10 @@ from cli.output.json_views.access import account as account_view
 from daggerclient.teamfile import ROLES
 from daggerclient.times import iso
 
-accounts = group("What programs call the gateway as, each with a token of its own.")
+accounts = group()
 AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
 Lifetime = Annotated[
-    str, typer.Option(metavar="SPAN", help="How long the token is good, such as 90d; for ever unless said.")
+    str, typer.Option(metavar="SPAN", help="Lifetime of the token, such as 90d; default: no end.")
 ]
 FLAGS = {"name": "NAME", "team": "--team", "description": "--for", "lifetime": "--lifetime"}
 
@@ -47,12 +47,12 @@ ACCOUNTS = Entries(account_view, ("NAME", "TEAM", "TOKENS END", "FOR"), _row, "n
 def create(
     session: Session,
     name: AccountName,
-    team: Annotated[str, typer.Option(help="The team whose owners rotate and revoke it.")],
-    role: Annotated[TeamRole, typer.Option(help="What it may do in that team.")],
-    purpose: Annotated[str, typer.Option("--for", metavar="TEXT", help="What it is for, for people.")] = "",
+    team: Annotated[str, typer.Option(help="Team whose owners rotate and revoke it.")],
+    role: Annotated[TeamRole, typer.Option(help="Role in that team.")],
+    purpose: Annotated[str, typer.Option("--for", metavar="TEXT", help="Description of its purpose.")] = "",
     lifetime: Lifetime = "",
 ) -> None:
-    """Make a service account and print its token, this once."""
+    """Create a service account and print its token, this once."""
     request = gateway_pb2.CreateServiceAccountRequest(
         name=name, team=team, role=ROLES[role], description=purpose
     )
@@ -70,7 +70,7 @@ def rotate(
     overlap: Annotated[
         str,
         typer.Option(
-            metavar="SPAN", help="How long the token before stays good, such as 1d; not at all unless said."
+            metavar="SPAN", help="How long the previous token stays valid, such as 1d; default: not at all."
         ),
     ] = "",
     lifetime: Lifetime = "",
@@ -88,7 +88,7 @@ def rotate(
 
 @command(accounts, "revoke", example="daggers account revoke ci-deploys --yes")
 def revoke(session: Session, name: AccountName, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Take a service account away: its tokens are good no more. Asks first on a terminal."""
+    """Revoke a service account: its tokens are no longer valid. Ask first on a terminal."""
     delete(
         session,
         "RevokeServiceAccount",
@@ -107,7 +107,7 @@ def revoke(session: Session, name: AccountName, yes: Yes = False, dry_run: DryRu
 def list_accounts(
     session: Session, team: Annotated[str, typer.Option(help="Only those of this team.")] = ""
 ) -> None:
-    """The service accounts of the teams that you are in."""
+    """List the service accounts of your teams."""
     with session.connect() as gateway:
         registered = gateway.accounts(team)
     ACCOUNTS.show_all(session.out, registered)

@@ -16,7 +16,7 @@ from cli.output.json_views.alerts import alert as view
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
-alerts = group("What is wrong with daggers, and who was told.")
+alerts = group()
 FLAGS = {"dagger": "NAME", "since_sequence": "--since"}
 Dagger = Annotated[str, typer.Argument(metavar="NAME", help="Only alerts of this dagger.")]
 State = gateway_pb2.AlertDelivery.State
@@ -27,10 +27,10 @@ def list_alerts(
     session: Session,
     name: Dagger = "",
     resolved: Annotated[
-        bool, typer.Option("--all", help="Also the newest of each condition that are over.")
+        bool, typer.Option("--all", help="Show resolved alerts, too: the newest of each condition.")
     ] = False,
 ) -> None:
-    """The alerts that are open, by dagger."""
+    """List the open alerts, by dagger."""
     with session.connect(FLAGS) as gateway:
         shown = list(listed(gateway, name, resolved=resolved))
     documents = [view(alert) for alert in shown]
@@ -43,10 +43,10 @@ def watch(
     name: Dagger = "",
     since: Annotated[
         int | None,
-        typer.Option(min=-1, help="Only what changed after this sequence; without it, what is open first."),
+        typer.Option(min=-1, help="Only changes after this sequence; default: the open alerts first."),
     ] = None,
 ) -> None:
-    """Alerts as they fire, are told and resolve, those that are open first. Ctrl-C ends it."""
+    """Show alerts as they fire, notify and resolve, open ones first. Run until Ctrl-C."""
     with session.connect(FLAGS) as gateway:
         session.out.stream(watched(gateway, name, since), line, view)
 

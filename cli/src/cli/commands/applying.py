@@ -31,16 +31,16 @@ def apply(
     session: Session,
     file: File = None,
     flag: FileFlag = None,
-    message: Annotated[str, typer.Option("--message", "-m", help="Why, for `daggers history`.")] = "",
+    message: Annotated[str, typer.Option("--message", "-m", help="Reason, for `daggers history`.")] = "",
     yes: Yes = False,
     accept_loss: AcceptLoss = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Create the daggers of a file, or bring them to what it says. --wait waits for RUNNING.
+    """Wait for RUNNING with --wait.
 
-    What an edit does is said first, on stderr. One that loses rows or windows is asked about on a terminal,
-    and refused elsewhere (PLAN_LOSES) without --accept-loss.
+    The effects of an edit are printed first, on stderr. An edit that loses rows or windows asks for
+    confirmation on a terminal, and is refused elsewhere (PLAN_LOSES) without --accept-loss.
     """
     path = one_file(file, flag)
     text = read_file(path)
@@ -78,11 +78,11 @@ def plan(
         typer.Option("--detailed-exitcode", help="Exit with 0: nothing to do, 2: changes, 1: any error."),
     ] = False,
 ) -> None:
-    """What `daggers apply` would do, and what that does to windows and rows; writes nothing.
+    """Look into Kafka where open windows are recomputed, and try the sinks where they or columns change.
 
-    Where open windows are recomputed the host of the driver looks into Kafka: which records are read again,
-    and which windows can no longer be made whole. Where sinks or columns are others, a host of drivers tries
-    the sinks: which of them would take no row, and what would help. Where it cannot, the plan says why.
+    The plan names the records that are read again, the windows that can no longer be complete, the sinks that
+    would take no row, and what would help. Hosts of drivers look and try; where they cannot, the plan says
+    why.
     """
     try:
         path = one_file(file, flag)

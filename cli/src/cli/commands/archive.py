@@ -15,16 +15,16 @@ from cli.output.vitals import ago, size
 from daggerclient.times import iso
 from daggerspec.sinks import called
 
-app = group("Tables in cold storage: which daggers write them, and what they have.")
+app = group()
 Sink = Annotated[
-    str, typer.Option("--sink", metavar="NAME", help="Which of its sinks of kind parquet; else the first.")
+    str, typer.Option("--sink", metavar="NAME", help="Sink of kind parquet to read; default: the first.")
 ]
 HEAD = ("DAGGER", "SINK", "STREAMS", "PATH", "LAST COMMIT")
 
 
 @command(app, "list", example="daggers archive list")
 def list_(session: Session) -> None:
-    """Every table that a dagger writes to cold storage, with the streams it is made of. Looks at no file."""
+    """List the tables that daggers write to cold storage, with the streams they are made of. Read no file."""
     with session.connect() as gateway:
         listed = [
             (dagger, name, sink)
@@ -45,7 +45,7 @@ def list_(session: Session) -> None:
 
 @command(app, "describe", example="daggers archive describe completed_bookings")
 def describe(session: Session, name: Name, sink: Sink = "") -> None:
-    """How many files a table has, how large they are, and since when; read where they are."""
+    """Show how many files a table has, their size, and the hours they cover, read where they are."""
     with session.connect({"name": "NAME", "sink": "--sink"}) as gateway:
         request = gateway_pb2.DescribeArchiveRequest(name=name, sink=sink)
         archive = gateway.call(gateway.daggers.DescribeArchive, request)

@@ -37,24 +37,23 @@ class Kind(StrEnum):
 def audit(
     session: Session,
     principal: Annotated[
-        str, typer.Option(help="Only calls of this one: user:NAME, account:NAME, a name of the token file.")
+        str,
+        typer.Option(help="Only calls of this principal: user:NAME, account:NAME, a name of the token file."),
     ] = "",
     team: Annotated[
         str,
-        typer.Option(
-            help="Only what is about this team: its owners may read that, all the rest administrators."
-        ),
+        typer.Option(help="Only records about this team, for its owners; administrators read all."),
     ] = "",
     kinds: Annotated[
-        list[Kind] | None, typer.Option("--kind", help="Only records of this kind; repeat it for several.")
+        list[Kind] | None, typer.Option("--kind", help="Only records of this kind; may be repeated.")
     ] = None,
     since: Annotated[
-        str, typer.Option(metavar="WHEN", help="Only since then: 30m, 2h, 1d ago, or an instant.")
+        str, typer.Option(metavar="WHEN", help="Only records since then: 30m, 2h, 1d ago, or an instant.")
     ] = "",
-    until: Annotated[str, typer.Option(metavar="WHEN", help="Only before then.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many, the newest.")] = 100,
+    until: Annotated[str, typer.Option(metavar="WHEN", help="Only records before then.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many, the newest.")] = 100,
 ) -> None:
-    """Who was refused, who read rows, logs and records, and who failed to log in, newest first."""
+    """Show who called, what, and whether the call was allowed."""
     now = datetime.now(UTC)
     request = gateway_pb2.ListAuditRecordsRequest(
         principal=principal,

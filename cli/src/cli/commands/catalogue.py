@@ -15,8 +15,8 @@ from cli.output.entries import Entries
 from cli.output.json_views.clusters import cluster as cluster_view
 from cli.output.json_views.clusters import use as use_view
 
-clusters = group("Places where daggers run and streams live.")
-schemas = group("The Protobuf messages that streams carry.")
+clusters = group()
+schemas = group()
 
 
 def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
@@ -53,10 +53,10 @@ def register_cluster(
     influx_token_env: Annotated[str, typer.Option(help="Variable of the runtime that holds the token.")] = "",
     influx_token_file: Annotated[str, typer.Option(help="File of the runtime that holds the token.")] = "",
     playground: Annotated[
-        bool, typer.Option("--playground", help="Viewers of a team may run its daggers here, too.")
+        bool, typer.Option("--playground", help="Let viewers of a team run its daggers here, too.")
     ] = False,
 ) -> None:
-    """Register a cluster, or replace it. Credentials only by reference: they are read by the driver."""
+    """Register a cluster, or replace it. Credentials are given by reference only: the driver reads them."""
     errors = UsageErrors()
     cluster = spec_pb2.Cluster(name=name, spark_master=spark_master, playground=playground)
     if kafka:
@@ -90,9 +90,9 @@ def register_cluster(
 
 @command(clusters, "list", example="daggers cluster list")
 def list_clusters(session: Session) -> None:
-    """Every registered cluster: how many drivers run there, and for how many more there is room.
+    """List registered clusters, with their drivers and how many more there is room for.
 
-    Clusters share the host of the scheduler, and its room; "-" where it has not been heard lately.
+    Clusters share the host of the scheduler, and its room; "-" where it sent no heartbeat lately.
     """
     with session.connect() as gateway:
         pages = list(gateway.pages(gateway.catalog.ListClusters, gateway_pb2.ListClustersRequest()))
@@ -119,7 +119,7 @@ def _use(use: gateway_pb2.ClusterUse | None) -> tuple[str, str]:
 def get_cluster(
     session: Session, name: Annotated[str, typer.Argument(help="Name of a registered cluster.")]
 ) -> None:
-    """One cluster, and its version."""
+    """Show a cluster and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetCluster, gateway_pb2.GetClusterRequest(name=name))
     CLUSTERS.show(session.out, answer.cluster, answer)
@@ -166,7 +166,7 @@ def register_schema(
 
 @command(schemas, "list", example="daggers schema list")
 def list_schemas(session: Session) -> None:
-    """The names of every registered message."""
+    """List the names of registered messages."""
     with session.connect() as gateway:
         messages = list(gateway.messages())
     session.out.show(
@@ -180,7 +180,7 @@ def show_schema(
     session: Session,
     message: Annotated[str, typer.Argument(help="Fully-qualified name of a registered message.")],
 ) -> None:
-    """A registered message and all it refers to, as .proto text; with -o json also its descriptors."""
+    """Show a registered message and all it refers to, as .proto text; with -o json also its descriptors."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message))
     document = {

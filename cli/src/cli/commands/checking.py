@@ -15,7 +15,7 @@ from cli.output.error_text import UNCHECKED
 from cli.output.printer import amount
 
 app = group()
-sql = group("Queries and functions, without a gateway.")
+sql = group()
 REFUSED = 1
 STREAMS_HELP = (
     "File that names the streams: a JSON object by table, each with `schema` (a .proto file or a descriptor"
@@ -27,10 +27,7 @@ STREAMS_HELP = (
 
 @command(app, "validate", example="daggers validate completed_bookings.yaml")
 def validate(session: Session, file: File = None, flag: FileFlag = None) -> None:
-    """Everything that is wrong with a dagger file, with its place, and the output columns; writes nothing.
-
-    Exit code 1 when apply would refuse it. Warnings do not change that.
-    """
+    """Exit with 1 when apply would refuse the file. Warnings do not change that."""
     from cli.files.dagger_file import read_file, validate_file  # a client, which `sql check` does not need
 
     path = one_file(file, flag)
@@ -67,9 +64,9 @@ def check_sql(
         typer.Option("-I", "--include", help="Folder to look for imports in; may be repeated."),
     ] = None,
 ) -> None:
-    """Check the query on standard input: what is wrong with it, and where; its columns. Asks no gateway.
+    """Check the query on standard input: list its problems with their places, and its columns.
 
-    Exit code 1 when it would be refused. Warnings do not change that.
+    Call no gateway. Exit with 1 when the query would be refused. Warnings do not change that.
     """
     from cli.files import query_check as queries  # the dialect's imports take longer than all other commands'
     from cli.files import streams_file
@@ -95,9 +92,10 @@ def check_sql(
 
 @command(sql, "functions", example="daggers sql functions S2Id")
 def functions(
-    session: Session, name: Annotated[str, typer.Argument(help="One function, in any letter case.")] = ""
+    session: Session,
+    name: Annotated[str, typer.Argument(help="Name of a function, in any letter case.")] = "",
 ) -> None:
-    """Every function that a query may call, or one with its documentation. Asks no gateway."""
+    """List the functions that a query may call, or document one. Call no gateway."""
     from cli.output import sql_functions  # the dialect's imports take longer than all other commands'
 
     if not name:

@@ -37,7 +37,7 @@ app = group()
 
 @command(app, "get", example="daggers get completed_bookings -o json")
 def get(session: Session, name: Name) -> None:
-    """One dagger: what was asked, what is observed, and which alerts are open."""
+    """Print its lag, its rates, its newest error and its warnings, too."""
     from daggerclient.daggerfile.write import to_yaml  # YAML, which no other command here writes
 
     with session.connect() as gateway:
@@ -76,9 +76,11 @@ def list_(
             " name, team, cluster, who made it, streams, topics or sinks.",
         ),
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on as it changes, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show changes as they happen, until Ctrl-C.")
+    ] = False,
 ) -> None:
-    """All daggers, by name. Says what each does now; -o wide has every column."""
+    """Show what each does now; -o wide has every column."""
     if watch and session.out.json:
         raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
@@ -116,7 +118,7 @@ def _table(session: Session, gateway: Gateway, filter_: str, rows: Sequence[Sequ
 
 @command(app, "start", example="daggers start completed_bookings --wait")
 def start(session: Session, name: Name, wait: Wait = False, timeout: Timeout = TIMEOUT_S) -> None:
-    """Run a dagger that is stopped or failed. --wait waits for RUNNING."""
+    """Wait for RUNNING with --wait."""
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StartDagger, gateway_pb2.StartDaggerRequest(name=name))
         _finish(session, gateway, Written(answer.dagger, answer.sequence), "start", wait, timeout)
@@ -130,7 +132,7 @@ def stop(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop a dagger after the batch it is in; it keeps its place. --wait waits for STOPPED."""
+    """Wait for STOPPED with --wait."""
     mode = events_pb2.STOP_MODE_NOW if now else events_pb2.STOP_MODE_DRAIN
     with session.connect(NAMED) as gateway:
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
@@ -145,15 +147,13 @@ def restart(
     name: Name,
     from_start: Annotated[
         bool,
-        typer.Option(
-            "--from-start", help="Begin anew at its `start`, without the checkpoint that it may have."
-        ),
+        typer.Option("--from-start", help="Begin again at its `start`, without its checkpoint."),
     ] = False,
     yes: Yes = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop the driver and launch a new one. --wait waits for the new one to be RUNNING."""
+    """Wait for the new driver to be RUNNING with --wait."""
     with session.connect(NAMED) as gateway:
         if from_start:
             session.out.note(f"{name} begins anew: {anew.consequences(gateway.get(name).spec)}")
@@ -172,7 +172,7 @@ def delete(
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Stop a dagger and free its name. Asks first on a terminal. --wait waits until it is gone."""
+    """Ask first on a terminal. Wait until it is gone with --wait."""
     if dry_run and wait:
         raise MisusedError("--dry-run deletes nothing that --wait could wait for")
     if not dry_run:

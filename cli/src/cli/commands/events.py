@@ -30,15 +30,15 @@ def events(
         str,
         typer.Option(
             metavar="WHEN",
-            help="Only those of the last 10m, 2h, 1d, since 2026-01-31T12:00Z, or after this sequence.",
+            help="Only events of the last 10m, 2h, 1d, since 2026-01-31T12:00Z, or after this sequence.",
             show_default=False,
         ),
     ] = "-1",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, help="Only so many of the newest there are.")] = None,
-    actor: Annotated[str, typer.Option(help="Only what this one asked for.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow events as they come.")] = False,
+    tail: Annotated[int | None, typer.Option(min=0, help="Only this many of the newest events.")] = None,
+    actor: Annotated[str, typer.Option(help="Only requests of this principal.")] = "",
 ) -> None:
-    """The control topic: everything that was asked, and everything that happened, in order."""
+    """Print every request, and everything that happened."""
     sequence, earliest = when(since, datetime.now(UTC))
 
     def wanted(event: gateway_pb2.Event) -> bool:

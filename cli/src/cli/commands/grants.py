@@ -14,7 +14,7 @@ from cli.framework.session import Session, command
 from cli.output.entries import Entries
 from cli.output.json_views.access import grant as grant_view
 
-grants = group("Who has which role, and which teams may read a stream.")
+grants = group()
 Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:NAME, group:NAME or account:NAME.")]
 Team = Annotated[str, typer.Option(help="The team; none for the role administrator.")]
 FLAGS = {"principal": "PRINCIPAL", "team": "--team", "role": "ROLE"}
@@ -48,7 +48,7 @@ def role(
     ],
     team: Team = "",
 ) -> None:
-    """Take somebody into a team, or give them another role in it; or make an administrator."""
+    """Add somebody to a team, or change their role in it; or make somebody an administrator."""
     if (role is GrantedRole.ADMINISTRATOR) == bool(team):
         raise MisusedError("--team: name one for viewer, editor and owner, and none for administrator")
     value = access_pb2.Role.Value(f"ROLE_{role.name}")
@@ -61,7 +61,7 @@ def role(
 
 @command(grants, "revoke", example="daggers grant revoke user:ada@example.org --team pricing")
 def revoke(session: Session, principal: Who, team: Team = "") -> None:
-    """Take somebody out of a team; without one, make an administrator one no more."""
+    """Remove somebody from a team; without --team, from the administrators."""
     with session.connect(FLAGS) as gateway:
         request = gateway_pb2.RevokeRoleRequest(team=team, principal=principal)
         answer = gateway.call(gateway.access.RevokeRole, request)
@@ -74,12 +74,12 @@ def stream(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of a registered stream.")],
     team: Annotated[
-        list[str] | None, typer.Option(help="A team that may read it, and no other; may be repeated.")
+        list[str] | None, typer.Option(help="Team that may read it, and no other; may be repeated.")
     ] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="All teams may.")] = False,
-    nobody: Annotated[bool, typer.Option("--none", help="No team may.")] = False,
+    everybody: Annotated[bool, typer.Option("--all", help="Let all teams read it.")] = False,
+    nobody: Annotated[bool, typer.Option("--none", help="Let no team read it.")] = False,
 ) -> None:
-    """Say which teams may read a stream. Daggers that read it already go on."""
+    """Set which teams may read a stream. Daggers that read it already go on."""
     if [bool(team), everybody, nobody].count(True) != 1:
         raise MisusedError("say either --team, --all or --none")
     flags = {"grant.stream": "NAME", "grant.teams": "--team"}
@@ -100,9 +100,9 @@ def sensitive(
         list[str] | None,
         typer.Option(help="user:NAME, group:NAME or account:NAME, and nobody else; may be repeated."),
     ] = None,
-    nobody: Annotated[bool, typer.Option("--none", help="Administrators alone.")] = False,
+    nobody: Annotated[bool, typer.Option("--none", help="Let only administrators see them.")] = False,
 ) -> None:
-    """Say who sees the sensitive fields of a stream, and may have what is made of them written to sinks."""
+    """Set who sees the sensitive fields of a stream, and may have values made of them written to sinks."""
     if bool(to) == nobody:
         raise MisusedError("say either --to or --none")
     with session.connect({"grant.stream": "NAME", "grant.read_sensitive": "--to"}) as gateway:
@@ -124,7 +124,7 @@ def _held(gateway: Gateway, stream: str) -> access_pb2.StreamGrant:
 
 @command(grants, "list", example="daggers grant list")
 def list_grants(session: Session) -> None:
-    """Which teams may read which streams; all may read those that are not here."""
+    """List which teams may read which streams; all teams may read a stream that is not listed."""
     with session.connect() as gateway:
         said = gateway.grants()
     GRANTS.show_all(session.out, said)

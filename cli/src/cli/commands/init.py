@@ -53,7 +53,7 @@ app = group()
 @command(app, "init", example="daggers init bookings bookings_per_minute")
 def init(
     session: Session,
-    stream: Annotated[str, typer.Argument(help="A registered stream.")],
+    stream: Annotated[str, typer.Argument(help="Name of a registered stream.")],
     name: Annotated[
         str, typer.Argument(help="Name of the dagger; default: STREAM_per_minute, or STREAM_forwarded.")
     ] = "",
@@ -64,16 +64,16 @@ def init(
             "-f",
             writable=True,
             allow_dash=True,
-            help="Where to write; default: NAME.yaml. `-`: standard output.",
+            help="File to write; default: NAME.yaml. `-`: standard output.",
         ),
     ] = None,
     forward: Annotated[
-        bool, typer.Option("--forward", help="Forward each record, in place of counting them.")
+        bool, typer.Option("--forward", help="Forward each record, in place of counting records.")
     ] = False,
     team: Annotated[str, typer.Option(help="Team that owns it.")] = "my_team",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Write a dagger file that counts the records of a stream per minute, or forwards each."""
+    """Count its records per minute, or forward each with --forward."""
     with session.connect() as gateway:
         registered = {stream.name: stream for stream in gateway.streams()}
         if stream not in registered:

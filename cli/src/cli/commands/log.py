@@ -25,7 +25,7 @@ from eventlog.topics import CONTROL
 from fleet.fold.forged_records import forged_name
 from kafkaclient import Connection
 
-log = group("The log as a file: export, verify, restore with every record at its sequence.")
+log = group()
 SHOWN = 20
 T = TypeVar("T")
 
@@ -46,15 +46,15 @@ def export(
     file: Annotated[
         Path,
         typer.Argument(
-            writable=True, allow_dash=True, help="File to be made; it must not exist. `-`: standard output."
+            writable=True, allow_dash=True, help="File to create; it must not exist. `-`: standard output."
         ),
     ],
     topic: TopicName = CONTROL,
     kafka: Kafka = None,
 ) -> None:
-    """Write everything in the topic to a file: sequences, keys, headers, timestamps, values, digests.
+    """Write every record of a topic to a file: sequence, key, headers, timestamp, value, digest.
 
-    The log may be written to meanwhile: the file ends where the log ended at the beginning.
+    The topic may be written to meanwhile: the file ends where the topic ended at the beginning.
     """
     if session.out.is_standard_output(file):
         report = _wait(_export(_connection(session, kafka), topic, sys.stdout))
@@ -76,10 +76,10 @@ def verify(
     topic: TopicName = CONTROL,
     kafka: Kafka = None,
 ) -> None:
-    """Read an exported file, or the topic, from its first to its last record, and say what is wrong with it.
+    """Verify an exported file, or the topic, from its first to its last record, and list its problems.
 
-    Exit code 1 when records are missing, were changed, or are not kept for ever. Records that this version
-    cannot read are listed, and no more: they may be of a newer one.
+    Exit with 1 when records are missing, were changed, or are not kept for ever. Records that this version
+    cannot read are only listed: they may be of a newer one.
     """
     wrong: list[str] = []
     if file is not None:
@@ -102,8 +102,10 @@ def verify(
 @command(log, "restore", example="daggers log restore control.jsonl --dry-run")
 def restore_(
     session: Session,
-    file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],
-    topic: Annotated[str | None, typer.Option("--topic", help="Another topic than the file's.")] = None,
+    file: Annotated[Path, typer.Argument(help="File that `daggers log export` wrote.")],
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Topic to restore; default: that of the file.")
+    ] = None,
     kafka: Kafka = None,
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Delete the topic first, with all that it holds.")
@@ -111,19 +113,20 @@ def restore_(
     fill_gaps: Annotated[
         bool,
         typer.Option(
-            "--fill-gaps", help="Put a record without content where the file has none: they are lost."
+            "--fill-gaps",
+            help="Write records without content where the file has gaps: those records are lost.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")
     ] = False,
 ) -> None:
-    """Write a topic from a file, every record at the sequence it had, and read it back.
+    """Restore a topic from a file, every record at its sequence, and read it back.
 
-    Stop every gateway, scheduler and health monitor first; drivers go on. The file is read to its end
-    before anything is written. A topic that is missing or empty is filled, one that holds the beginning of
-    the file is completed. Anything else is refused: a topic that differs, goes on behind the file, lost its
-    beginning, has several partitions, or is not kept for ever.
+    Stop every gateway, scheduler and health monitor first; drivers go on. The file is read to its end before
+    anything is written. A topic that is missing or empty is filled, one that holds the beginning of the file
+    is completed. Anything else is refused: a topic that differs, goes on behind the file, lost its beginning,
+    has several partitions, or is not kept for ever.
     """
     address = _connection(session, kafka)
     head, report = _read(file)
@@ -144,19 +147,19 @@ def restore_(
 @command(log, "clean", example="daggers log clean control.jsonl cleaned.jsonl")
 def clean(
     session: Session,
-    file: Annotated[Path, typer.Argument(help="A file that `daggers log export` made.")],
+    file: Annotated[Path, typer.Argument(help="File that `daggers log export` wrote.")],
     cleaned: Annotated[
         Path,
         typer.Argument(
-            writable=True, allow_dash=True, help="File to be made; it must not exist. `-`: standard output."
+            writable=True, allow_dash=True, help="File to create; it must not exist. `-`: standard output."
         ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the records, and write nothing.")] = False,
 ) -> None:
-    """Write a log again without records about daggers that may not be called so, such as a forged `..`.
+    """Rewrite an exported log without records of daggers with names that are not allowed, as a forged `..`.
 
-    Each is replaced by one without content, so all others keep their sequences. Then stop every service,
-    `daggers log restore CLEANED --recreate`, and give gateways an empty database.
+    Replace each by a record without content, so that all others keep their sequences. Then stop every
+    service, `daggers log restore CLEANED --recreate`, and give gateways an empty database.
     """
     _read(file)
     if session.out.is_standard_output(cleaned) and not dry_run:

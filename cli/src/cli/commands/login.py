@@ -19,10 +19,12 @@ from daggerclient import ClientError
 app = group()
 Issuer = Annotated[
     str,
-    typer.Option("--issuer", metavar="URL", help="The provider; default: the one that the gateway names."),
+    typer.Option(
+        "--issuer", metavar="URL", help="Identity provider; default: the one that the gateway names."
+    ),
 ]
 ClientId = Annotated[
-    str, typer.Option("--client-id", metavar="ID", help="Whose client the command is at that provider.")
+    str, typer.Option("--client-id", metavar="ID", help="Client id of the command at that provider.")
 ]
 
 
@@ -30,15 +32,15 @@ ClientId = Annotated[
 def login(
     session: Session,
     by_device: Annotated[
-        bool, typer.Option("--device", help="Show a code, to be typed into a browser anywhere.")
+        bool, typer.Option("--device", help="Show a code to type into a browser anywhere.")
     ] = False,
     issuer: Issuer = "",
     client_id: ClientId = "",
 ) -> None:
-    """Log in at the provider that the gateway trusts; later calls of that gateway are yours.
+    """Open a browser of this machine; without one, or with --device, show a code.
 
-    A browser of this machine opens; without one, or with --device, a code is shown. The login is kept for
-    this gateway in a file that only you can read, and renews itself as long as the provider allows.
+    The login is kept for this gateway in a file that only you can read, and renews itself as long as the
+    provider allows.
     """
     address = session.address()
     trusted = _provider(session, address, issuer, client_id)
@@ -55,7 +57,7 @@ def login(
 
 @command(app, "logout", example="daggers logout")
 def logout(session: Session) -> None:
-    """Forget the login of a gateway, and tell the provider that it is over."""
+    """Tell the provider that the session is over."""
     address, logins = session.address(), session.logins
     try:
         kept = logins.read(address)

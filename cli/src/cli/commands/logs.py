@@ -26,35 +26,35 @@ def logs(
     session: Session,
     name: Name,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log as it is written.")] = False,
     lines: Annotated[
         int | None,
-        typer.Option(min=0, help="At most so many of its last lines; default: 200, or all with --since."),
+        typer.Option(min=0, help="At most this many of the last lines; default: 200, or all with --since."),
     ] = None,
     since: Annotated[
         str,
-        typer.Option(metavar="WHEN", help="Only of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z."),
+        typer.Option(metavar="WHEN", help="Only lines of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z."),
     ] = "",
-    traces: Annotated[bool, typer.Option("--traces", help="With the stack traces.")] = False,
+    traces: Annotated[bool, typer.Option("--traces", help="Show stack traces, too.")] = False,
     generation: Annotated[
         int,
         typer.Option(
             min=0,
-            help="The launch to read, as `daggers get` has it; default: the newest.",
+            help="Launch to read, by its generation in `daggers get`; default: the newest.",
             show_default=False,
         ),
     ] = 0,
     previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="The launch before it: what came before the restart.")
+        bool, typer.Option("--previous", "-p", help="Read the launch before: what came before the restart.")
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="What replays of its quarantine printed, in place of drivers.")
+        bool,
+        typer.Option("--replay", help="Read the log of quarantine replays, in place of that of drivers."),
     ] = False,
 ) -> None:
-    """What the dagger's newest driver printed.
+    """Print the reason first while the dagger does not run, or has not run for long.
 
-    While the dagger does not run, or not for long, the reason comes first. Logs are kept for a day after a
-    delete.
+    Logs are kept for a day after a delete.
     """
     request = gateway_pb2.ReadLogRequest(
         name=name, lines=lines, traces=traces, generation=generation, previous=previous, replay=replay

@@ -10,8 +10,8 @@ app = group()
 ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
-@app.command("local", context_settings=ANYTHING, help=f"Not here: {Missing.HOW}.")
-@app.command("demo", context_settings=ANYTHING, help=f"Not here: {Missing.HOW}.")
+@app.command("local", context_settings=ANYTHING, help="")
+@app.command("demo", context_settings=ANYTHING, help="")
 def refuse() -> Never:
     """Refuse."""
     raise RefusedError(f"there is no embedded stack: {Missing.HOW}", reason="NOT_INSTALLED")

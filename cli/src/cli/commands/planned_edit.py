@@ -13,7 +13,8 @@ from cli.framework.session import Session
 from cli.output import plan_text
 
 AcceptLoss = Annotated[
-    bool, typer.Option("--accept-loss", help="Also when rows or windows are lost; `daggers plan` says.")
+    bool,
+    typer.Option("--accept-loss", help="Apply even if rows or windows are lost; `daggers plan` shows which."),
 ]
 PLANS = 5
 """So often an edit is planned whose dagger others change meanwhile."""

@@ -38,19 +38,19 @@ def preview(
     *,
     sql: Annotated[
         str,
-        typer.Option("--sql", metavar="QUERY", help="A query in place of a file; - reads standard input."),
+        typer.Option("--sql", metavar="QUERY", help="Query, in place of a file; - reads standard input."),
     ] = "",
     stream: Annotated[
         list[str] | None,
         typer.Option(
             "--stream",
             metavar="[TABLE=]NAME",
-            help=f"Of a query: the stream that it reads, as table {TABLE} if not said; may be repeated.",
+            help=f"Stream that the query of --sql reads, as table {TABLE} by default; may be repeated.",
         ),
     ] = None,
-    team: Annotated[str, typer.Option("--team", help="Of a query: the team that it is previewed for.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Team to preview the query of --sql for.")] = "",
     last: Annotated[
-        str, typer.Option("--last", metavar="SPAN", help="Read what came in the last 5m, 2h, up to 24h.")
+        str, typer.Option("--last", metavar="SPAN", help="Read records of the last 5m, 2h, up to 24h.")
     ] = "",
     last_records: Annotated[
         int | None,
@@ -59,12 +59,12 @@ def preview(
     begin: Annotated[
         str,
         typer.Option(
-            "--from", metavar="WHEN", help="Read from 2026-01-31T12:00:00Z, or from 2h before now, …"
+            "--from", metavar="WHEN", help="Read records from 2026-01-31T12:00:00Z, or from 2h before now, …"
         ),
     ] = "",
     end: Annotated[str, typer.Option("--to", metavar="WHEN", help="… to here; default: now.")] = "",
     live: Annotated[
-        str, typer.Option("--live", metavar="SPAN", help="Read what comes from now on, for up to 60s.")
+        str, typer.Option("--live", metavar="SPAN", help="Read records as they come, for up to 60s.")
     ] = "",
     limit: Annotated[
         int | None,
@@ -72,12 +72,13 @@ def preview(
             min=1, max=PREVIEW_ROWS, help=f"At most this many rows; {ROWS}, in JSON {PREVIEW_ROWS}."
         ),
     ] = None,
-    chart: Annotated[bool, typer.Option("--chart", help="Draw each series in place of a table.")] = False,
+    chart: Annotated[
+        bool, typer.Option("--chart", help="Draw a chart of each series in place of a table.")
+    ] = False,
 ) -> None:
-    """The rows of a query on real data, with the engine that daggers have; writes nothing. Ctrl-C ends it.
+    """Read the newest records by Kafka's time: enough for two windows, unless an option says otherwise.
 
-    It reads what came lately by Kafka's time: as much as fills two windows, if no option says otherwise.
-    Windows that this does not fill are marked partial. -o json gives one JSON document a line.
+    Windows that these do not fill are marked partial. Ctrl-C ends it. -o json gives one JSON document a line.
     """
     if sql and (file or flag):
         raise MisusedError("FILE and --sql: name one of them")

@@ -29,7 +29,7 @@ from cli.output.json_views import quarantine as views
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
-quarantine = group("Records that were set aside.")
+quarantine = group()
 _FLAGS: Final = {
     "dagger": "NAME",
     "id": "ID",
@@ -62,15 +62,15 @@ class Chosen(StrEnum):
     NOT_REPLAYABLE = "not-replayable"
 
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would become of them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the expected outcomes, and replay nothing.")]
 
 
 @command(quarantine, "summary", example="daggers quarantine summary completed_bookings")
 def summary(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Only of this dagger.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Only records of this dagger.")] = "",
 ) -> None:
-    """How many records are open, by dagger, stage, reason and sink, and how many expire in 48 hours."""
+    """Count the open records by dagger, stage, reason and sink, and those that expire in 48 hours."""
     request = gateway_pb2.SummarizeQuarantineRequest(dagger=name)
     with session.connect(_FLAGS) as gateway:
         answer = gateway.call(gateway.quarantine.SummarizeQuarantine, request)
@@ -96,12 +96,12 @@ def list_quarantined(
     stage: Stage = "",
     since: Since = None,
     until: Until = None,
-    state: Annotated[Chosen, typer.Option(help="Only in this state; open is all that is not done.")] = (
-        Chosen.OPEN
-    ),
+    state: Annotated[
+        Chosen, typer.Option(help="Only records in this state; open: without a final outcome.")
+    ] = (Chosen.OPEN),
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
 ) -> None:
-    """The newest records that the dagger has set aside, newest first, with what could be read of them."""
+    """List the newest quarantined records of a dagger, newest first, with what could be decoded."""
     request = gateway_pb2.ListQuarantinedRequest(
         dagger=name, page_size=limit, selection=selection(ids, reason, sink, stage, since, until)
     )
@@ -140,9 +140,9 @@ def list_quarantined(
 def show(
     session: Session,
     name: Name,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or how it begins.")],  # noqa: A002 - what it is
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or its first characters.")],  # noqa: A002 - what it is
 ) -> None:
-    """One record: why it was set aside, what has become of it, and what it holds by today's schema."""
+    """Show a quarantined record: its reason, its outcome, and its content by today's schema."""
     with session.connect(_FLAGS) as gateway:
         answer = gateway.call(
             gateway.quarantine.GetQuarantined, gateway_pb2.GetQuarantinedRequest(dagger=name, id=id)
@@ -178,28 +178,30 @@ def replay(
     since: Since = None,
     until: Until = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also over a newer row, and after five failures.")
+        bool, typer.Option("--force", help="Replay over a newer row, too, and after five failures.")
     ] = False,
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="Compute closed windows again, from Kafka.")
+        bool, typer.Option("--recompute", help="Recompute closed windows from Kafka.")
     ] = False,
     with_: Annotated[
         Path | None,
         typer.Option(
             "--with",
-            help="Write this in place of the record of --id: what `show ID -o json` prints, edited; JSON of"
-            " what it is to hold, of a row the columns that are another; or a record's bytes.",
+            help="Replay this in place of the record of --id: the edited output of `show ID -o"
+            " json`; JSON of its new content, of a row the columns that change; or the bytes of"
+            " a record.",
             metavar="FILE",
         ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all have an outcome.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until each record has an outcome.")] = False,
     timeout: Timeout = WAIT_S,
 ) -> None:
-    """Write again what was set aside: every record that is open, or those that are chosen.
+    """Replay quarantined records: every open one, or those that are selected.
 
-    Asks first on a terminal. --wait ends when all have an outcome: 0 when all were replayed, else 1.
+    Ask first on a terminal. With --wait, end when each has an outcome: exit with 0 when all were replayed,
+    else 1.
     """
     if dry_run and wait:
         raise MisusedError("--dry-run replays nothing that --wait could wait for")
@@ -242,13 +244,13 @@ def allow(
     session: Session,
     name: Name,
     for_: Annotated[
-        str, typer.Option("--for", help="For how long: 30m, 1h, at most 1d; 0s ends it.", metavar="DURATION")
+        str, typer.Option("--for", help="Duration: 30m, 1h, at most 1d; 0s ends it.", metavar="DURATION")
     ],
-    why: Annotated[str, typer.Option("--why", help="Why, for those who come after.")] = "",
+    why: Annotated[str, typer.Option("--why", help="Reason, for those who come after.")] = "",
 ) -> None:
-    """Let sinks refuse as many rows as they like for a while, whatever `max_refused` says.
+    """Let sinks refuse any number of rows for a while, whatever `max_refused` says.
 
-    A batch that waits because of it (SINK_REFUSES_MOST) goes on: what is refused is set aside.
+    A batch that waits because of it (SINK_REFUSES_MOST) goes on: refused rows are quarantined.
     """
     request = gateway_pb2.AllowRefusalsRequest(dagger=name, reason=why, request_id=uuid.uuid4().hex)
     request.period.FromTimedelta(span("--for", for_))
@@ -266,19 +268,22 @@ def discard(
     session: Session,
     name: Name,
     *,
-    why: Annotated[str, typer.Option("--why", help="Why, for those who come after.")],
+    why: Annotated[str, typer.Option("--why", help="Reason, for those who come after.")],
     ids: Ids = None,
     reason: Reasons = None,
     sink: Sinks = None,
     stage: Stage = "",
     since: Since = None,
     until: Until = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how many there are, and discard nothing.")
+    ] = False,
     yes: Yes = False,
 ) -> None:
-    """Hide what is not wanted: every record that is open, or those that are chosen. Asks first on a terminal.
+    """Discard quarantined records: every open one, or those that are selected.
 
-    Nothing is deleted: records stay as long as the topic keeps them.
+    Ask first on a terminal. Nothing is deleted: discarded records are hidden, and stay as long as the topic
+    keeps them.
     """
     request = gateway_pb2.DiscardQuarantinedRequest(
         dagger=name,

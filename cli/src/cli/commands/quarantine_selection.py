@@ -12,20 +12,28 @@ from cli.framework.instants import instant
 from daggerspec.setaside import ID_CHARS
 
 Ids = Annotated[
-    list[str] | None, typer.Option("--id", help="Id of a record, or how it begins; may be repeated.")
+    list[str] | None, typer.Option("--id", help="Id of a record, or its first characters; may be repeated.")
 ]
 Reasons = Annotated[
-    list[str] | None, typer.Option("--reason", help="Only with this reason; may be repeated.")
+    list[str] | None, typer.Option("--reason", help="Only records with this reason; may be repeated.")
 ]
 Sinks = Annotated[
     list[str] | None, typer.Option("--sink", help="Only rows that this sink refused; may be repeated.")
 ]
-Stage = Annotated[str, typer.Option("--stage", help="Only of this stage: decode, event_time or sink.")]
+Stage = Annotated[
+    str, typer.Option("--stage", help="Only records of this stage: decode, event_time or sink.")
+]
 Since = Annotated[
-    str | None, typer.Option("--since", help="Set aside since then: 2h, 1d, or an instant.", metavar="TIME")
+    str | None,
+    typer.Option(
+        "--since", help="Only records quarantined since then: 2h, 1d ago, or an instant.", metavar="TIME"
+    ),
 ]
 Until = Annotated[
-    str | None, typer.Option("--until", help="Set aside before then: 2h, 1d, or an instant.", metavar="TIME")
+    str | None,
+    typer.Option(
+        "--until", help="Only records quarantined before then: 2h, 1d ago, or an instant.", metavar="TIME"
+    ),
 ]
 
 

@@ -13,7 +13,7 @@ from cli.output.entries import Entries
 from cli.output.json_views.references import format_name
 from cli.output.json_views.references import reference as reference_view
 
-references = group("Tables that queries look things up in.")
+references = group()
 FLAGS = {
     "reference.name": "NAME",
     "reference.format": "--format",
@@ -44,7 +44,7 @@ class TableFormat(StrEnum):
 def register(
     session: Session,
     name: Annotated[str, typer.Argument(help="Name of the table, as queries write it.")],
-    form: Annotated[TableFormat, typer.Option("--format", help="How the data stands in the file.")],
+    form: Annotated[TableFormat, typer.Option("--format", help="Format of the file.")],
     location: Annotated[
         str,
         typer.Option(
@@ -54,7 +54,7 @@ def register(
         ),
     ],
 ) -> None:
-    """Register a reference table, or replace it. Daggers that use it read it anew from time to time."""
+    """Register a reference table, or replace it. Daggers that use it read it again from time to time."""
     value = spec_pb2.ReferenceTable.Format.Value(f"FORMAT_{form.name}")
     table = spec_pb2.ReferenceTable(name=name, format=value, location=location)
     with session.connect(FLAGS) as gateway:
@@ -67,7 +67,7 @@ def register(
 
 @command(references, "list", example="daggers reference list")
 def list_references(session: Session) -> None:
-    """Every registered reference table."""
+    """List registered reference tables."""
     with session.connect() as gateway:
         registered = gateway.references()
     REFERENCES.show_all(session.out, registered)
@@ -77,7 +77,7 @@ def list_references(session: Session) -> None:
 def get_reference(
     session: Session, name: Annotated[str, typer.Argument(help="Name of a registered table.")]
 ) -> None:
-    """One reference table, and its version."""
+    """Show a reference table and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetReference, gateway_pb2.GetReferenceRequest(name=name))
     REFERENCES.show(session.out, answer.reference, answer)

@@ -24,7 +24,7 @@ from daggerspec import changes
 NAMED = {"name": "NAME"}
 SHOWN = 60
 """So many characters of a value are shown in a list."""
-Version = Annotated[int, typer.Argument(min=1, help="A version, as `daggers history` lists them.")]
+Version = Annotated[int, typer.Argument(min=1, help="Version to compare, as `daggers history` lists it.")]
 
 app = group()
 
@@ -33,9 +33,9 @@ app = group()
 def history(
     session: Session,
     name: Name,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many, the newest.")] = 20,
 ) -> None:
-    """The revisions of a dagger, newest first: who asked, when, what changed, why."""
+    """Show who made each, when, what changed, and why."""
     with session.connect(NAMED) as gateway:
         shown = [revision for _, revision in zip(range(limit), gateway.revisions(name), strict=False)]
     rows = [
@@ -59,9 +59,11 @@ def diff(
     session: Session,
     name: Name,
     before: Version,
-    after: Annotated[int | None, typer.Argument(min=1, help="Another; the newest when left out.")] = None,
+    after: Annotated[
+        int | None, typer.Argument(min=1, help="Version to compare with; default: the newest.")
+    ] = None,
 ) -> None:
-    """What is another in one version of a dagger than in another, field by field; the query by lines."""
+    """Compare field by field, and the query line by line."""
     with session.connect(NAMED) as gateway:
         old, new = in_force(gateway, name, before), in_force(gateway, name, after)
     changed = changes.changes(old.spec, new.spec)
@@ -85,19 +87,22 @@ def diff(
 def rollback(
     session: Session,
     name: Name,
-    to: Annotated[int, typer.Option("--to", min=1, help="The version whose specification it gets.")],
+    to: Annotated[int, typer.Option("--to", min=1, help="Version to restore.")],
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Why; without it, what it goes back to.")
+        str,
+        typer.Option(
+            "--message", "-m", help="Reason, for `daggers history`; default: the version that is restored."
+        ),
     ] = "",
     yes: Yes = False,
     accept_loss: AcceptLoss = False,
     wait: Wait = False,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Give a dagger the specification of an earlier version, as a new revision. Asks first on a terminal.
+    """Ask first on a terminal.
 
-    It is planned like any other edit: what it does is said first, on stderr, and one that loses rows or
-    windows is refused without a terminal (PLAN_LOSES), unless there is --accept-loss.
+    A rollback is planned like any other edit: its effects are printed first, on stderr, and one that loses
+    rows or windows is refused without a terminal (PLAN_LOSES), unless there is --accept-loss.
     """
     with session.connect({**NAMED, "message": "--message"}) as gateway:
         old = in_force(gateway, name, to)

@@ -31,7 +31,7 @@ Sink = Annotated[
     typer.Option(
         "--sink",
         metavar=f"[NAME|{'|'.join(sinks.names())}]",
-        help="Which of its sinks to read: its name, or its kind.",
+        help="Sink to read, by its name or its kind.",
     ),
 ]
 
@@ -51,28 +51,26 @@ def rows(
         str,
         typer.Option(
             metavar="WHEN",
-            help="Only those of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z: of kafka by when they were"
-            " written, else by their own time.",
+            help="Only rows of the last 10m, 2h, 1d, or since 2026-01-31T12:00Z: of kafka by when"
+            " they were written, else by their own time.",
         ),
     ] = "",
     where: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD=VALUE",
-            help="Only those whose column is so; also !=, <, <=, >, >=. May be given again: all must hold.",
+            help="Only rows whose column has this value; also !=, <, <=, >, >=. May be repeated: all"
+            " must hold.",
         ),
     ] = None,
     sort: Annotated[
         str,
         typer.Option(
-            metavar="FIELD[:desc]", help="The first by this column, or the last with :desc, not the newest."
+            metavar="FIELD[:desc]", help="Sort by this column, descending with :desc; default: newest first."
         ),
     ] = "",
 ) -> None:
-    """The newest output rows, newest first, read from where the dagger writes them.
-
-    What is newest, the sink says: influx by the time of a row, kafka and log by when it was written last.
-    """
+    """Order rows as their sink does: influx by their time, kafka and log by when they were last written."""
     request = gateway_pb2.ReadRowsRequest(
         name=name,
         sink=sink or "",
@@ -96,9 +94,11 @@ def watch(
     session: Session,
     name: Name,
     sink: Sink = None,
-    seconds: Annotated[float | None, typer.Option("--for", min=0, help="End after so many seconds.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--for", min=0, help="Stop after this many seconds.")
+    ] = None,
 ) -> None:
-    """Live rows, with a sparkline for each series. Ctrl-C ends it."""
+    """Run until Ctrl-C."""
     end = time.monotonic() + seconds if seconds is not None else None
     with session.connect() as gateway:
         looks = until(_said(session, name, watched(gateway, name, sink or "")), end)

@@ -23,14 +23,14 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.registered import addresses
 from daggerspec.sinks import kind_of, kinds, load, names
 
-secrets = group("Secrets by name: where they are, and where they may be sent.")
-sinks = group("Sinks by name: addresses that daggers of some teams may write to.")
+secrets = group()
+sinks = group()
 T = TypeVar("T")
 TEST_S = 300.0
 """How long all steps of a test may take."""
 _REFUSED = 1
-Name = Annotated[str, typer.Argument(help="Its name.")]
-Kind = Annotated[str | None, typer.Argument(help="A kind.")]
+Name = Annotated[str, typer.Argument(help="Name of the entry.")]
+Kind = Annotated[str | None, typer.Argument(help="Kind of sinks.")]
 
 
 def _secret_row(secret: spec_pb2.Secret) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _read(read: Callable[[str, str], T], file: Path | None, flag: Path | None) -
 
 @command(secrets, "apply", example="daggers secret apply crm-token.yaml")
 def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> None:
-    """Register the secret of a file (`kind: secret`): where it is, never its value; or replace it."""
+    """Register the secret of a file (`kind: secret`), or replace it: its place, never its value."""
     secret = _read(sinkfile.secret, file, flag)
     flags = {f"secret.{name}": name for name in ("name", "team", "place", "addresses")}
     with session.connect(flags) as gateway:
@@ -75,7 +75,7 @@ def apply_secret(session: Session, file: File = None, flag: FileFlag = None) -> 
 
 @command(secrets, "list", example="daggers secret list")
 def list_secrets(session: Session) -> None:
-    """Every secret; places are shown of those of your teams."""
+    """List secrets; places are shown for those of your teams."""
     with session.connect() as gateway:
         registered = gateway.secrets()
     SECRETS.show_all(session.out, registered)
@@ -83,7 +83,7 @@ def list_secrets(session: Session) -> None:
 
 @command(secrets, "get", example="daggers secret get crm-token")
 def get_secret(session: Session, name: Name) -> None:
-    """One secret, and its version."""
+    """Show a secret and its version."""
     with session.connect({"name": "NAME"}) as gateway:
         answer = gateway.call(gateway.sinks.GetSecret, gateway_pb2.GetSecretRequest(name=name))
     SECRETS.show(session.out, answer.secret, answer)
@@ -120,7 +120,7 @@ def apply_sink(session: Session, file: File = None, flag: FileFlag = None) -> No
 
 @command(sinks, "list", example="daggers sink list")
 def list_sinks(session: Session) -> None:
-    """Every registered sink."""
+    """List registered sinks."""
     with session.connect() as gateway:
         registered = gateway.registered_sinks()
     SINKS.show_all(session.out, registered)
@@ -128,7 +128,7 @@ def list_sinks(session: Session) -> None:
 
 @command(sinks, "get", example="daggers sink get crm")
 def get_sink(session: Session, name: Name) -> None:
-    """One registered sink, and its version."""
+    """Show a registered sink and its version."""
     with session.connect({"name": "NAME"}) as gateway:
         answer = gateway.call(gateway.sinks.GetSink, gateway_pb2.GetSinkRequest(name=name))
     SINKS.show(session.out, answer.sink, answer)
@@ -144,18 +144,19 @@ def delete_sink(session: Session, name: Name, yes: Yes = False, dry_run: DryRun 
 @command(sinks, "test", example="daggers sink test crm")
 def try_sink(
     session: Session,
-    name: Annotated[str | None, typer.Argument(help="A registered sink.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a registered sink.")] = None,
     flag: Annotated[
-        Path | None, typer.Option("-f", "--file", help="A dagger's file, whose sinks are tried instead.")
+        Path | None,
+        typer.Option("-f", "--file", help="Dagger file, whose sinks are tested in place of NAME."),
     ] = None,
     send_one: Annotated[
-        bool, typer.Option("--send-one", help="Write a row that is made up to each sink of the file, too.")
+        bool, typer.Option("--send-one", help="Write a test row to each sink of the file, too.")
     ] = False,
 ) -> None:
-    """Try a registered sink, or those of a dagger's file, from a host of drivers, step by step.
+    """Test a registered sink, or those of a dagger file, from a host of drivers, step by step.
 
-    Secrets, addresses, the connection, its certificates, and what the sink says. Nothing is written without
-    --send-one. Exit code 1 when a step fails. -o json gives one JSON document a line.
+    Try secrets, addresses, the connection, its certificates, and what the sink answers. Nothing is written
+    without --send-one. Exit with 1 when a step fails. -o json gives one JSON document a line.
     """
     if (name is None) == (flag is None):
         raise MisusedError("NAME or --file FILE: name one of them")
@@ -186,15 +187,13 @@ def try_sink(
 @command(sinks, "ddl", example="daggers sink ddl -f trips.yaml")
 def show_ddl(
     session: Session,
-    name: Annotated[str | None, typer.Argument(help="A dagger.")] = None,
-    flag: Annotated[
-        Path | None, typer.Option("-f", "--file", help="A file of daggers, in its place.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a dagger.")] = None,
+    flag: Annotated[Path | None, typer.Option("-f", "--file", help="Dagger file, in place of NAME.")] = None,
 ) -> None:
-    """The SQL that makes what the sinks of a dagger write to: tables, unique indices, tables of marks.
+    """Print the SQL that creates what the sinks of a dagger write to: tables, indices, tables of marks.
 
-    For who may make them, where the sink may not (`create_table`). It is what that runs, and what psql takes.
-    No database is asked.
+    Use it where a sink may not create tables itself (`create_table`): it is what that runs, and what psql
+    takes. No database is called.
     """
     if (name is None) == (flag is None):
         raise MisusedError("NAME or --file FILE: name one of them")
@@ -242,7 +241,7 @@ def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
 
 @command(sinks, "kinds", example="daggers sink kinds postgres")
 def list_kinds(session: Session, kind: Kind = None) -> None:
-    """The kinds of sinks there are: what each promises, what it needs. Of one: its keys in a dagger file."""
+    """List the kinds of sinks with what each promises and needs, or the keys of one in a dagger file."""
     if kind is None:
         listed = [views.kind(name, kind) for name, kind in kinds().items()]
         rows = [(kind["kind"], kind["guarantee"], *_does(kind), kind["about"]) for kind in listed]

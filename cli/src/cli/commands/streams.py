@@ -24,7 +24,7 @@ from daggerclient.times import duration
 from daggerspec.limits import MAX_SAMPLED_RECORDS, SAMPLED_RECORDS
 from daggerspec.nearest import hint
 
-streams = group("Topics that carry one message.")
+streams = group()
 SAMPLE_S = 60.0
 
 
@@ -48,15 +48,16 @@ def register_stream(
     cluster: Annotated[str, typer.Option(help="Cluster whose Kafka holds the topics.")],
     topic: Annotated[list[str], typer.Option(help="Topic; may be repeated.")],
     message: Annotated[str, typer.Option(help="Fully-qualified name of the message in the records.")],
-    time_field: Annotated[str, typer.Option(help="Path of the Timestamp field that is the event time.")],
+    time_field: Annotated[str, typer.Option(help="Path of the Timestamp field with the event time.")],
     sensitive: Annotated[
         list[str] | None,
         typer.Option(
-            help="Path of a field that not everybody sees (`daggers grant sensitive`); may be repeated."
+            help="Path of a sensitive field, for those with a grant (`daggers grant sensitive`); may"
+            " be repeated."
         ),
     ] = None,
 ) -> None:
-    """Register a stream, or replace it. Warns of topics that are not there, or have other messages."""
+    """Register a stream, or replace it. Topics that do not exist, or carry other messages, are warned of."""
     asked = spec_pb2.Stream(
         name=name,
         cluster=cluster,
@@ -89,7 +90,7 @@ def list_streams(
     session: Session,
     message: Annotated[str, typer.Option(help="Only streams that carry this message.")] = "",
 ) -> None:
-    """Registered streams: pick a message, get its topics."""
+    """List registered streams, with their topics."""
     with session.connect() as gateway:
         registered = gateway.streams(message)
     STREAMS.show_all(session.out, registered)
@@ -99,7 +100,7 @@ def list_streams(
 def get_stream(
     session: Session, name: Annotated[str, typer.Argument(help="Name of a registered stream.")]
 ) -> None:
-    """One stream, and its version."""
+    """Show a stream and its version."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.catalog.GetStream, gateway_pb2.GetStreamRequest(name=name))
     STREAMS.show(session.out, answer.stream, answer)
@@ -124,13 +125,13 @@ def describe_stream(
     topics: Annotated[
         bool,
         typer.Option(
-            "--topics", help="Also how many partitions and records a second: a host of drivers looks."
+            "--topics", help="Show partitions and records per second, too, read by a host of drivers."
         ),
     ] = False,
 ) -> None:
-    """What a query can read of a stream: its columns and the fields in them, with types and examples.
+    """Show the columns of a stream and the fields in them, with types and examples.
 
-    -o wide has their Protobuf types, numbers of values, and comments in whole.
+    Print Protobuf types, numbers of values and whole comments with -o wide.
     """
     with session.connect() as gateway:
         request = gateway_pb2.DescribeStreamRequest(name=name, topics=topics)
@@ -155,9 +156,10 @@ def sample_stream(
         ),
     ] = SAMPLED_RECORDS,
 ) -> None:
-    """The newest records of a stream, newest first, decoded as its message; what is not printable is escaped.
+    """Show the newest records of a stream, newest first, decoded as its message.
 
-    A host of drivers reads them, with the secrets of the cluster: at most 8 MiB, for at most 15 seconds.
+    Escape what is not printable. A host of drivers reads the records, with the secrets of the cluster: at
+    most 8 MiB, for at most 15 seconds.
     """
     request = gateway_pb2.SampleStreamRequest(name=name, last_records=last_records)
     told = gateway_pb2.SampleStreamResponse()
@@ -183,17 +185,16 @@ def sample_stream(
 @command(streams, "discover", example="daggers stream discover --cluster local")
 def discover_topics(
     session: Session,
-    cluster: Annotated[str, typer.Option(help="A registered cluster.")],
+    cluster: Annotated[str, typer.Option(help="Name of a registered cluster.")],
     message: Annotated[
-        str, typer.Option(help="Say how this message fits each topic; without it which registered ones do.")
+        str,
+        typer.Option(help="Show how this message fits each topic; default: which registered messages do."),
     ] = "",
-    topic: Annotated[
-        list[str] | None, typer.Option(help="Look into this topic alone; may be repeated.")
-    ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; may be repeated.")] = None,
 ) -> None:
-    """Topics of a cluster's Kafka, looked into: what they hold, and the registered messages that fit.
+    """List the topics of a cluster's Kafka, and the registered messages that fit their records.
 
-    The ten newest records of each are tried. FIT is the part of their bytes that are fields of the message.
+    Try the ten newest records of each topic. FIT is the part of their bytes that are fields of the message.
     """
     request = gateway_pb2.DiscoverTopicsRequest(cluster=cluster, message=message, topics=topic or ())
     told = gateway_pb2.DiscoverTopicsResponse()

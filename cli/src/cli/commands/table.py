@@ -7,108 +7,125 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from cli.framework.lazy_commands import Listed
+from cli.framework.lazy_commands import LazyCommand
 
-COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
+COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
-        "apply": Listed(
-            "Create the daggers of a file, or bring them to what it says.", "cli.commands.applying"
+        "apply": LazyCommand(
+            "Create the daggers of a file, or update them to match it.", "cli.commands.applying"
         ),
-        "plan": Listed(
-            "What `daggers apply` would do, and what that does to windows and rows; writes nothing.",
+        "plan": LazyCommand(
+            "Show what `daggers apply` would do, with its effect on windows and rows; write nothing.",
             "cli.commands.applying",
         ),
-        "preview": Listed(
-            "The rows of a query on real data, with the engine that daggers have; writes nothing.",
+        "preview": LazyCommand(
+            "Run a query on real data with the engine of daggers, and show its rows; write nothing.",
             "cli.commands.preview",
         ),
-        "get": Listed(
-            "One dagger: what was asked, what is observed, and which alerts are open.", "cli.commands.daggers"
+        "get": LazyCommand(
+            "Show a dagger: its specification, observed state and open alerts.", "cli.commands.daggers"
         ),
-        "list": Listed("All daggers, by name.", "cli.commands.daggers"),
-        "start": Listed("Run a dagger that is stopped or failed.", "cli.commands.daggers"),
-        "stop": Listed("Stop a dagger after the batch it is in; it keeps its place.", "cli.commands.daggers"),
-        "restart": Listed("Stop the driver and launch a new one.", "cli.commands.daggers"),
-        "delete": Listed("Stop a dagger and free its name.", "cli.commands.daggers"),
-        "validate": Listed(
-            "Everything that is wrong with a dagger file, with its place, and the output columns; writes"
-            " nothing.",
+        "list": LazyCommand("List daggers by name.", "cli.commands.daggers"),
+        "start": LazyCommand("Start a dagger that is stopped or failed.", "cli.commands.daggers"),
+        "stop": LazyCommand(
+            "Stop a dagger after its current batch; its checkpoint stays.", "cli.commands.daggers"
+        ),
+        "restart": LazyCommand("Stop the driver of a dagger and launch a new one.", "cli.commands.daggers"),
+        "delete": LazyCommand("Stop a dagger and free its name.", "cli.commands.daggers"),
+        "validate": LazyCommand(
+            "Check a dagger file: list every problem with its place, and the output columns; write nothing.",
             "cli.commands.checking",
         ),
-        "history": Listed(
-            "The revisions of a dagger, newest first: who asked, when, what changed, why.",
+        "history": LazyCommand(
+            "List the revisions of a dagger, newest first.",
             "cli.commands.revisions",
         ),
-        "diff": Listed(
-            "What is another in one version of a dagger than in another, field by field; the query by lines.",
+        "diff": LazyCommand(
+            "Show the differences between two versions of a dagger.",
             "cli.commands.revisions",
         ),
-        "rollback": Listed(
+        "rollback": LazyCommand(
             "Give a dagger the specification of an earlier version, as a new revision.",
             "cli.commands.revisions",
         ),
-        "rows": Listed(
-            "The newest output rows, newest first, read from where the dagger writes them.",
+        "rows": LazyCommand(
+            "Show the newest output rows of a dagger, newest first, read from its sink.",
             "cli.commands.rows",
         ),
-        "watch": Listed("Live rows, with a sparkline for each series.", "cli.commands.rows"),
-        "logs": Listed("What the dagger's newest driver printed.", "cli.commands.logs"),
-        "events": Listed(
-            "The control topic: everything that was asked, and everything that happened, in order.",
+        "watch": LazyCommand(
+            "Show new rows of a dagger as they come, with a sparkline for each series.", "cli.commands.rows"
+        ),
+        "logs": LazyCommand("Show the log of a dagger's newest driver.", "cli.commands.logs"),
+        "events": LazyCommand(
+            "Show the events of the control topic in order.",
             "cli.commands.events",
         ),
-        "init": Listed(
-            "Write a dagger file that counts the records of a stream per minute, or forwards each.",
+        "init": LazyCommand(
+            "Write a dagger file for a stream.",
             "cli.commands.init",
         ),
-        "login": Listed(
-            "Log in at the provider that the gateway trusts; later calls of that gateway are yours.",
+        "login": LazyCommand(
+            "Log in at the identity provider of a gateway.",
             "cli.commands.login",
         ),
-        "logout": Listed(
-            "Forget the login of a gateway, and tell the provider that it is over.", "cli.commands.login"
+        "logout": LazyCommand("Forget the login of a gateway.", "cli.commands.login"),
+        "whoami": LazyCommand("Show who you are to the gateway, and your roles.", "cli.commands.whoami"),
+        "version": LazyCommand("Show the version of the command.", "cli.commands.version"),
+        "cluster": LazyCommand(
+            "Manage clusters: where daggers run and streams live.", "cli.commands.catalogue", "clusters"
         ),
-        "whoami": Listed("Who you are to the gateway, and which roles that gives.", "cli.commands.whoami"),
-        "version": Listed(
-            "The versions of the command, and of what the embedded stack runs.", "cli.commands.version"
+        "schema": LazyCommand(
+            "Manage the Protobuf messages that streams carry.", "cli.commands.catalogue", "schemas"
         ),
-        "cluster": Listed("Places where daggers run and streams live.", "cli.commands.catalogue", "clusters"),
-        "schema": Listed("The Protobuf messages that streams carry.", "cli.commands.catalogue", "schemas"),
-        "stream": Listed("Topics that carry one message.", "cli.commands.streams", "streams"),
-        "alerts": Listed("What is wrong with daggers, and who was told.", "cli.commands.alerts", "alerts"),
-        "audit": Listed(
-            "Who was refused, who read rows, logs and records, and who failed to log in, newest first.",
+        "stream": LazyCommand(
+            "Manage streams: topics that carry one message.", "cli.commands.streams", "streams"
+        ),
+        "alerts": LazyCommand(
+            "Show alerts of daggers, and who was notified.", "cli.commands.alerts", "alerts"
+        ),
+        "audit": LazyCommand(
+            "List refused calls, reads of data and failed logins, newest first.",
             "cli.commands.audit",
         ),
-        "quarantine": Listed("Records that were set aside.", "cli.commands.quarantine", "quarantine"),
-        "sql": Listed("Queries and functions, without a gateway.", "cli.commands.checking", "sql"),
-        "reference": Listed(
-            "Tables that queries look things up in.", "cli.commands.references", "references"
+        "quarantine": LazyCommand(
+            "Inspect, replay and discard quarantined records.", "cli.commands.quarantine", "quarantine"
         ),
-        "secret": Listed(
-            "Secrets by name: where they are, and where they may be sent.", "cli.commands.sinks", "secrets"
+        "sql": LazyCommand(
+            "Check queries and list functions, without a gateway.", "cli.commands.checking", "sql"
         ),
-        "sink": Listed(
-            "Sinks by name: addresses that daggers of some teams may write to.", "cli.commands.sinks", "sinks"
+        "reference": LazyCommand(
+            "Manage reference tables: data files that queries look values up in.",
+            "cli.commands.references",
+            "references",
         ),
-        "archive": Listed(
-            "Tables in cold storage: which daggers write them, and what they have.",
+        "secret": LazyCommand(
+            "Manage secrets by name: where they are stored, and where they may be sent.",
+            "cli.commands.sinks",
+            "secrets",
+        ),
+        "sink": LazyCommand(
+            "Manage sinks by name, with the teams that may write to them, and test sinks.",
+            "cli.commands.sinks",
+            "sinks",
+        ),
+        "archive": LazyCommand(
+            "List and describe the tables of daggers in cold storage.",
             "cli.commands.archive",
             "app",
         ),
-        "team": Listed(
-            "Who owns daggers together, who is in it, and what it owns.", "cli.commands.teams", "teams"
+        "team": LazyCommand(
+            "Manage teams: members, quotas and what they own.", "cli.commands.teams", "teams"
         ),
-        "account": Listed(
-            "What programs call the gateway as, each with a token of its own.",
+        "account": LazyCommand(
+            "Manage service accounts, each with tokens of its own.",
             "cli.commands.accounts",
             "accounts",
         ),
-        "grant": Listed(
-            "Who has which role, and which teams may read a stream.", "cli.commands.grants", "grants"
+        "grant": LazyCommand(
+            "Grant roles, and access to streams and sensitive fields.", "cli.commands.grants", "grants"
         ),
-        "log": Listed(
-            "The log as a file: export, verify, restore with every record at its sequence.",
+        "log": LazyCommand(
+            "Export, verify and restore the control topic, every record at its sequence.",
             "cli.commands.log",
             "log",
         ),

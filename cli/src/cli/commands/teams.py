@@ -22,7 +22,7 @@ from cli.output.printer import Printer
 from daggerclient import InvalidFileError, teamfile
 from daggerclient.teamfile import role_name
 
-teams = group("Who owns daggers together, who is in it, and what it owns.")
+teams = group()
 
 
 def _row(team: access_pb2.Team) -> tuple[str, ...]:
@@ -56,15 +56,15 @@ Destination = Annotated[
     str,
     typer.Argument(
         metavar="DESTINATION",
-        help="KIND://SERVER/CONTAINER/NAME, as `daggers team destinations` writes it; with * at its end, all"
-        " that begins so.",
+        help="KIND://SERVER/CONTAINER/NAME, as `daggers team destinations` writes it; a trailing"
+        " * takes every destination with that prefix.",
     ),
 ]
 
 
 @command(teams, "apply", example="daggers team apply pricing.yaml")
 def apply(session: Session, file: File = None, flag: FileFlag = None) -> None:
-    """Register the team of a file (`kind: team`), or bring it to what the file says, members included."""
+    """Register the team of a file (`kind: team`), or update it to match the file, members included."""
     path = one_file(file, flag)
     try:
         team = teamfile.parse(read_file(path), str(path))
@@ -79,7 +79,7 @@ def apply(session: Session, file: File = None, flag: FileFlag = None) -> None:
 
 @command(teams, "list", example="daggers team list")
 def list_teams(session: Session) -> None:
-    """Every team; members are shown of those that you are in."""
+    """List teams; members are shown for those that you are in."""
     with session.connect() as gateway:
         registered = gateway.teams()
     TEAMS.show_all(session.out, registered)
@@ -88,9 +88,9 @@ def list_teams(session: Session) -> None:
 @command(teams, "get", example="daggers team get pricing")
 def get_team(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Name of a team; of none: the administrators.")] = "",
+    name: Annotated[str, typer.Argument(help="Name of a team; default: the administrators.")] = "",
 ) -> None:
-    """One team, and its version."""
+    """Show a team and its version."""
     with session.connect({"name": "NAME"}) as gateway:
         answer = gateway.call(gateway.access.GetTeam, gateway_pb2.GetTeamRequest(name=name))
     TEAMS.show(session.out, answer.team, answer)
@@ -98,9 +98,9 @@ def get_team(
 
 @command(teams, "usage", example="daggers team usage pricing")
 def usage(session: Session, name: Annotated[str, typer.Argument(help="Name of a team.")]) -> None:
-    """What a team uses of its quotas, and what each of its daggers costs in a day.
+    """Show how much of its quotas a team uses, and what each of its daggers costs in a day.
 
-    Of a dagger its running driver is counted, since its launch; -o wide has every column.
+    Count of each dagger its running driver, since its launch; -o wide has every column.
     """
     with session.connect({"team": "NAME"}) as gateway:
         answer = gateway.call(gateway.access.GetTeamUsage, gateway_pb2.GetTeamUsageRequest(team=name))
@@ -132,10 +132,10 @@ def delete_team(
 def list_destinations(
     session: Session, team: Annotated[str, typer.Option(help="Only those of this team.")] = ""
 ) -> None:
-    """What sinks write to, and the team that owns it: no other team's daggers may write there.
+    """List the destinations of sinks, and the team that owns each.
 
-    The first dagger that writes somewhere makes it its team's. It stays so when that dagger is deleted, until
-    it is released or given to another team.
+    No other team's daggers may write to an owned destination. The first dagger that writes somewhere makes it
+    its team's. It stays so when that dagger is deleted, until it is released or given to another team.
     """
     with session.connect() as gateway:
         owned = gateway.destinations(team)
@@ -145,13 +145,13 @@ def list_destinations(
 @command(teams, "conflicts", example="daggers team conflicts --team pricing")
 def list_conflicts(
     session: Session,
-    team: Annotated[str, typer.Option(help="Only those of its daggers, and of what it owns.")] = "",
+    team: Annotated[str, typer.Option(help="Only conflicts of this team's daggers and destinations.")] = "",
 ) -> None:
-    """Daggers that write to what another team owns: they run on, and are refused at their next edit.
+    """List the daggers that write to a destination of another team.
 
-    Give what they write to to one of the teams (`daggers team give`), or let one of them write elsewhere.
-    And daggers that go by a sensitive field which those who asked for them do not see: grant it
-    (`daggers grant sensitive`), or have somebody with the grant edit them.
+    They run on, and are refused at their next edit. Give the destination to one of the teams (`daggers team
+    give`), or let one of them write elsewhere. Daggers that use a sensitive field which their editors may not
+    see are listed, too: grant it (`daggers grant sensitive`), or have somebody with the grant edit them.
     """
     request = gateway_pb2.ListDestinationConflictsRequest(team=team)
     with session.connect({"team": "--team"}) as gateway:
@@ -172,11 +172,12 @@ def list_conflicts(
 def give(
     session: Session,
     destination: Destination,
-    team: Annotated[str, typer.Argument(metavar="TEAM", help="The team that is to own it.")],
+    team: Annotated[str, typer.Argument(metavar="TEAM", help="New owner.")],
 ) -> None:
-    """Make a team the owner of what sinks write to: nobody's so far, or another team's. For administrators.
+    """Make a team the owner of a destination: one without an owner, or another team's.
 
-    Daggers of another team that write there run on, and are refused at their next edit.
+    Only administrators may. Daggers of another team that write there run on, and are refused at their next
+    edit.
     """
     owned = access_pb2.Destination(name=destination, team=team)
     with session.connect({"destination.name": "DESTINATION", "destination.team": "TEAM"}) as gateway:
@@ -192,11 +193,14 @@ def release(
     session: Session,
     destination: Destination,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether it can be released.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check whether it can be released, and release nothing.")
+    ] = False,
 ) -> None:
-    """Make what no dagger writes to nobody's: the first dagger that writes there makes it its team's.
+    """Release a destination that no dagger writes to: the first team that writes there owns it.
 
-    For owners of the team. What is there stays, and is then shown to the next team. Asks first on a terminal.
+    Only owners of the team may. Its content stays, and is then shown to the next team. Ask first on a
+    terminal.
     """
     request = gateway_pb2.ReleaseDestinationRequest(name=destination)
     delete(

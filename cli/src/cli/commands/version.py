@@ -10,6 +10,6 @@ app = group()
 
 @command(app, "version", example="daggers version")
 def version(session: Session) -> None:
-    """The versions of the command, and of what the embedded stack runs."""
+    """Print the versions of what the embedded stack runs, too."""
     versions = {"daggers": version_of("cli"), **session.extension().versions()}
     session.out.show(versions, lambda _: session.out.table(("", ""), versions.items(), empty=""))

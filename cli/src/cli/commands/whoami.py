@@ -12,7 +12,7 @@ app = group()
 
 @command(app, "whoami", example="daggers whoami")
 def whoami(session: Session) -> None:
-    """Who you are to the gateway, and which roles that gives."""
+    """Print your groups, and when the token expires."""
     with session.connect() as gateway:
         answer = gateway.call(gateway.access.WhoAmI, gateway_pb2.WhoAmIRequest())
         address = gateway.address

@@ -9,10 +9,10 @@ from cli.errors import MisusedError
 
 TIMEOUT_S = 120.0
 Name = Annotated[str, typer.Argument(help="Name of the dagger.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is so.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long --wait waits.")]
 File = Annotated[Path | None, typer.Argument(help="Dagger file; - reads standard input.", metavar="FILE")]
-FileFlag = Annotated[Path | None, typer.Option("--file", "-f", help="The same as FILE.")]
+FileFlag = Annotated[Path | None, typer.Option("--file", "-f", help="Dagger file, in place of FILE.")]
 
 
 def one_file(file: Path | None, flag: Path | None) -> Path:

@@ -8,8 +8,10 @@ import typer
 from cli.errors import RefusedError
 from cli.framework.session import Session
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say whether it can be deleted.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check whether it can be deleted, and delete nothing.")
+]
 
 
 def asks(session: Session) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cli.errors import RefusedError, UnreachableError
-from cli.framework.lazy_commands import Listed
+from cli.framework.lazy_commands import LazyCommand
 
 GROUP = "daggers.extensions"
 
@@ -16,7 +16,7 @@ class Extension(Protocol):
     In each of them, `given` is what --state-dir says and `home` is the user's folder for state.
     """
 
-    def commands(self) -> Mapping[str, Listed]:
+    def commands(self) -> Mapping[str, LazyCommand]:
         """Its commands, not loaded."""
 
     def stack(self, given: Path | None, home: Path) -> Path | None:
@@ -40,9 +40,11 @@ class Missing:
 
     HOW = "devstack is not installed here: `pip install ./devstack` in a clone adds it"
 
-    def commands(self) -> Mapping[str, Listed]:
+    def commands(self) -> Mapping[str, LazyCommand]:
         """Commands that say what to install."""
-        return {name: Listed(f"Not here: {self.HOW}.", "cli.commands.missing") for name in ("local", "demo")}
+        return {
+            name: LazyCommand(f"Not here: {self.HOW}.", "cli.commands.missing") for name in ("local", "demo")
+        }
 
     def stack(self, given: Path | None, home: Path) -> Path | None:
         """None."""

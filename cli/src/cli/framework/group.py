@@ -5,16 +5,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from cli.framework.parsing import MISUSED, taken_plainly
+from cli.framework.parsing import MISUSED, plain_option, with_plain_values
 from cli.output.printer import print_text
 
 
 class Group(TyperGroup):
-    """Without a command it shows its help."""
+    """A group of commands, which shows its help where none of them is called."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, which take plainly what is plainly right."""
-        return taken_plainly(super().get_params(ctx))
+    def __init__(self, *, params: Any = None, **further: Any) -> None:
+        super().__init__(params=with_plain_values(params), **further)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Make the option --help, which has a value on each command line, too."""
+        return plain_option(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As typer has it. Raises: typer.Exit."""
@@ -25,7 +28,10 @@ class Group(TyperGroup):
 
 
 def group(about: str = "", cls: type[Group] = Group, **further: Any) -> typer.Typer:
-    """An empty one. Its help is plain text: to draw frames around it takes longer than a command."""
+    """Begin a group without commands. Its help is plain text: drawing frames takes longer than a command.
+
+    about: its help; empty where its summary stands in a table of commands.
+    """
     return typer.Typer(
         cls=cls,
         help=about,

@@ -1,72 +1,56 @@
-"""Commands that are listed and not loaded: a command's module is loaded when it is called, and not before."""
+"""Commands whose modules are imported when they are called: a lazy group as click documents it.
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+"""
+
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from cli.framework.group import Group
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A command, or a group of commands, before it is loaded.
+class LazyCommand(TyperCommand):
+    """A command, or a group of commands, that is listed before its module is imported.
 
-    summary: the first sentence of its help.
+    summary: the first sentence of its help, which stands here alone: what the module says comes behind it.
     module:  has it among the commands of its `app`.
     group:   of a group, the name that its own `typer.Typer` has in the module.
     """
 
-    summary: str
-    module: str
-    group: str = ""
+    def __init__(self, summary: str, module: str, group: str = "") -> None:
+        super().__init__(None, short_help=summary, rich_markup_mode=None)
+        self.summary, self.module, self.group = summary, module, group
 
     def load(self, name: str) -> Any:
-        """What typer makes of it."""
+        """Import its module: the command that is run."""
         group = typer.main.get_group(getattr(import_module(self.module), self.group or "app"))
-        if not self.group:
-            return group.commands[name]
-        group.name = name
-        return group
+        command = group if self.group else group.commands[name]
+        command.name = name
+        command.help = f"{self.summary} {command.help or ''}".strip()
+        return command
 
 
-class Loaded(Mapping[str, Any]):
-    """Commands by name, loaded when they are asked for. `further` is asked for a name that `own` lacks."""
+class LazyGroup(Group):
+    """Lists commands by their summaries, and imports the module of the one that is called."""
 
-    def __init__(self, own: Mapping[str, Listed], further: Callable[[], Mapping[str, Listed]]) -> None:
-        self._own, self._further = own, further
-        self._load = cache(lambda name: self.listed(name).load(name))
-
-    def listed(self, name: str) -> Listed:
-        """The row of a name. Raises: KeyError."""
-        return self._own[name] if name in self._own else self._further()[name]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._load(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._further()
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from self._further()
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-class Root(Group):
-    """`daggers` itself: it lists its commands without loading them."""
+    extension: Callable[[], Mapping[str, LazyCommand]] = dict
+    """Gives further commands; called to list all, and for a name that is not among the own ones."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
-        return list(self.commands)
+        """List the names of all commands."""
+        self._extend()
+        return super().list_commands(ctx)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The summaries, for --help."""
-        loaded = cast(Loaded, self.commands)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, loaded.listed(name).summary) for name in loaded])
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that a command line calls, and import its module. Raises: TyperException."""
+        if args[0] not in self.commands:
+            self._extend()
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load(args[0]) if isinstance(command, LazyCommand) else command, rest
+
+    def _extend(self) -> None:
+        self.commands.update(self.extension())

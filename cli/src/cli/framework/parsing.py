@@ -4,6 +4,7 @@ Typer checks every value with pydantic, which takes twice as long to load as a c
 plainly right is taken as it is here; typer judges everything else, and says what is wrong with it.
 """
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -69,7 +70,10 @@ def _within(value: Any, kind: Any) -> Any:
 
 
 class Option(TyperOption):
-    """A flag."""
+    """A flag, as typer has read it from a signature."""
+
+    def __init__(self, option: TyperOption) -> None:
+        vars(self).update(vars(option))
 
     def get_runtime_param(self) -> Any:
         """What converts its values."""
@@ -77,27 +81,36 @@ class Option(TyperOption):
 
 
 class Argument(TyperArgument):
-    """A word without a flag."""
+    """A word without a flag, as typer has read it from a signature."""
+
+    def __init__(self, argument: TyperArgument) -> None:
+        vars(self).update(vars(argument))
 
     def get_runtime_param(self) -> Any:
         """What converts its values."""
         return Plain(self, super().get_runtime_param)
 
 
-def taken_plainly(parameters: list[Any]) -> list[Any]:
-    """These parameters with our conversion: typer makes them itself, and takes no class to make them of."""
-    ours: dict[type, type] = {TyperOption: Option, TyperArgument: Argument}
-    for parameter in parameters:
-        parameter.__class__ = ours.get(type(parameter), type(parameter))
-    return parameters
+def with_plain_values(parameters: Iterable[Any] | None) -> list[Any]:
+    """Make parameters that convert plain values themselves: typer takes no class to make them of."""
+    kinds: dict[type, Callable[[Any], Any]] = {TyperOption: plain_option, TyperArgument: Argument}
+    return [kinds.get(type(parameter), lambda same: same)(parameter) for parameter in parameters or ()]
+
+
+def plain_option(option: TyperOption | None) -> TyperOption | None:
+    """Make such a flag of one of typer's; None where there is none."""
+    return Option(option) if option else None
 
 
 class Command(TyperCommand):
     """A command that looks at all of its parameters before it complains of the first."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, which take plainly what is plainly right."""
-        return taken_plainly(super().get_params(ctx))
+    def __init__(self, name: str | None, *, params: Any = None, **further: Any) -> None:
+        super().__init__(name, params=with_plain_values(params), **further)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Make the option --help, which has a value on each command line, too."""
+        return plain_option(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click has it. Raises MisusedError when more than one parameter is missing or wrong."""

@@ -39,7 +39,9 @@ GatewayAddress = Annotated[
 ]
 Output = Annotated[
     Format | None,
-    typer.Option("--output", "-o", help="text, or one JSON document on stdout and nothing else."),
+    typer.Option(
+        "--output", "-o", help="Print text, wide text, or one JSON document on stdout and nothing else."
+    ),
 ]
 
 

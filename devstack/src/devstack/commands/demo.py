@@ -39,9 +39,9 @@ def demo(
     ] = False,
     examples: Annotated[Path | None, typer.Option(help="The folder examples/ of a clone.")] = None,
 ) -> None:
-    """Start a stack, feed a simulated city, run the two example daggers on it, and recount their windows.
+    """Start a stack, and feed it events.
 
-    Exit code 1 when a single row differs from the recount, in any sink.
+    Exit with 1 when a single row differs from the recount, in any sink.
     """
     # what they import would slow every other command
     from devstack.demo import database

@@ -35,7 +35,7 @@ from devstack.tools.install import Tools, install
 from devstack.up import is_up, plan, tail, wanted
 from devstack.up import up as start_stack
 
-local = group("The embedded stack: Kafka, InfluxDB and the services on this machine.")
+local = group()
 WATCH_S = 0.5
 
 
@@ -47,9 +47,9 @@ class Alone(StrEnum):
 
 
 InfluxUrl = Annotated[str | None, typer.Option(help="Use this InfluxDB in place of the embedded one.")]
-InfluxTokenFile = Annotated[Path | None, typer.Option(help="File that holds its token.")]
-InfluxOrg = Annotated[str | None, typer.Option(help='Its organisation; "-" for InfluxDB 1.8.')]
-InfluxBucket = Annotated[str | None, typer.Option(help='Its bucket; "database/policy" for InfluxDB 1.8.')]
+InfluxTokenFile = Annotated[Path | None, typer.Option(help="File with the token of that InfluxDB.")]
+InfluxOrg = Annotated[str | None, typer.Option(help='Organisation; "-" for InfluxDB 1.8.')]
+InfluxBucket = Annotated[str | None, typer.Option(help='Bucket; "database/policy" for InfluxDB 1.8.')]
 
 
 @command(local, "setup", example="daggers local setup")
@@ -88,9 +88,9 @@ def up(
     influx_org: InfluxOrg = None,
     influx_bucket: InfluxBucket = None,
 ) -> None:
-    """Start the stack, or what is missing of it, and register the cluster `local`.
+    """Start the stack, or its missing parts, and register the cluster `local`.
 
-    Without --detach it stays until Ctrl-C or SIGTERM, then stops everything.
+    Without --detach it runs until Ctrl-C or SIGTERM, then stops everything.
     """
     own = _own_influx(influx_url, influx_token_file, influx_org, influx_bucket)
     folder = meant(session)
@@ -157,7 +157,10 @@ def _remember(session: Session, folder: Path) -> None:
 
 @command(local, "status", example="daggers local status -o json")
 def status(session: Session) -> None:
-    """Where the stack's parts are and what runs of it. The embedded InfluxDB's token is shown."""
+    """Show where the parts of the stack are, and which of them run.
+
+    The token of the embedded InfluxDB is shown.
+    """
     stack = known(session)
     document = status_of(stack)
 
@@ -186,7 +189,7 @@ def status(session: Session) -> None:
 
 @command(local, "dump", example="daggers local dump | sha256sum")
 def dump(session: Session) -> None:
-    """Every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
+    """Print every row of the gateway's projection, sorted: the same control topic gives the same bytes."""
     rows = dump_of(known(session))
 
     def text(_: object) -> None:
@@ -198,9 +201,10 @@ def dump(session: Session) -> None:
 
 @command(local, "down", example="daggers local down")
 def down(session: Session, yes: Yes = False) -> None:
-    """Stop the stack and every driver it runs. Its data stays, and the next `up` goes on with it.
+    """Stop the stack and every driver it runs.
 
-    One that another checkout's command started is stopped after a question, or with --yes.
+    Its data stays, and the next `up` goes on with it. A stack that the command of another checkout started is
+    stopped after a question, or with --yes.
     """
     folder = meant(session)
     _may_stop(session, folder, yes=yes)
