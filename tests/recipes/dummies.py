@@ -239,3 +239,74 @@ def count_dummies(session: Session, name: Name) -> None:
 '''
         ),
     }
+
+
+OPERATION: Final[Mapping[str, Change]] = {
+    "proto/daggers/v1/host.proto": both(
+        behind(
+            "  rpc PlanHostReads(PlanHostReadsRequest) returns (stream PlannedReads);\n",
+            "  // How many there are.\n"
+            "  rpc CountHostDummies(CountHostDummiesRequest) returns (stream HostDummies);\n",
+        ),
+        at_end(
+            "\n// Asks for CountHostDummies.\nmessage CountHostDummiesRequest {\n"
+            "  // Whose they are.\n  string cluster = 1;\n"
+            "  // The host answers once it has read the log up to here.\n  int64 min_sequence = 2;\n"
+            "  // The host that is meant.\n  string host = 3;\n}\n"
+            "\n// Answers CountHostDummies.\nmessage HostDummies {\n  // How many.\n  int64 count = 1;\n}\n"
+        ),
+    ),
+    "services/scheduler/src/scheduler/host/operation_table.py": behind(
+        "TABLE: Final[tuple[HostOperation[Any], ...]] = (\n",
+        """    HostOperation(
+        method="CountHostDummies",
+        module="runtime.dummy",
+        reads="dummies",
+        limit=Limit(1, "counts"),
+        patience_s=30.0,
+        prepare=lambda request, host: ProcessInput(spec_pb2.JobSpec(dagger=request.cluster), []),
+    ),
+""",
+    ),
+    "services/runtime/src/runtime/dummy.py": whole(
+        """import sys
+
+from daggers.v1 import host_pb2, spec_pb2
+
+from runtime import framed
+
+
+def main() -> int:
+    return framed.answer_job(
+        "dummies", spec_pb2.JobSpec, lambda job: [host_pb2.HostDummies(count=len(job.dagger))]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+    ),
+    "pyproject.toml": behind('    "__main__ | appcds_home | daemon |', " dummy |"),
+    "services/api-gateway/src/api_gateway/hosts/dummy.py": whole(
+        """from daggers.v1 import host_pb2
+
+
+def count_dummies(hosts, cluster, context):
+    request = host_pb2.CountHostDummiesRequest(cluster=cluster)
+    return hosts.ask_any(lambda host: host.CountHostDummies, request, context)
+"""
+    ),
+    "services/scheduler/tests/test_scheduler_dummy.py": whole(
+        """from daggers.v1 import host_pb2
+from services.scheduler.tests.operation_host import operating
+
+
+async def test_dummies_are_counted_on_a_host(tmp_path) -> None:
+    request = host_pb2.CountHostDummiesRequest(cluster="seven__", host="here")
+    async with operating(tmp_path, [], {}, knowledge={}) as stub:
+        found = [step.count async for step in stub.CountHostDummies(request, timeout=60)]
+
+    assert found == [7]
+"""
+    ),
+}

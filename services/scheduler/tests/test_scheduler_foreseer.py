@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from services.scheduler.tests.operation_host import operating
 from services.scheduler.tests.test_scheduler_readsplanner import CANARY, CLUSTER, CREATED, META, SCHEMA, SPEC
 
-from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from eventlog import Draft
-from eventlog.follower import Follower
-from eventlog.memory import MemoryLog
-from fleet import Fleet
-from scheduler.host.replay_forecaster import Foreseer
-from scheduler.host.row_reader import RowReader
-from scheduler.host.service import HostService, serving
 
 DEADLINE_S = 60
 PLATFORM = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
 PLATFORM.secret_properties["sasl.password"].env = "UNSET"
 
 
-@asynccontextmanager
-async def host(folder: Path) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+def host(folder: Path) -> AbstractAsyncContextManager[host_pb2_grpc.HostServiceStub]:
     """A host that knows the dagger `counts`, created at sequence 3."""
-    log, fleet = MemoryLog(), Fleet()
     stream = spec_pb2.Stream(name="s", cluster="local", topics=["t"], message="m.M", time_field="at")
-    for number, event in enumerate(
-        (
-            events_pb2.ClusterRegistered(meta=META, cluster=CLUSTER),
-            events_pb2.SchemaRegistered(meta=META, schema=spec_pb2.Schema(files=SCHEMA, messages=["m.M"])),
-            events_pb2.StreamRegistered(meta=META, stream=stream),
-            events_pb2.DaggerRequested(meta=META, name="counts", spec=SPEC),
-        )
-    ):
-        await log.append(Draft(f"c{number}", "/t", "counts", datetime.now(UTC), event))
-    follower = Follower(log, fleet)
-    following = asyncio.create_task(follower.run())
-    checkpoints = str(folder / "checkpoints")
-    foreseer = Foreseer(sys.executable, {"TOKEN": CANARY}, folder, checkpoints, PLATFORM, follower, fleet)
-    service = HostService(folder, "here", RowReader(sys.executable, {}), foreseer=foreseer)
-    async with (
-        serving(service, Endpoint("127.0.0.1:0")) as port,
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
-    ):
-        yield host_pb2_grpc.HostServiceStub(channel)
-    following.cancel()
+    events = (
+        events_pb2.ClusterRegistered(meta=META, cluster=CLUSTER),
+        events_pb2.SchemaRegistered(meta=META, schema=spec_pb2.Schema(files=SCHEMA, messages=["m.M"])),
+        events_pb2.StreamRegistered(meta=META, stream=stream),
+        events_pb2.DaggerRequested(meta=META, name="counts", spec=SPEC),
+    )
+    named = [("counts", event) for event in events]
+    knowledge = {"checkpoints": str(folder / "checkpoints"), "platform": PLATFORM}
+    return operating(folder, named, {"TOKEN": CANARY}, knowledge=knowledge)
 
 
 async def refused(stub: host_pb2_grpc.HostServiceStub, name: str = "counts", **fields: Any) -> ApiError:

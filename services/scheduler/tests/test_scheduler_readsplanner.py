@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +10,11 @@ import grpc
 import pytest
 from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, timestamp_pb2
+from services.scheduler.tests.operation_host import operating
 
-from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
 from daggerspec.defaults import filled
-from eventlog import Draft
-from eventlog.follower import Follower
-from eventlog.memory import MemoryLog
-from fleet import Fleet
 from scheduler.host import reader_process
-from scheduler.host.read_planner import ReadsPlanner
-from scheduler.host.row_reader import RowReader
-from scheduler.host.service import HostService, serving
 
 DEADLINE_S = 60
 CANARY = "canary-77c1f2aa"
@@ -63,31 +52,18 @@ SPEC = filled(
 CREATED = 3
 
 
-@asynccontextmanager
-async def host(folder: Path, **how: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+def host(folder: Path, **changed: Any) -> AbstractAsyncContextManager[host_pb2_grpc.HostServiceStub]:
     """A host that knows the dagger `counts`, created at sequence 3."""
-    log, fleet = MemoryLog(), Fleet()
     stream = spec_pb2.Stream(name="s", cluster="local", topics=["t"], message="m.M", time_field="at")
-    for number, event in enumerate(
-        (
-            events_pb2.ClusterRegistered(meta=META, cluster=CLUSTER),
-            events_pb2.SchemaRegistered(meta=META, schema=spec_pb2.Schema(files=SCHEMA, messages=["m.M"])),
-            events_pb2.StreamRegistered(meta=META, stream=stream),
-            events_pb2.DaggerRequested(meta=META, name="counts", spec=SPEC),
-        )
-    ):
-        await log.append(Draft(f"c{number}", "/t", "counts", datetime.now(UTC), event))
-    follower = Follower(log, fleet)
-    following = asyncio.create_task(follower.run())
-    checkpoints = str(folder / "checkpoints")
-    plans = ReadsPlanner(sys.executable, {"TOKEN": CANARY}, folder, checkpoints, follower, fleet, **how)
-    service = HostService(folder, "here", RowReader(sys.executable, {}), plans=plans)
-    async with (
-        serving(service, Endpoint("127.0.0.1:0")) as port,
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
-    ):
-        yield host_pb2_grpc.HostServiceStub(channel)
-    following.cancel()
+    events = (
+        events_pb2.ClusterRegistered(meta=META, cluster=CLUSTER),
+        events_pb2.SchemaRegistered(meta=META, schema=spec_pb2.Schema(files=SCHEMA, messages=["m.M"])),
+        events_pb2.StreamRegistered(meta=META, stream=stream),
+        events_pb2.DaggerRequested(meta=META, name="counts", spec=SPEC),
+    )
+    named = [("counts", event) for event in events]
+    knowledge = {"checkpoints": str(folder / "checkpoints")}
+    return operating(folder, named, {"TOKEN": CANARY}, knowledge=knowledge, **changed)
 
 
 async def refused(stub: host_pb2_grpc.HostServiceStub, **fields: Any) -> ApiError:

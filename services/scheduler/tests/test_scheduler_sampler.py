@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from services.scheduler.tests.operation_host import operating
 
 from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from eventlog import Draft
-from eventlog.follower import Follower
-from eventlog.memory import MemoryLog
-from fleet import Fleet
 from scheduler.host import reader_process
 from scheduler.host.row_reader import RowReader
 from scheduler.host.service import HostService, serving
-from scheduler.host.stream_sampler import StreamSampler
 
 DEADLINE_S = 60
 CANARY = "canary-5b2e77d0"
@@ -34,22 +27,10 @@ KAFKA.secret_properties["ssl.key.password"].env = "TOKEN"
 STREAM = spec_pb2.Stream(name="s", cluster="local", topics=["t"], message="m.M", time_field="at")
 
 
-@asynccontextmanager
-async def host(folder: Path, **how: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+def host(folder: Path, **changed: Any) -> AbstractAsyncContextManager[host_pb2_grpc.HostServiceStub]:
     """A host that knows the cluster `local`, at sequence 0."""
-    log, fleet = MemoryLog(), Fleet()
     cluster = events_pb2.ClusterRegistered(meta=META, cluster=spec_pb2.Cluster(name="local", kafka=KAFKA))
-    await log.append(Draft("c", "/t", "local", datetime.now(UTC), cluster))
-    follower = Follower(log, fleet)
-    following = asyncio.create_task(follower.run())
-    streams = StreamSampler(sys.executable, {"TOKEN": CANARY}, folder, follower, fleet, **how)
-    service = HostService(folder, "here", RowReader(sys.executable, {}), streams)
-    async with (
-        serving(service, Endpoint("127.0.0.1:0")) as port,
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
-    ):
-        yield host_pb2_grpc.HostServiceStub(channel)
-    following.cancel()
+    return operating(folder, [("local", cluster)], {"TOKEN": CANARY}, knowledge={}, **changed)
 
 
 async def refused(stub: host_pb2_grpc.HostServiceStub, **fields: Any) -> ApiError:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, host_pb2_grpc, spec_pb2
+from services.scheduler.tests.operation_host import operating
 
-from chassis.endpoint import Endpoint
 from chassis.errors import ApiError, from_rpc_error
-from eventlog import Draft
-from eventlog.follower import Follower
-from eventlog.memory import MemoryLog
-from fleet import Fleet
 from scheduler.host import reader_process
-from scheduler.host.row_reader import RowReader
-from scheduler.host.service import HostService, serving
-from scheduler.host.sink_tester import SinkTester
 
 DEADLINE_S = 120
 CANARY = "canary-5b2e77d0"
@@ -47,30 +37,20 @@ class Server:
             writer.close()
 
 
-@asynccontextmanager
-async def host(folder: Path, port: int, **how: Any) -> AsyncIterator[host_pb2_grpc.HostServiceStub]:
+def host(
+    folder: Path, port: int, **changed: Any
+) -> AbstractAsyncContextManager[host_pb2_grpc.HostServiceStub]:
     """A host that knows the registered sinks `crm`, `lost` and `own`."""
-    log, fleet = MemoryLog(), Fleet()
-    url = f"http://127.0.0.1:{port}"
+    url, events = f"http://127.0.0.1:{port}", []
     for name, variable in (("crm", "TOKEN"), ("lost", "UNSET"), ("own", "TOKEN")):
         http = spec_pb2.HttpSink(url=url)
         http.auth.bearer.env = variable
         sink = spec_pb2.RegisteredSink(
             name=name, teams=["pricing"], sink=spec_pb2.Sink(http=http), exempt=name != "own"
         )
-        event = events_pb2.SinkRegistered(meta=META, sink=sink)
-        await log.append(Draft(name, "/t", name, datetime.now(UTC), event))
-    follower = Follower(log, fleet)
-    following = asyncio.create_task(follower.run())
-    egress, environment = spec_pb2.Egress(enforce=True), {"TOKEN": CANARY}
-    tests = SinkTester(sys.executable, environment, folder, follower, fleet, egress, **how)
-    service = HostService(folder, "here", RowReader(sys.executable, {}), sinks=tests)
-    async with (
-        serving(service, Endpoint("127.0.0.1:0")) as at,
-        grpc.aio.insecure_channel(f"127.0.0.1:{at}") as channel,
-    ):
-        yield host_pb2_grpc.HostServiceStub(channel)
-    following.cancel()
+        events.append((name, events_pb2.SinkRegistered(meta=META, sink=sink)))
+    knowledge = {"egress": spec_pb2.Egress(enforce=True)}
+    return operating(folder, events, {"TOKEN": CANARY}, knowledge=knowledge, **changed)
 
 
 async def tried(stub: host_pb2_grpc.HostServiceStub, sink: str, **fields: Any) -> list[gateway_pb2.SinkStep]:

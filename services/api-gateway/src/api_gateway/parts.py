@@ -123,7 +123,7 @@ def assemble(ground: Ground, options: Options) -> Parts:
     requests = Requests(fleet, writer, Checks(options.checker), gate, reach, teams)
     masking = Masking(fleet, Provenance(fleet, ground.log, reach.ownership), requests.made)
     seconds = PreviewSeconds()
-    tests = SinkTests(hosts, fleet, requests, gate)
+    tests = SinkTests(hosts, requests, gate)
     daggers = dagger_service.Parts(
         log=ground.log,
         follower=ground.follower,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import BinaryIO, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # public, but not by its __all__
@@ -34,7 +34,6 @@ from runtime.decode import fit
 from runtime.decode.decoder import find_message, message_pool
 from runtime.samplestream import READING, Newest, content, missing, newest_of, rate
 
-STEP: Final = b"S"
 PATIENCE_S: Final = 40.0
 MAX_TOPICS: Final = 500
 _SAMPLED: Final = 10
@@ -45,14 +44,12 @@ _Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
 
 def main() -> int:
     """Read and write frames; 0 when all is said."""
-    return framed.answer("topics", _answer)
+    return framed.answer_job("topics", spec_pb2.JobSpec, _found)
 
 
-def _answer(out: BinaryIO) -> None:
-    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+def _found(job: spec_pb2.JobSpec) -> Iterator[_Step]:
     stream = job.streams[0]
-    for step in discover(stream, messages(job.descriptors, stream.stream.message)):
-        framed.frame(out, STEP, step.SerializeToString())
+    return discover(stream, messages(job.descriptors, stream.stream.message))
 
 
 def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from daggers.v1 import host_pb2
 
@@ -25,18 +25,12 @@ from runtime.replay.replaying import Attempt
 from runtime.state import checkpoint
 from runtime.state.store.local import LocalPlace
 
-STEP: Final = b"S"
 _LAST: Final = 2**62
 
 
 def main() -> int:
     """Read and write frames; 0 when all is said."""
-    return framed.answer("quarantine", _answer)
-
-
-def _answer(out: BinaryIO) -> None:
-    told = host_pb2.ForeseeJob.FromString(sys.stdin.buffer.read())
-    framed.frame(out, STEP, answer(told).SerializeToString())
+    return framed.answer_job("quarantine", host_pb2.ForeseeJob, lambda job: [answer(job)])
 
 
 def answer(told: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:

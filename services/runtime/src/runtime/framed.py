@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 from daggers.v1 import events_pb2
+from google.protobuf.message import Message
 
 from runtime.errors import UNEXPECTED, explain, user
 
-ERROR = b"E"
+ERROR: Final = b"E"
+STEP: Final = b"S"
 _MEMORY: Final = 4 * 1024**3  # of address space, of which libraries reserve much and use little
+Job = TypeVar("Job", bound=Message)
 
 
 def answer(what: str, read: Callable[[BinaryIO], None]) -> int:
@@ -34,6 +38,19 @@ def answer(what: str, read: Callable[[BinaryIO], None]) -> int:
         with suppress(BrokenPipeError):
             frame(out, ERROR, _explained(what, error).SerializeToString())
     return 0
+
+
+def answer_job(what: str, kind: type[Job], find: Callable[[Job], Iterable[Message]]) -> int:
+    """Write what is found for the job that stdin is, a frame a message; 0. The rest as `answer`.
+
+    A host operation of the scheduler is that: `scheduler.host.operation_table` names its module.
+    """
+
+    def read(out: BinaryIO) -> None:
+        for message in find(kind.FromString(sys.stdin.buffer.read())):
+            frame(out, STEP, message.SerializeToString())
+
+    return answer(what, read)
 
 
 def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from daggers.v1 import gateway_pb2, spec_pb2
 
@@ -34,7 +34,6 @@ from runtime.state import checkpoint
 from runtime.state.checkpoint import Stand
 from runtime.state.store.local import LocalPlace
 
-STEP: Final = b"S"
 MAX_RANGES: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AGAIN: Final = 3
@@ -42,12 +41,7 @@ _AGAIN: Final = 3
 
 def main() -> int:
     """Read and write frames; 0 when all is said."""
-    return framed.answer("offsets", _answer)
-
-
-def _answer(out: BinaryIO) -> None:
-    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
-    framed.frame(out, STEP, reads(job).SerializeToString())
+    return framed.answer_job("offsets", spec_pb2.JobSpec, lambda job: [reads(job)])
 
 
 def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:

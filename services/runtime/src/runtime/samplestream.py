@@ -16,9 +16,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from heapq import heappop, heappush
-from typing import BinaryIO, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message, TopicPartition
 from daggers.v1 import gateway_pb2, spec_pb2
@@ -35,7 +34,6 @@ from runtime.decode import damage, fit
 from runtime.encode import protobuf
 from runtime.encode.readback import from_message
 
-STEP: Final = b"S"
 ROOM: Final = 8 * 1024 * 1024
 PATIENCE_S: Final = 15.0
 STEP_BYTES: Final = 1024 * 1024
@@ -56,14 +54,10 @@ def main() -> int:
     """Read and write frames; 0 when all is said."""
     parser = argparse.ArgumentParser(prog="python -m runtime.samplestream")
     parser.add_argument("--last-records", type=int, required=True)
-    told = parser.parse_args()
-    return framed.answer("records", partial(_answer, count=told.last_records))
-
-
-def _answer(out: BinaryIO, count: int) -> None:
-    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
-    for step in sample(job.streams[0], job.descriptors, count):
-        framed.frame(out, STEP, step.SerializeToString())
+    count = parser.parse_args().last_records
+    return framed.answer_job(
+        "records", spec_pb2.JobSpec, lambda job: sample(job.streams[0], job.descriptors, count)
+    )
 
 
 def sample(

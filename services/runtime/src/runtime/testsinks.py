@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow as pa
 from daggers.v1 import gateway_pb2, spec_pb2
@@ -46,7 +46,6 @@ from runtime.errors import JobError, TemporaryError, explain, external
 from runtime.launch import planned
 from runtime.sinks import BatchRef, Part, Target
 
-STEP: Final = b"S"
 CONNECT_S: Final = 5.0
 OWNER: Final = "{}~test"
 """Who has written a row that is made up: what a dagger knows of its own rows must not count it."""
@@ -57,14 +56,14 @@ def main() -> int:
     """Try sinks and write frames; 0 when all is said."""
     parser = argparse.ArgumentParser(prog="python -m runtime.testsinks")
     parser.add_argument("--send-one", action="store_true")
-    told = parser.parse_args()
-    return framed.answer("sinks", partial(_answer, send_one=told.send_one))
+    return framed.answer_job(
+        "sinks", spec_pb2.JobSpec, partial(_found, send_one=parser.parse_args().send_one)
+    )
 
 
-def _answer(out: BinaryIO, send_one: bool) -> None:
-    job = spec_pb2.JobSpec.FromString(sys.stdin.buffer.read())
+def _found(job: spec_pb2.JobSpec, send_one: bool) -> Iterator[gateway_pb2.TestSinkResponse]:
     for step in tried(job, send_one=send_one, now=datetime.now(UTC)):
-        framed.frame(out, STEP, gateway_pb2.TestSinkResponse(step=step).SerializeToString())
+        yield gateway_pb2.TestSinkResponse(step=step)
 
 
 def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:

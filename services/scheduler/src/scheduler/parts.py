@@ -21,14 +21,12 @@ from fleet.fold.quotas import Room
 from fleet.health.degradation import SHOWN
 from scheduler.drivers.command_lines import CommandLines
 from scheduler.drivers.process_table import Drivers
+from scheduler.host.operation_table import TABLE
+from scheduler.host.operations import HostKnowledge, OperationRunner
 from scheduler.host.preview_folders import PreviewFolders
 from scheduler.host.previews import Previews
-from scheduler.host.read_planner import ReadsPlanner
-from scheduler.host.replay_forecaster import Foreseer
 from scheduler.host.row_reader import RowReader
 from scheduler.host.service import HostService
-from scheduler.host.sink_tester import SinkTester
-from scheduler.host.stream_sampler import StreamSampler
 from scheduler.leader.capacity import HostMemory, available_mib
 from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.occupancy import Occupancy
@@ -117,19 +115,20 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
 
 
 def make_host(ground: Ground, scheduler: Scheduler, previews: Previews) -> HostService:
-    """Make what answers the gateways' questions about this host: a part for each kind of question."""
-    python, inherited, folder = sys.executable, ground.lines.inherited, ground.state_dir
-    follower, fleet, checkpoints = scheduler.follower, scheduler.fleet, scheduler.checkpoints
-    kafka = ground.settings.kafka().address()
+    """Make what answers the gateways' questions about this host."""
+    python, inherited = sys.executable, ground.lines.inherited
+    knowledge = HostKnowledge(
+        fleet=scheduler.fleet,
+        egress=ground.settings.rules(),
+        checkpoints=scheduler.checkpoints,
+        platform=ground.settings.kafka().address(),
+    )
     return HostService(
         ground.drivers.runs,
         ground.drivers.host,
         RowReader(python, inherited),
-        streams=StreamSampler(python, inherited, folder, follower, fleet),
-        previews=previews,
-        sinks=SinkTester(python, inherited, folder, follower, fleet, ground.settings.rules()),
-        plans=ReadsPlanner(python, inherited, folder, checkpoints, follower, fleet),
-        foreseer=Foreseer(python, inherited, folder, checkpoints, kafka, follower, fleet),
+        OperationRunner(python, inherited, ground.state_dir, scheduler.follower, knowledge, TABLE),
+        previews,
     )
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import grpc
 from daggers.v1 import host_pb2_grpc
@@ -74,14 +74,6 @@ class HostAccess:
     """Name of the gateway's own host: only its schedulers are asked at addresses of loopback."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asking(Generic[Step]):
-    """A call that hosts answer: its method, and what it says to the host of a route behind the last step."""
-
-    method: Method[Step]
-    request: Callable[[Route, Step | None], Message]
-
-
 class Hosts:
     """Forwards streaming calls to the hosts that the fold knows."""
 
@@ -108,24 +100,30 @@ class Hosts:
         """Where the newest replay of a dagger is asked about; None when it had none. Raises: ApiError."""
         return of_replay(self._fold.fleet, dagger)
 
-    async def asked(
-        self, dagger: Dagger, asking: Asking[Step], context: Context, *, there: Route | None = None
+    async def ask(
+        self,
+        dagger: Dagger,
+        method: Method[Step],
+        request: Message,
+        context: Context,
+        *,
+        there: Route | None = None,
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call about a dagger, where it is, or `there`; none when it was never launched.
+        """Give the steps of a call about a dagger, where it is, or `there`; none when it was never launched.
 
         Raises: ApiError.
         """
         route = there or self.route(dagger)
         if route is not None:
-            steps = self._ask(route, asking.method, asking.request(route, None), context)
+            steps = self._ask(route, method, self._addressed(request, route), context)
             async with aclosing(steps):
                 async for step in steps:
                     yield step
 
-    async def anywhere(
-        self, method: Method[Step], request: Callable[[str], Message], context: Context
+    async def ask_any(
+        self, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call to the first host that can answer; `request` is what a host is asked.
+        """Give the steps of a call to the first host that can answer.
 
         Raises: ApiError; when no host can, what is said of the first.
         """
@@ -133,7 +131,8 @@ class Hosts:
         for there in everywhere(self._fold.fleet):
             begun = False
             try:
-                async with aclosing(self._ask(there, method, request(there.host), context)) as steps:
+                addressed = self._addressed(request, there)
+                async with aclosing(self._ask(there, method, addressed, context)) as steps:
                     async for step in steps:
                         begun = True
                         yield step
@@ -146,12 +145,17 @@ class Hosts:
         assert failure is not None
         raise failure
 
-    async def followed(
-        self, dagger: Dagger, asking: Asking[Step], context: Context
+    async def follow(
+        self,
+        dagger: Dagger,
+        method: Method[Step],
+        request: Callable[[Step | None], Message],
+        context: Context,
     ) -> AsyncGenerator[Step, None]:
-        """The steps of a call wherever the dagger goes, once it is launched; they end when it is deleted.
+        """Give the steps of a call wherever the dagger goes, once it is launched, until it is deleted.
 
-        A host that is away is asked again for `patience_s`, once it has answered. Raises: ApiError.
+        `request` is what a host is asked behind the last step. A host that is away is asked again for
+        `patience_s`, once it has answered. Raises: ApiError.
         """
         last: Step | None = None
         lost = 0.0
@@ -160,7 +164,8 @@ class Hosts:
         while route is not None:
             begun, answered = clock(), False
             try:
-                async with aclosing(self._while_there(route, asking, last, context)) as steps:
+                steps = self._while_there(route, method, request(last), context)
+                async with aclosing(steps):
                     async for step in steps:
                         last, answered = step, True
                         yield step
@@ -206,12 +211,12 @@ class Hosts:
         return living is None or self._gone(route.dagger) or fleet.host_of(living) not in ("", route.host)
 
     async def _while_there(
-        self, route: Route, asking: Asking[Step], last: Step | None, context: Context
+        self, route: Route, method: Method[Step], request: Message, context: Context
     ) -> AsyncGenerator[Step, None]:
         """The steps of a call to a host as long as the dagger is there, and what it says soon after."""
         clock = asyncio.get_running_loop().time
         leaving = asyncio.create_task(self._follower.until(lambda: self._left(route)))
-        steps = self._ask(route, asking.method, asking.request(route, last), context)
+        steps = self._ask(route, method, self._addressed(request, route), context)
         end, coming = math.inf, asyncio.ensure_future(anext(steps, None))
         try:
             while clock() < end:
@@ -230,6 +235,20 @@ class Hosts:
             coming.cancel()
             await asyncio.wait((coming,))
             await steps.aclose()
+
+    def _addressed(self, request: Message, route: HostRoute) -> Message:
+        """Say in a copy of a request which host is meant, and as far as it has fields for that: which dagger
+        of its name, and up to where the host must have read the control topic, as this gateway has.
+        """
+        addressed: Any = type(request)()
+        addressed.CopyFrom(request)
+        addressed.host = route.host
+        has = request.DESCRIPTOR.fields_by_name
+        if "create_sequence" in has and isinstance(route, Route):
+            addressed.create_sequence = route.dagger.create_sequence
+        if "min_sequence" in has:
+            addressed.min_sequence = self._fold.fleet.sequence
+        return cast(Message, addressed)
 
     async def _ask(
         self, route: HostRoute, method: Method[Step], request: Message, context: Context

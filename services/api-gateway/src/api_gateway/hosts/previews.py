@@ -88,17 +88,11 @@ class Previewing:
             asked = gateway_pb2.PreviewDaggerRequest(
                 name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
             )
-            sequence = self._fleet.sequence
             mask = self._masking.previewed(spec, Made(plan.columns, plan.origins, plan.places))
             masked = [column.name for column in mask.hidden] if mask else ()
-
-            def of(host: str) -> host_pb2.PreviewHostDaggerRequest:
-                return host_pb2.PreviewHostDaggerRequest(
-                    request=asked, min_sequence=sequence, host=host, masked_columns=masked
-                )
-
+            there = host_pb2.PreviewHostDaggerRequest(request=asked, masked_columns=masked)
             first_row_ms = None
-            steps = self._hosts.anywhere(lambda host: host.PreviewHostDagger, of, context)
+            steps = self._hosts.ask_any(lambda host: host.PreviewHostDagger, there, context)
             async with aclosing(steps):
                 async for step in steps:
                     if step.progress.phase == Progress.PHASE_READING or step.HasField("rows"):

@@ -10,8 +10,7 @@ from typing import Final
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from api_gateway.hosts.client import PLAN_S, Asking, Hosts, in_time
-from api_gateway.hosts.routes import Route
+from api_gateway.hosts.client import PLAN_S, Hosts, in_time
 from chassis.interceptors import Context
 from daggersql import Plan, sized
 from fleet import Dagger
@@ -23,21 +22,12 @@ _NEVER: Final = "because Kafka no longer has all records that they need"
 
 
 async def looked(
-    hosts: Hosts, dagger: Dagger, spec: spec_pb2.DaggerSpec, sequence: int, context: Context
+    hosts: Hosts, dagger: Dagger, spec: spec_pb2.DaggerSpec, context: Context
 ) -> tuple[gateway_pb2.PlannedReads | None, str]:
     """What the host of a dagger finds, or why nobody could look."""
-
-    def request(route: Route, _: object) -> host_pb2.PlanHostReadsRequest:
-        return host_pb2.PlanHostReadsRequest(
-            name=dagger.name,
-            spec=spec,
-            create_sequence=dagger.create_sequence,
-            min_sequence=sequence,
-            host=route.host,
-        )
-
-    asking: Asking[gateway_pb2.PlannedReads] = Asking(lambda host: host.PlanHostReads, request)
-    reads, why = await in_time(hosts.asked(dagger, asking, context), context, PLAN_S)
+    request = host_pb2.PlanHostReadsRequest(name=dagger.name, spec=spec)
+    steps = hosts.ask(dagger, lambda host: host.PlanHostReads, request, context)
+    reads, why = await in_time(steps, context, PLAN_S)
     return (reads[0], "") if reads else (None, why or "it was never launched")
 
 

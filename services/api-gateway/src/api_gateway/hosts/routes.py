@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, TypedDict
+from typing import Final
 
 import grpc
 
@@ -12,13 +12,6 @@ from chassis.errors import ApiError
 from fleet import Dagger, Fleet
 from fleet.fold.answers import about
 from fleet.fold.hosts import Endpoint
-
-
-class Meant(TypedDict):
-    """Which dagger of its name, and which host, a call to a host means."""
-
-    create_sequence: int
-    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +28,6 @@ class Route(HostRoute):
     """Where the host of a dagger's newest launch is asked."""
 
     dagger: Dagger
-
-    @property
-    def meant(self) -> Meant:
-        """What each call to a host says beside its request."""
-        return {"create_sequence": self.dagger.create_sequence, "host": self.host}
 
 
 def living(fleet: Fleet, name: str, create_sequence: int = 0) -> Dagger:

@@ -10,8 +10,8 @@ import grpc
 from daggers.v1 import gateway_pb2, host_pb2
 
 from api_gateway.auth.masking import Masking
-from api_gateway.hosts.client import Asking, Hosts
-from api_gateway.hosts.routes import Route, ignores_selection, living, remembered
+from api_gateway.hosts.client import Hosts
+from api_gateway.hosts.routes import ignores_selection, living, remembered
 from api_gateway.state.fold import Fold
 from api_gateway.state.heartbeat_cache import Heard
 from api_gateway.validate import request_fields
@@ -48,22 +48,18 @@ class Readings:
             text = f"{request.name} was never launched: there is no log of it"
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_LOG", text, about("dagger", request.name))
 
-        def behind(route: Route, last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
-            asked = host_pb2.ReadHostLogRequest(request=request, **route.meant)
-            if last is not None:
-                asked.request.position = last.position
-            return asked
+        there = host_pb2.ReadHostLogRequest(request=request)
 
-        asking = Asking(lambda host: host.ReadHostLog, behind)
-        if attempts is not None:  # it stays where it is
-            return _identified(
-                dagger,
-                self._explained(
-                    dagger, self._hosts.asked(dagger, asking, context, there=attempts), replay=True
-                ),
-            )
-        ask = self._hosts.followed if request.follow else self._hosts.asked
-        return _identified(dagger, self._explained(dagger, ask(dagger, asking, context)))
+        def behind(last: gateway_pb2.ReadLogResponse | None) -> host_pb2.ReadHostLogRequest:
+            if last is not None:
+                there.request.position = last.position
+            return there
+
+        if attempts is None and request.follow:
+            steps = self._hosts.follow(dagger, lambda host: host.ReadHostLog, behind, context)
+        else:  # attempts stay where they are
+            steps = self._hosts.ask(dagger, lambda host: host.ReadHostLog, there, context, there=attempts)
+        return _identified(dagger, self._explained(dagger, steps, replay=attempts is not None))
 
     async def _explained(
         self,
@@ -93,13 +89,10 @@ class Readings:
         mask = await self._masking.of(dagger)
         if mask is not None:
             mask.check(request)
-        shown = [to_proto(column) for column in columns]
-        asking: Asking[gateway_pb2.ReadRowsResponse] = Asking(
-            lambda host: host.ReadHostRows,
-            lambda route, _: host_pb2.ReadHostRowsRequest(request=request, columns=shown, **route.meant),
-        )
+        there = host_pb2.ReadHostRowsRequest(request=request, columns=map(to_proto, columns))
         selects = bool(named or request.HasField("since"))
-        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+        answers = self._hosts.ask(dagger, lambda host: host.ReadHostRows, there, context)
+        async with aclosing(answers) as steps:
             async for step in steps:
                 if selects and not step.selected:
                     raise ignores_selection(self._fold.fleet.host_of(dagger))
@@ -116,11 +109,9 @@ class Readings:
         Raises: ApiError.
         """
         dagger = self._meant(request)
-        asking: Asking[gateway_pb2.WatchRowsResponse] = Asking(
-            lambda host: host.WatchHostRows,
-            lambda route, _: host_pb2.WatchHostRowsRequest(request=request, **route.meant),
-        )
-        return _identified(dagger, self._masked(dagger, self._hosts.followed(dagger, asking, context)))
+        there = host_pb2.WatchHostRowsRequest(request=request)
+        steps = self._hosts.follow(dagger, lambda host: host.WatchHostRows, lambda _: there, context)
+        return _identified(dagger, self._masked(dagger, steps))
 
     async def _masked(
         self, dagger: Dagger, steps: AsyncGenerator[gateway_pb2.WatchRowsResponse, None]
@@ -147,11 +138,9 @@ class Readings:
             raise ApiError(grpc.StatusCode.NOT_FOUND, "NO_ARCHIVE", text, metadata)
         await self._requests.check_rows(dagger)
         await self._masking.check_archive(dagger)
-        asking: Asking[gateway_pb2.DescribeArchiveResponse] = Asking(
-            lambda host: host.DescribeHostArchive,
-            lambda route, _: host_pb2.DescribeHostArchiveRequest(request=request, **route.meant),
-        )
-        async with aclosing(self._hosts.asked(dagger, asking, context)) as steps:
+        there = host_pb2.DescribeHostArchiveRequest(request=request)
+        answers = self._hosts.ask(dagger, lambda host: host.DescribeHostArchive, there, context)
+        async with aclosing(answers) as steps:
             async for step in steps:
                 return step
         text = f"{request.name} was never launched: nothing of it is kept"

@@ -15,7 +15,6 @@ from chassis.interceptors import Context
 from daggerspec import fields, sinks
 from daggerspec.defaults import SINKS_TESTED, filled
 from daggerspec.violation import Violation
-from fleet import Fleet
 
 _NOT_THEIRS: Final = "only who may change the dagger has them tried"
 
@@ -23,8 +22,8 @@ _NOT_THEIRS: Final = "only who may change the dagger has them tried"
 class SinkTests:
     """Tests of sinks, for callers of this gateway."""
 
-    def __init__(self, hosts: Hosts, fleet: Fleet, requests: Requests, gate: Gate) -> None:
-        self._hosts, self._fleet, self._requests, self._gate = hosts, fleet, requests, gate
+    def __init__(self, hosts: Hosts, requests: Requests, gate: Gate) -> None:
+        self._hosts, self._requests, self._gate = hosts, requests, gate
 
     async def steps(
         self, request: gateway_pb2.TestSinkRequest, context: Context
@@ -68,12 +67,8 @@ class SinkTests:
         self, asked: gateway_pb2.TestSinkRequest, context: Context
     ) -> AsyncGenerator[gateway_pb2.TestSinkResponse, None]:
         """What a host finds. Raises: ApiError."""
-        sequence = self._fleet.sequence
-
-        def of(host: str) -> host_pb2.TestHostSinkRequest:
-            return host_pb2.TestHostSinkRequest(request=asked, min_sequence=sequence, host=host)
-
-        return self._hosts.anywhere(lambda host: host.TestHostSink, of, context)
+        request = host_pb2.TestHostSinkRequest(request=asked)
+        return self._hosts.ask_any(lambda host: host.TestHostSink, request, context)
 
 
 def _wrong(request: gateway_pb2.TestSinkRequest) -> Iterator[Violation]:

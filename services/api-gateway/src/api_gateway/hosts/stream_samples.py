@@ -73,25 +73,15 @@ class Samples:
         self, stream: spec_pb2.Stream, count: int, context: Context
     ) -> AsyncGenerator[gateway_pb2.SampleStreamResponse, None]:
         """The newest records of a stream. Raises: ApiError."""
-        sequence = self._fleet.sequence
-
-        def request(host: str) -> host_pb2.SampleHostStreamRequest:
-            return host_pb2.SampleHostStreamRequest(
-                stream=stream, last_records=count, min_sequence=sequence, host=host
-            )
-
-        return self._hosts.anywhere(lambda host: host.SampleHostStream, request, context)
+        request = host_pb2.SampleHostStreamRequest(stream=stream, last_records=count)
+        return self._hosts.ask_any(lambda host: host.SampleHostStream, request, context)
 
     async def discovered(
         self, asked: gateway_pb2.DiscoverTopicsRequest, context: Context
     ) -> AsyncGenerator[gateway_pb2.DiscoverTopicsResponse, None]:
         """Topics of a cluster's Kafka, with the streams that have them. Raises: ApiError."""
-        sequence = self._fleet.sequence
-
-        def request(host: str) -> host_pb2.DiscoverHostTopicsRequest:
-            return host_pb2.DiscoverHostTopicsRequest(request=asked, min_sequence=sequence, host=host)
-
-        steps = self._hosts.anywhere(lambda host: host.DiscoverHostTopics, request, context)
+        request = host_pb2.DiscoverHostTopicsRequest(request=asked)
+        steps = self._hosts.ask_any(lambda host: host.DiscoverHostTopics, request, context)
         async with aclosing(steps):
             async for step in steps:
                 for topic in step.topics:

@@ -7,8 +7,7 @@ from typing import Final
 
 from daggers.v1 import events_pb2, gateway_pb2, host_pb2, telemetry_pb2
 
-from api_gateway.hosts.client import Asking, Hosts, in_time
-from api_gateway.hosts.routes import Route
+from api_gateway.hosts.client import Hosts, in_time
 from api_gateway.state.reader import say_degraded
 from chassis.interceptors import Context
 from fleet import Dagger
@@ -24,7 +23,6 @@ async def foreseen(
     dagger: Dagger,
     asked: events_pb2.QuarantineReplayRequested,
     edits: Sequence[telemetry_pb2.QuarantineEdited],
-    sequence: int,
     context: Context,
 ) -> Sequence[gateway_pb2.QuarantineForecast] | None:
     """What is expected of the records that are meant; None where nobody could look, as the answer tells."""
@@ -32,17 +30,9 @@ async def foreseen(
         say_degraded(context, f"of more than {MOST:,} records their host is not asked: choose fewer")
         return None
 
-    def request(route: Route, _: object) -> host_pb2.ForeseeHostReplayRequest:
-        return host_pb2.ForeseeHostReplayRequest(
-            asked=asked,
-            edits=edits,
-            create_sequence=dagger.create_sequence,
-            min_sequence=sequence,
-            host=route.host,
-        )
-
-    asking: Asking[host_pb2.ForeseenReplay] = Asking(lambda host: host.ForeseeHostReplay, request)
-    said, why = await in_time(hosts.asked(dagger, asking, context), context, PATIENCE_S)
+    request = host_pb2.ForeseeHostReplayRequest(asked=asked, edits=edits)
+    steps = hosts.ask(dagger, lambda host: host.ForeseeHostReplay, request, context)
+    said, why = await in_time(steps, context, PATIENCE_S)
     if said:
         return said[0].forecast
     why = why or "it was never launched"

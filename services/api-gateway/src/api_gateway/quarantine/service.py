@@ -152,7 +152,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
     ) -> gateway_pb2.ReplayQuarantinedResponse:
         """Ask for a replay. Raises: ApiError."""
         refuse([*replays.replay_violations(request)])
-        dagger, fleet = await self._current(request.dagger, context)
+        dagger, _ = await self._current(request.dagger, context)
         is_masked = await self._parts.masking.check_replay(
             dagger,
             lambda: _read(lambda: self._parts.reads.launches(_born(dagger), request.selection)),
@@ -162,8 +162,7 @@ class QuarantineService(gateway_pb2_grpc.QuarantineServiceServicer):
         async def foresee(
             asked: events_pb2.QuarantineReplayRequested, edits: Sequence[telemetry_pb2.QuarantineEdited]
         ) -> Sequence[gateway_pb2.QuarantineForecast] | None:
-            hosts = self._parts.hosts
-            forecast = await foreseen(hosts, dagger, asked, edits, fleet.sequence, context)
+            forecast = await foreseen(self._parts.hosts, dagger, asked, edits, context)
             for kind in forecast or () if is_masked else ():
                 kind.detail = MASKED  # it may say when a record was, or what stands in it
             return forecast

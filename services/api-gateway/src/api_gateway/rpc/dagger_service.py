@@ -137,9 +137,7 @@ class DaggerService(gateway_pb2_grpc.DaggerServiceServicer):
             self._parts.requests.decided(start if answer.action == apply_action.STARTED else revise)
             answer.launch_memory_mib = quotas.need_mib(after.spec)
             if dagger is not None and after.plan is not None and answer.effect == edit_plan.RECOMPUTED:
-                reads, why = await reread_plan.looked(
-                    self._parts.hosts, dagger, after.spec, self._fleet.sequence, context
-                )
+                reads, why = await reread_plan.looked(self._parts.hosts, dagger, after.spec, context)
                 answer.reads_unchecked = why
                 if reads is not None:
                     reread_plan.tell(answer, after.plan, reads)

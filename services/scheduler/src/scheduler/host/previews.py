@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import grpc
-from daggers.v1 import events_pb2, gateway_pb2, host_pb2, spec_pb2
+from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 
 from chassis.errors import ApiError
 from chassis.logging import logger
@@ -24,11 +24,10 @@ from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import PREVIEWED
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
-from fleet.fold import quotas, resolve
-from fleet.fold.dagger import created
+from fleet.fold import quotas
 from fleet.fold.quotas import Room
 from scheduler.drivers.command import beside, secret_variables
-from scheduler.host import reader_process
+from scheduler.host import jobs, reader_process
 from scheduler.host.preview_folders import PreviewFolders, size
 from scheduler.host.preview_process import LESS, PreviewHost
 from scheduler.host.reader_process import RETRY, busy
@@ -275,19 +274,8 @@ class Previews:
         spec.sinks.add().log.limit = 1
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
-        asked_for = events_pb2.DaggerRequested(name=asked.name or PREVIEWED, spec=spec)
-        try:
-            return resolve.job(
-                self._fleet,
-                created(asked_for, self._fleet.sequence, now),
-                int(now.timestamp() * 1_000_000),
-                platform=spec_pb2.KafkaAddress(),
-                checkpoint_root="",
-                run_dir="",
-            )
-        except Unresolved as error:
-            code = grpc.StatusCode.FAILED_PRECONDITION
-            raise ApiError(code, error.reason, error.detail, {}) from error
+        generation = int(now.timestamp() * 1_000_000)
+        return jobs.of_spec(self._fleet, asked.name or PREVIEWED, spec, now=now, generation=generation)
 
 
 def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:

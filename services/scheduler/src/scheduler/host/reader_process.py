@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -109,32 +108,6 @@ async def frame(process: Process, what: str, patience_s: float) -> tuple[bytes, 
     if kind == ERROR:
         raise refusal(events_pb2.DaggerError.FromString(message))
     return kind, message
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """How processes are started that answer one job each."""
-
-    python: str
-    inherited: Mapping[str, str]
-    """The environment that secrets are found in."""
-    folder: Path
-    """Where they run."""
-    patience_s: float
-    """How long a frame may take."""
-
-    async def frames(
-        self, module: str, job: Message, what: str, *words: str, secrets_of: Iterable[Message]
-    ) -> AsyncGenerator[bytes, None]:
-        """What a process of a module finds that is told a job, and the secrets of these messages.
-
-        Raises: ApiError.
-        """
-        command = (self.python, "-P", "-m", module, *words)
-        async with running(command, self.folder, environment(self.inherited, *secrets_of)) as process:
-            await say(process, job.SerializeToString())
-            while (answer := await frame(process, what, self.patience_s)) is not None:
-                yield answer[1]
 
 
 async def died(process: Process, what: str) -> ApiError:

@@ -12,11 +12,13 @@ import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import grpc
 from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
+from google.protobuf.message import Message
 
 from chassis.connections import Connections, guarding
 from chassis.endpoint import Endpoint, bounded
@@ -25,18 +27,16 @@ from chassis.interceptors import Concern, Context, authentication, interceptor
 from chassis.messages import MAX_CARRIER
 from daggerspec import fields, selection
 from daggerspec.columns import from_proto
-from daggerspec.limits import MAX_READ_ROWS, MAX_SAMPLED_RECORDS, MAX_TOPICS, WATCH_S
+from daggerspec.limits import MAX_READ_ROWS, WATCH_S
 from daggerspec.rundir import SPEC
 from daggerspec.violation import Violation
 from scheduler.host import driver_log, log_reader
 from scheduler.host.log_reader import HostLog
+from scheduler.host.operation_table import TABLE
+from scheduler.host.operations import OperationRunner
 from scheduler.host.previews import Previews
-from scheduler.host.read_planner import ReadsPlanner
-from scheduler.host.replay_forecaster import Foreseer
 from scheduler.host.row_reader import RowReader
 from scheduler.host.row_watch import Watches
-from scheduler.host.sink_tester import SinkTester
-from scheduler.host.stream_sampler import StreamSampler
 
 DRAIN_S: Final = 2.0
 """How long calls may take once the host drains."""
@@ -60,28 +60,30 @@ HostRequest: TypeAlias = (
 Found = TypeVar("Found")
 
 
-class HostService(host_pb2_grpc.HostServiceServicer):
-    """The logs and rows of the drivers below one directory `runs`, samples of streams, and previews."""
+class HostService:
+    """The logs and rows of the drivers below one directory `runs`, previews, and each host operation.
+
+    A HostServiceServicer, whose methods for `operation_table` are written out nowhere: what lacks in both is
+    missed when a server is made.
+    """
 
     def __init__(
         self,
         runs: Path,
         host: str,
         rows: RowReader,
-        streams: StreamSampler | None = None,
+        operations: OperationRunner | None = None,
         previews: Previews | None = None,
-        sinks: SinkTester | None = None,
-        plans: ReadsPlanner | None = None,
-        foreseer: Foreseer | None = None,
         *,
         most_watches: int = 8,
     ) -> None:
-        """`streams`, `previews`, `sinks`, `plans`, `foreseer`: None for a host that knows of none."""
+        """`operations`, `previews`: None for a host that has none."""
         self._runs = runs
         self._host = host
         self._rows = rows
-        self._streams, self._previews, self._sinks = streams, previews, sinks
-        self._plans, self._foreseer = plans, foreseer
+        self._operations, self._previews = operations, previews
+        for operation in TABLE:
+            setattr(self, operation.method, partial(self._operate, operation.method))
         self._watches = Watches(rows, most_watches)
         self._log = HostLog(runs, host, self._reading, self._pause)
         self._draining = asyncio.Event()
@@ -151,35 +153,6 @@ class HostService(host_pb2_grpc.HostServiceServicer):
                     if await self._launch(asked.name, request.create_sequence) != launch:
                         break
 
-    async def SampleHostStream(  # noqa: N802 - gRPC's name
-        self, request: host_pb2.SampleHostStreamRequest, context: Context
-    ) -> AsyncIterator[gateway_pb2.SampleStreamResponse]:
-        """The newest records of a stream, with the secrets that this host has."""
-        self._meant(request.host)
-        wrong = []
-        if not 0 <= request.last_records <= MAX_SAMPLED_RECORDS:
-            text = f"must be 0 to {MAX_SAMPLED_RECORDS}"
-            wrong.append(Violation("last_records", text, "OUT_OF_RANGE"))
-        if not 0 < len(request.stream.topics) <= MAX_TOPICS:
-            wrong.append(Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE"))
-        if wrong:
-            raise invalid(wrong)
-        async with aclosing(self._there(self._streams, "samples no streams").frames(request)) as frames:
-            async for frame in frames:
-                yield gateway_pb2.SampleStreamResponse.FromString(frame)
-
-    async def DiscoverHostTopics(  # noqa: N802 - gRPC's name
-        self, request: host_pb2.DiscoverHostTopicsRequest, context: Context
-    ) -> AsyncIterator[gateway_pb2.DiscoverTopicsResponse]:
-        """Topics of a cluster's Kafka, with the secrets that this host has."""
-        self._meant(request.host)
-        if len(request.request.topics) > MAX_TOPICS:
-            text = f"must not be more than {MAX_TOPICS}"
-            raise invalid([Violation("request.topics", text, "TOO_MANY")])
-        async with aclosing(self._there(self._streams, "samples no streams").topics(request)) as frames:
-            async for frame in frames:
-                yield gateway_pb2.DiscoverTopicsResponse.FromString(frame)
-
     async def PreviewHostDagger(  # noqa: N802 - gRPC's name
         self, request: host_pb2.PreviewHostDaggerRequest, context: Context
     ) -> AsyncIterator[gateway_pb2.PreviewDaggerResponse]:
@@ -189,36 +162,15 @@ class HostService(host_pb2_grpc.HostServiceServicer):
             async for step in steps:
                 yield step
 
-    async def TestHostSink(  # noqa: N802 - gRPC's name
-        self, request: host_pb2.TestHostSinkRequest, context: Context
-    ) -> AsyncIterator[gateway_pb2.TestSinkResponse]:
-        """Whether sinks can be written to from this host."""
+    async def _operate(self, method: str, request: Any, context: Context) -> AsyncIterator[Message]:
+        """Answer a method of `operation_table`. Raises: ApiError."""
         self._meant(request.host)
-        async with aclosing(self._there(self._sinks, "tries no sinks").frames(request)) as frames:
-            async for frame in frames:
-                yield gateway_pb2.TestSinkResponse.FromString(frame)
-
-    async def PlanHostReads(  # noqa: N802 - gRPC's name
-        self, request: host_pb2.PlanHostReadsRequest, context: Context
-    ) -> AsyncIterator[gateway_pb2.PlannedReads]:
-        """What a launch would read of a dagger that is edited."""
-        self._meant(request.host)
-        if wrong := list(fields.name("name", request.name)):
+        operations = self._there(self._operations, f"answers no {method}")
+        if wrong := operations.violations(method, request):
             raise invalid(wrong)
-        async with aclosing(self._there(self._plans, "looks at no checkpoints").frames(request)) as frames:
-            async for frame in frames:
-                yield gateway_pb2.PlannedReads.FromString(frame)
-
-    async def ForeseeHostReplay(  # noqa: N802 - gRPC's name
-        self, request: host_pb2.ForeseeHostReplayRequest, context: Context
-    ) -> AsyncIterator[host_pb2.ForeseenReplay]:
-        """What a replay would say of records."""
-        self._meant(request.host)
-        if wrong := list(fields.name("asked.name", request.asked.name)):
-            raise invalid(wrong)
-        async with aclosing(self._there(self._foreseer, "foresees no replays").frames(request)) as frames:
-            async for frame in frames:
-                yield host_pb2.ForeseenReplay.FromString(frame)
+        async with aclosing(operations.answers(method, request)) as answers:
+            async for answer in answers:
+                yield answer
 
     async def DescribeHostArchive(  # noqa: N802 - gRPC's name
         self, request: host_pb2.DescribeHostArchiveRequest, context: Context
@@ -286,7 +238,7 @@ async def serving(
     known = authentication(endpoint.tokens)
     calls = interceptor(host_pb2.DESCRIPTOR, known, counted, connections=connections)
     server = grpc.aio.server(interceptors=[calls], options=_OPTIONS)
-    host_pb2_grpc.add_HostServiceServicer_to_server(service, server)
+    host_pb2_grpc.add_HostServiceServicer_to_server(cast(Any, service), server)
     port = endpoint.open(server)
     await server.start()
     try:

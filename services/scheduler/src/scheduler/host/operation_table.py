@@ -1,0 +1,120 @@
+"""The table of host operations. A further one is a further entry: nothing else in the scheduler lists them.
+
+What is no entry, and why: logs (`log_reader`) are files of this host, and no process reads them; rows and
+archives (`row_reader`, `row_watch`) are read as the user whose launch it was, by what that launch was told,
+and watches share a reader; previews (`previews`) take turns in a process that stays warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from daggers.v1 import host_pb2, spec_pb2
+
+from daggerspec import fields
+from daggerspec.defaults import SINKS_TESTED
+from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS
+from daggerspec.violation import Violation
+from scheduler.host import jobs
+from scheduler.host.operations import HostKnowledge, HostOperation, Limit, ProcessInput
+
+_STREAMS: Final = Limit(4, "samples of streams")
+
+
+def _sample(request: host_pb2.SampleHostStreamRequest, host: HostKnowledge) -> ProcessInput:
+    stream = request.stream
+    job = jobs.of_stream(host.fleet, stream, [stream.message] if request.last_records else [])
+    return ProcessInput(job, [job], [f"--last-records={request.last_records}"])
+
+
+def _sample_violations(request: host_pb2.SampleHostStreamRequest) -> Iterator[Violation]:
+    if not 0 <= request.last_records <= MAX_SAMPLED_RECORDS:
+        yield Violation("last_records", f"must be 0 to {MAX_SAMPLED_RECORDS}", "OUT_OF_RANGE")
+    if not 0 < len(request.stream.topics) <= MAX_TOPICS:
+        yield Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE")
+
+
+def _discover(request: host_pb2.DiscoverHostTopicsRequest, host: HostKnowledge) -> ProcessInput:
+    wanted = request.request
+    stream = spec_pb2.Stream(cluster=wanted.cluster, topics=wanted.topics, message=wanted.message)
+    messages = [wanted.message] if wanted.message else sorted(host.fleet.messages)
+    job = jobs.of_stream(host.fleet, stream, messages)
+    return ProcessInput(job, [job])
+
+
+def _discover_violations(request: host_pb2.DiscoverHostTopicsRequest) -> Iterator[Violation]:
+    if len(request.request.topics) > MAX_TOPICS:
+        yield Violation("request.topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")
+
+
+def _test_sink(request: host_pb2.TestHostSinkRequest, host: HostKnowledge) -> ProcessInput:
+    wanted = request.request
+    if wanted.HasField("spec"):
+        name, now = wanted.name or SINKS_TESTED, datetime.now(UTC)
+        job = jobs.of_spec(host.fleet, name, wanted.spec, now=now, egress=host.egress)
+    else:
+        job = jobs.of_registered_sink(host.fleet, wanted.sink, host.egress)
+    return ProcessInput(job, job.sinks, ["--send-one"] if wanted.send_one else [])
+
+
+def _plan_reads(request: host_pb2.PlanHostReadsRequest, host: HostKnowledge) -> ProcessInput:
+    name, create_sequence = request.name, request.create_sequence
+    job = jobs.of_next_launch(host.fleet, name, create_sequence, host.checkpoints, spec=request.spec)
+    return ProcessInput(job, job.streams)  # no sink is looked at
+
+
+def _foresee(request: host_pb2.ForeseeHostReplayRequest, host: HostKnowledge) -> ProcessInput:
+    name, create_sequence = request.asked.name, request.create_sequence
+    job = jobs.of_next_launch(host.fleet, name, create_sequence, host.checkpoints, platform=host.platform)
+    # no sink is looked at
+    return ProcessInput(host_pb2.ForeseeJob(job=job, request=request), [*job.streams, job.platform])
+
+
+TABLE: Final[tuple[HostOperation[Any], ...]] = (
+    HostOperation(
+        method="SampleHostStream",
+        module="runtime.samplestream",
+        reads="records",
+        limit=_STREAMS,
+        patience_s=30.0,
+        prepare=_sample,
+        violations=_sample_violations,
+    ),
+    HostOperation(
+        method="DiscoverHostTopics",
+        module="runtime.discovertopics",
+        reads="topics",
+        limit=_STREAMS,
+        patience_s=30.0,
+        prepare=_discover,
+        violations=_discover_violations,
+    ),
+    HostOperation(
+        method="TestHostSink",
+        module="runtime.testsinks",
+        reads="sinks",
+        limit=Limit(4, "tests of sinks"),
+        patience_s=60.0,
+        prepare=_test_sink,
+    ),
+    HostOperation(
+        method="PlanHostReads",
+        module="runtime.planreads",
+        reads="offsets",
+        limit=Limit(2, "plans"),
+        patience_s=30.0,
+        prepare=_plan_reads,
+        violations=lambda request: fields.name("name", request.name),
+    ),
+    HostOperation(
+        method="ForeseeHostReplay",
+        module="runtime.foresee",
+        reads="quarantine",
+        limit=Limit(2, "forecasts"),
+        patience_s=30.0,
+        prepare=_foresee,
+        violations=lambda request: fields.name("asked.name", request.asked.name),
+    ),
+)
