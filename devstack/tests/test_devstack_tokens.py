@@ -37,7 +37,7 @@ def test_a_new_stack_has_a_token_that_only_its_owner_reads_and_its_gateway_enfor
 def test_every_team_may_have_its_secrets_in_the_folder_of_the_stack(tmp_path: Path) -> None:
     (tmp_path / "my stack").mkdir()
     stack = plan(tmp_path / "my stack", None)
-    [place] = places.parse(services.gateway_environment(stack)["DAGGERS_GATEWAY_SECRET_PLACES"])
+    [place] = places.parse(services.gateway_environment(stack)["DAGGERS_SECRET_PLACES"])
 
     assert place == places.Place(str(tmp_path / "my stack" / "secrets"), "*", ("*",))
     assert stat.S_IMODE((stack.state_dir / "secrets").stat().st_mode) == 0o700

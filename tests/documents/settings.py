@@ -16,7 +16,6 @@ import cli.settings
 import devstack.settings
 from api_gateway.settings import GatewaySettings
 from chassis.settings import variable
-from health_monitor import receiver
 from health_monitor.settings import monitor_settings
 from kafkaclient.settings import KafkaLogin, KafkaSettings
 from portal.settings import PortalSettings
@@ -37,7 +36,6 @@ READERS: Final[dict[str, type[BaseSettings]]] = {
     "python -m health_monitor": monitor_settings(),
     "python -m telemetry": TelemetrySettings,
     "python -m portal": PortalSettings,
-    "python -m health_monitor.receiver": receiver.ReceiverSettings,
     "daggers log": cli.checked_settings.KafkaLogin,
     "daggers local": devstack.settings.Settings,
 }
@@ -66,6 +64,12 @@ def own(kind: type[BaseSettings]) -> Iterator[tuple[str, FieldInfo]]:
 def _of_the_command() -> Iterator[tuple[str, FieldInfo]]:
     for name, about in cli.settings.VARIABLES.items():
         yield name, FieldInfo(default=None, description=about)
+
+
+def services() -> set[str]:
+    """Return the settings of services, beside those of the platform's Kafka."""
+    kinds = [kind for command, kind in READERS.items() if command.startswith("python ")]
+    return {name for kind in kinds for name, _ in own(kind)}
 
 
 def variables() -> set[str]:

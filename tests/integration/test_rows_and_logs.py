@@ -45,7 +45,7 @@ def elsewhere(stack: Stack) -> Iterator[str]:
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": address,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{home}/gateway.sqlite",
-        "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(home / "host.token"),
+        "DAGGERS_HOST_TOKEN_FILE": str(home / "host.token"),
         "PATH": os.environ["PATH"],  # noqa: TID251 - a test
     }
     command = [sys.executable, "-m", "tests.integration.unprivileged"]

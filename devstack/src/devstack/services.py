@@ -39,14 +39,14 @@ def gateway_command() -> list[str]:
 def gateway_environment(stack: Stack) -> dict[str, str]:
     """The gateway's settings."""
     references = {"DAGGERS_GATEWAY_REFERENCE_PLACES": folders.as_list([str(stack.state_dir / "references")])}
-    secrets = {"DAGGERS_GATEWAY_SECRET_PLACES": _secret_places(stack)}
+    secrets = {"DAGGERS_SECRET_PLACES": _secret_places(stack)}
     usual = {**references, **secrets, **LOOPBACK, **_folders(stack), **_environment()}
     return {**usual, **tokens.gateway_environment(stack)} | {
         "DAGGERS_GATEWAY_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_GATEWAY_BIND": stack.gateway,
         "DAGGERS_GATEWAY_HEALTH_BIND": stack.health,
         "DAGGERS_GATEWAY_DATABASE_URL": f"sqlite:///{stack.projection}",
-        "DAGGERS_GATEWAY_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
+        "DAGGERS_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
     }
 
 
@@ -107,16 +107,16 @@ def scheduler_command() -> list[str]:
 def scheduler_environment(stack: Stack, tools: Tools) -> dict[str, str]:
     """The scheduler's settings. Its secrets are the user's environment: SecretRefs may name any of it."""
     return (
-        {"DAGGERS_SCHEDULER_SECRET_PLACES": _secret_places(stack), **tokens.scheduler_environment(stack)}
+        {"DAGGERS_SECRET_PLACES": _secret_places(stack), **tokens.scheduler_environment(stack)}
         | LOOPBACK
         | _folders(stack)
         | _environment()
         | {
             "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
             "DAGGERS_SCHEDULER_STATE_DIR": str(stack.state_dir),
-            "DAGGERS_SCHEDULER_JAVA_HOME": str(tools.java_home),
+            "JAVA_HOME": str(tools.java_home),
             "DAGGERS_SCHEDULER_SPARK_HOME": str(tools.spark_home),
-            "DAGGERS_SCHEDULER_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
+            "DAGGERS_HOST_TOKEN_FILE": str(tokens.host_token(stack)),
         }
     )
 
@@ -127,14 +127,14 @@ def scheduler_leads(gateway: Gateway, since: int) -> bool:
     return any(step.event.type.endswith(".SchedulerStarted") for step in gateway.watch(request))
 
 
-def receiver_command() -> list[str]:
-    """The alert receiver's command line."""
-    return [sys.executable, "-m", "health_monitor.receiver"]
+def receiver_command(stack: Stack) -> list[str]:
+    """Return the alert receiver's command line."""
+    return [sys.executable, "-m", "health_monitor.receiver", "--port", str(stack.ports["alerts"])]
 
 
-def receiver_environment(stack: Stack) -> dict[str, str]:
-    """The alert receiver's settings."""
-    return _environment() | {"DAGGERS_RECEIVER_PORT": str(stack.ports["alerts"])}
+def receiver_environment() -> dict[str, str]:
+    """Return the alert receiver's environment."""
+    return _environment()
 
 
 def receiver_ready(stack: Stack) -> bool:
@@ -155,7 +155,7 @@ def monitor_environment(stack: Stack) -> dict[str, str]:
         for name, value in _environment().items()
         if not name.startswith(MONITOR) or name.endswith(LIMITS)
     }
-    return {"DAGGERS_MONITOR_LEADER_TIMEOUT_S": "5"} | own | {
+    return {"DAGGERS_LEADER_TIMEOUT_S": "5"} | own | {
         "DAGGERS_MONITOR_KAFKA_BOOTSTRAP_SERVERS": stack.kafka,
         "DAGGERS_MONITOR_SLACK_URL": f"http://{receiver}/slack",
         "DAGGERS_MONITOR_PAGERDUTY_URL": f"http://{receiver}/v2/enqueue",

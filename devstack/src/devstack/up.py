@@ -212,8 +212,8 @@ def _parts(stack: Stack, tools: Tools, monitor_env: Mapping[str, str]) -> list[P
     receiver = Part(
         "alert-receiver",
         lambda: None,
-        services.receiver_command,
-        services.receiver_environment(stack),
+        lambda: services.receiver_command(stack),
+        services.receiver_environment(),
         lambda: services.receiver_ready(stack),
         stack.ports["alerts"],
     )

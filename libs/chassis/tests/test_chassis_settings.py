@@ -105,3 +105,37 @@ def test_help_explains_every_setting(capsys: pytest.CaptureFixture[str]) -> None
         "  TEST_OVEN_KEY  (not set)\n      Opens the door.\n"
         "  TEST_OVEN_PANTRY  (not set)\n      Where flour is.\n",
     )
+
+
+class Page(Settings):
+    """Is shown."""
+
+    model_config = SettingsConfigDict(env_prefix="DAGGERS_PORTAL_")
+
+    title: str
+    """Above it."""
+
+
+def test_a_setting_that_is_gone_is_refused_with_what_to_do_instead(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAGGERS_PORTAL_OIDC_SCOPE", "openid canary")
+    monkeypatch.setenv("DAGGERS_PORTAL_DRAIN_S", "")  # as good as unset
+    monkeypatch.setenv("DAGGERS_MONITOR_RESTARTS", "3")  # another service's, in the file that both read
+
+    with pytest.raises(SystemExit) as ended:
+        load(Page, [], prog="page")
+    told = capsys.readouterr().err.splitlines()
+    monkeypatch.setenv("DAGGERS_PORTAL_TITLE", "a")
+    with pytest.raises(SystemExit):
+        load(Page, [], prog="page")
+
+    gone = "  DAGGERS_PORTAL_OIDC_SCOPE is no setting any more: set DAGGERS_OIDC_SCOPE instead"
+    assert ended.value.code == 2
+    assert told == [
+        "page: bad settings:",
+        "  DAGGERS_PORTAL_TITLE: Field required",
+        gone,
+        "`page --help` explains each setting.",
+    ]
+    assert capsys.readouterr().err.splitlines()[1:-1] == [gone]

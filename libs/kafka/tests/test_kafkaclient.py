@@ -42,6 +42,20 @@ def test_without_settings_a_client_is_told_the_addresses_and_nothing_else() -> N
     assert plain.address() == spec_pb2.KafkaAddress(bootstrap_servers="a:1,b:2")
 
 
+def test_a_mechanism_is_read_from_its_variable(password: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "DAGGERS_TOLD_KAFKA_BOOTSTRAP_SERVERS": "a:1",
+        "DAGGERS_TOLD_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "DAGGERS_TOLD_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+        "DAGGERS_TOLD_KAFKA_SASL_USERNAME": "me",
+        "DAGGERS_TOLD_KAFKA_SASL_PASSWORD_FILE": str(password),
+    }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    assert Told().kafka().librdkafka()["sasl.mechanism"] == "SCRAM-SHA-512"  # type: ignore[call-arg] # from the environment
+
+
 def test_both_kinds_of_client_log_in_as_the_settings_say(password: Path) -> None:
     told = Told(
         kafka_bootstrap_servers="a:1",

@@ -87,6 +87,49 @@ def test_every_bad_setting_is_said_at_once_without_its_value(
     ]
 
 
+def test_what_no_file_of_ours_sets_an_operator_can_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority = tmp_path / "hosts.pem"
+    authority.touch()
+    told = {
+        "DAGGERS_GATEWAY_OIDC_ISSUER": "https://id.example",
+        "DAGGERS_GATEWAY_OIDC_AUDIENCE": "daggers",
+        "DAGGERS_GATEWAY_OIDC_GROUPS_CLAIM": "roles",
+        "DAGGERS_OIDC_SCOPE": "openid profile",
+        "DAGGERS_GATEWAY_REQUESTS_PER_SECOND": "300",
+        "DAGGERS_GATEWAY_HOST_CA_FILE": str(authority),
+        "DAGGERS_GATEWAY_CONSUMER_GROUPS": "crm., {team}-",
+        "DAGGERS_CONNECTIONS_PER_ADDRESS": "2000",
+        "DAGGERS_OUTWARD_PROXY": "http://proxy.example:3128",
+    }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+    found = load(GatewaySettings, [], prog="gateway")
+
+    assert found.provider is not None
+    assert (found.provider.groups_claim, found.provider.scope) == ("roles", "openid profile")
+    assert (found.limits.requests_per_second, found.limits.writes_per_second) == (300, 30)
+    assert (found.host_ca_file, tuple(found.bounds.groups)) == (authority, ("crm.", "{team}-"))
+    assert found.connections_per_address == 2000
+    assert found.proxies.of("https", "id.example", 443) == "http://proxy.example:3128"
+
+
+def test_a_setting_that_is_gone_is_refused_among_all_that_is_bad(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAGGERS_GATEWAY_BIND", "50051")
+    monkeypatch.setenv("DAGGERS_GATEWAY_DRAIN_S", "30")
+    monkeypatch.setenv("DAGGERS_GATEWAY_SECRET_PLACES", "/etc/daggers '*' '*'")
+
+    assert refused(capsys) == [
+        "  DAGGERS_GATEWAY_BIND: must be host:port, for example 127.0.0.1:50051",
+        "  DAGGERS_GATEWAY_DRAIN_S is no setting any more: unset it: calls have 10 seconds after SIGTERM",
+        "  DAGGERS_GATEWAY_SECRET_PLACES is no setting any more: set DAGGERS_SECRET_PLACES instead",
+    ]
+
+
 def test_a_certificate_without_its_key_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

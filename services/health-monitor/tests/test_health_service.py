@@ -10,8 +10,8 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from tests.proxy import Proxy, port_of
 from chassis.settings import variable
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
+from fleet.health import Limits
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver, Misbehave, Received, behave
 from health_monitor.settings import MonitorSettings, monitor_settings
@@ -89,19 +90,24 @@ class Stage:
             allowed_hosts=f"127.0.0.1:{self.receiver.port}",
             hold_s=0.2,
             resolve_hold_s=0.2,
-            silence_s=self.silence_s,
             progress_s=self.progress_s,
             kafka_away_s=self.kafka_away_s,
-            share_s=0,
             leader_timeout_s=3,
         )
+
+    def limits(self, configured: MonitorSettings) -> Limits:
+        silence = timedelta(seconds=self.silence_s)
+        return replace(configured.limits(), silence=silence, share_time=timedelta(0))
 
     @asynccontextmanager
     async def monitor(self) -> AsyncIterator[None]:
         """A monitor in this process."""
         stop = asyncio.Event()
         configured = self.settings()
-        running = asyncio.create_task(serve(configured, configured.channels(), stop, **self.names))
+        limits = self.limits(configured)
+        running = asyncio.create_task(
+            serve(configured, configured.channels(), stop, limits=limits, **self.names)
+        )
         try:
             yield
         finally:
@@ -112,12 +118,16 @@ class Stage:
         """A monitor in a process of its own."""
         code = (
             "import asyncio, sys\n"
+            "from dataclasses import replace\n"
+            "from datetime import timedelta\n"
             "from chassis import logging, shutdown\n"
             "from health_monitor.__main__ import serve\n"
             "from health_monitor.settings import monitor_settings\n"
             "async def run():\n"
             "    configured = monitor_settings()()\n"
-            "    await serve(configured, configured.channels(), shutdown.on_signal(),\n"
+            "    limits = replace(configured.limits(), share_time=timedelta(0),\n"
+            "                     silence=timedelta(seconds=float(sys.argv[4])))\n"
+            "    await serve(configured, configured.channels(), shutdown.on_signal(), limits=limits,\n"
             "                control_topic=sys.argv[1], alerts_topic=sys.argv[2],\n"
             "                heartbeats_topic=sys.argv[3])\n"
             "logging.configure('health-monitor')\n"
@@ -132,7 +142,8 @@ class Stage:
             for name, value in configured.model_dump(exclude=secrets, exclude_none=True).items()
         }
         pairs = [f"{name}={value}" for name, value in environment.items()]
-        return subprocess.Popen(["/usr/bin/env", *pairs, sys.executable, "-c", code, *self.names.values()])
+        told = [*self.names.values(), str(self.silence_s)]
+        return subprocess.Popen(["/usr/bin/env", *pairs, sys.executable, "-c", code, *told])
 
     async def tell(self, message: Message, log: KafkaLog | None = None) -> None:
         name = getattr(message, "name", "") or getattr(getattr(message, "meta", None), "name", "")

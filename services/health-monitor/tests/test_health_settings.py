@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from health_monitor.receiver import ReceiverSettings
+from health_monitor import receiver
 from health_monitor.receivers import pagerduty, slack
 from health_monitor.settings import MonitorSettings, monitor_settings
 
@@ -80,19 +80,20 @@ def test_a_secret_given_twice_is_refused() -> None:
         settings(slack_url=CANARY, slack_url_file="/file")
 
 
-def test_the_watchdog_is_called_where_a_variable_or_a_file_says(tmp_path: Path) -> None:
+def test_the_watchdog_is_called_where_a_file_says(tmp_path: Path) -> None:
     file = tmp_path / "watchdog"
     file.write_text(f"{CANARY}\n")
 
-    told = [settings(watchdog_url=CANARY).watchdog(), settings(watchdog_url_file=file).watchdog()]
-
-    assert told == [SecretStr(CANARY)] * 2
+    assert settings(watchdog_url_file=file).watchdog() == SecretStr(CANARY)
     assert settings().watchdog() is None
 
 
-def test_a_watchdog_that_is_no_url_is_refused_without_being_shown() -> None:
-    with pytest.raises(ValueError, match=r"^DAGGERS_MONITOR_WATCHDOG_URL: it is not an http") as error:
-        settings(watchdog_url="hc-ping.example/canary").watchdog()
+def test_a_watchdog_that_is_no_url_is_refused_without_being_shown(tmp_path: Path) -> None:
+    file = tmp_path / "watchdog"
+    file.write_text("hc-ping.example/canary")
+
+    with pytest.raises(ValueError, match=r"^DAGGERS_MONITOR_WATCHDOG_URL_FILE: .* not an http") as error:
+        settings(watchdog_url_file=file).watchdog()
 
     assert "canary" not in str(error.value)
 
@@ -110,9 +111,25 @@ def test_no_secret_is_in_what_settings_and_channels_look_like() -> None:
     assert [secret for secret in ("canary", KEY) if secret in shown] == []
 
 
-def test_the_receiver_listens_on_loopback_only() -> None:
-    with pytest.raises(ValidationError, match="not a loopback address"):
-        ReceiverSettings(host="0.0.0.0")
+@pytest.mark.parametrize("port", ["-1", "65536", "here"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        receiver.main([f"--port={port}"])
+
+    assert (ended.value.code, "must be a number from 0 to 65535" in capsys.readouterr().err) == (2, True)
+
+
+def test_the_receiver_that_finds_an_old_setting_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAGGERS_RECEIVER_PORT", "9199")
+
+    with pytest.raises(SystemExit) as ended:
+        receiver.main([])
+
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "DAGGERS_RECEIVER_PORT is no setting any more: start the receiver with --port instead" in told
 
 
 def test_every_bad_setting_is_named_by_its_variable_and_the_process_ends_with_2() -> None:

@@ -53,6 +53,21 @@ def test_a_portal_by_https_has_a_cookie_that_no_other_host_can_set(tmp_path: Pat
     assert (ways.cookie, ways.secure, ways.asked) == ("__Host-daggers", True, "provider")
 
 
+def test_what_no_file_of_ours_sets_an_operator_can_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notebook = "https://hub.example/new?table={path}"
+    monkeypatch.setenv("DAGGERS_PORTAL_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("DAGGERS_PORTAL_NOTEBOOK_URL", notebook)
+    monkeypatch.setenv("DAGGERS_CONNECTIONS_PER_ADDRESS", "4000")
+
+    plan = read(PortalSettings())
+
+    assert (plan.links.notebook, plan.connections_per_address) == (notebook, 4000)
+    monkeypatch.delenv("DAGGERS_CONNECTIONS_PER_ADDRESS")
+    assert read(PortalSettings()).connections_per_address == 1000
+
+
 def test_a_short_key_is_refused(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("short\n")

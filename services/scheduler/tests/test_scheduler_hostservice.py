@@ -462,7 +462,7 @@ async def take(call: Any, line: str) -> bool:
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
     told: dict[str, Any] = {"kafka_bootstrap_servers": "k:1", "state_dir": tmp_path}
-    with pytest.raises(ValueError, match="is not loopback: set DAGGERS_SCHEDULER_HOST_TOKEN_FILE"):
+    with pytest.raises(ValueError, match="is not loopback: set DAGGERS_HOST_TOKEN_FILE"):
         SchedulerSettings(**told, host_bind="0.0.0.0:50061")
 
 

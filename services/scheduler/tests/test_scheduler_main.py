@@ -68,7 +68,7 @@ def test_bad_places_for_checkpoints_properties_and_spark_are_named_all_at_once(t
 
 
 def test_a_missing_java_is_said_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="install Java 17 or newer, or set DAGGERS_SCHEDULER_JAVA_HOME"):
+    with pytest.raises(Missing, match="install Java 17 or newer, or set JAVA_HOME"):
         find_java(tmp_path, {"PATH": ""})
 
 
@@ -112,7 +112,7 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
     told = {
         "DAGGERS_SCHEDULER_KAFKA_BOOTSTRAP_SERVERS": kafka,
         "DAGGERS_SCHEDULER_STATE_DIR": str(tmp_path),
-        "DAGGERS_SCHEDULER_LEADER_TIMEOUT_S": "600",
+        "DAGGERS_LEADER_TIMEOUT_S": "600",
         "PATH": os.environ["PATH"],  # noqa: TID251 - where Java is
         "JAVA_HOME": os.environ.get("JAVA_HOME", ""),  # noqa: TID251 - as above
     }

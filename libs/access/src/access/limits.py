@@ -7,7 +7,7 @@ is not counted: recovery never waits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from access.decision import LOOKS
 from access.methods import METHODS
@@ -16,6 +16,8 @@ from access.principal import Principal
 _REQUESTS_AT_ONCE_S: Final = 10.0
 _WRITES_AT_ONCE_S: Final = 30.0
 """Who was silent for so long may ask for as much at once."""
+_WRITES_SHARE: Final = 0.1
+"""Of the calls that a principal may make so many may write: each costs the log a record for ever."""
 _STREAM_AGAIN_S: Final = 1.0
 _KEPT: Final = 1_000
 """Principals that are remembered before those are forgotten whose buckets are full again."""
@@ -31,6 +33,11 @@ class Limits:
     """Open at once."""
     streams_without_role: int = 10
     """The same, of who has no role in any team."""
+
+    @classmethod
+    def of_rate(cls, requests_per_second: float) -> Self:
+        """Return the limits of a gateway that takes so many calls a second of each principal."""
+        return cls(requests_per_second, writes_per_second=_WRITES_SHARE * requests_per_second)
 
 
 @dataclass(frozen=True, slots=True)

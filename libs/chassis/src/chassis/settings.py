@@ -6,13 +6,14 @@ Bad settings end the process with exit code 2 and one line for each, naming the 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile
 from textwrap import fill
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, FilePath, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -20,7 +21,9 @@ from chassis.binding import host_and_port, is_loopback
 from chassis.egress import proxies
 from chassis.egress.addresses import Allowed
 from chassis.egress.proxies import Proxies
-from daggerspec import folders
+from chassis.removed_settings import removed_problems
+from daggerspec import folders, places
+from daggerspec.places import Place
 
 
 class Settings(BaseSettings):
@@ -63,7 +66,7 @@ class EgressSettings(Settings):
     """Networks such as 10.0.0.0/8, comma-separated: the same for every host in them. Where clouds keep the
     secrets of machines (169.254.169.254 and others) is in none."""
 
-    outward_proxy: str = Field(default="", repr=False)
+    outward_proxy: str = Field(default="", validation_alias="DAGGERS_OUTWARD_PROXY", repr=False)
     """HTTP proxy, http://host:port, of what leaves for receivers, sinks and providers; direct: none. Unset:
     as http_proxy, https_proxy, all_proxy and no_proxy say, in either case. Loopback, and what the platform's
     services ask each other, never goes by one."""
@@ -113,6 +116,73 @@ class FolderSettings(Settings):
         return text
 
 
+class SecretPlacesSettings(Settings):
+    """Where tenants' secrets may be: a field that services mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    secret_places: str = Field(default="", validation_alias="DAGGERS_SECRET_PLACES")
+    """Where secrets may be that owners register, and that specifications find by themselves: WHERE TEAM
+    ADDRESS … each, separated by semicolons. WHERE is an absolute folder of the drivers' hosts, env:NAME or
+    env:PREFIX*; an ADDRESS is host:port or https://host; * is every team, or every address. Empty: nowhere.
+    Administrators register secrets wherever they are."""
+
+    @field_validator("secret_places")
+    @classmethod
+    def _are_places(cls, text: str) -> str:
+        places.parse(text)
+        return text
+
+    @property
+    def allowed_secrets(self) -> tuple[Place, ...]:
+        """Return where tenants' secrets may be."""
+        return places.parse(self.secret_places)
+
+
+class HostTokenSettings(Settings):
+    """How gateways and the hosts of drivers know each other: a field that both mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    host_token_file: FilePath | None = Field(default=None, validation_alias="DAGGERS_HOST_TOKEN_FILE")
+    """File with one NAME:TOKEN a line, shared by gateways and schedulers. A gateway shows the first to read
+    logs and rows; with it, every call of a scheduler needs one of them. Unset: none, which schedulers on
+    loopback may do without. Read again when it changes."""
+
+
+class ConnectionSettings(Settings):
+    """How many connections a server takes: a field that servers mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    connections_per_address: int | None = Field(
+        default=None, ge=1, validation_alias="DAGGERS_CONNECTIONS_PER_ADDRESS"
+    )
+    """Connections that one address may have; of more, those are closed first that showed no token. Clients
+    behind one proxy share its address: give it as many as it opens. Unset: 250 of a gateway, 1,000 of a
+    portal."""
+
+
+class LeaderSettings(Settings):
+    """How patient standbys are: a field that services with a leader mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    leader_timeout_s: float | None = Field(default=None, ge=0.5, validation_alias="DAGGERS_LEADER_TIMEOUT_S")
+    """Seconds without a beat of the leader after which a standby takes over. Unset: 10 of a scheduler, 15 of
+    a health monitor."""
+
+
+class LoginSettings(Settings):
+    """What people are logged in with: a field that gateways and portals mix into their settings."""
+
+    model_config = SettingsConfigDict(populate_by_name=True)
+
+    oidc_scope: str = Field(default="", validation_alias="DAGGERS_OIDC_SCOPE")
+    """What `daggers login` and the pages ask the provider for, separated by spaces; the pages, of this, what
+    it lists. Empty: openid, and of email, groups and offline_access, which renews a login, what it lists."""
+
+
 S = TypeVar("S", bound=Settings)
 
 
@@ -127,21 +197,34 @@ def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
         epilog=explain(kind),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     ).parse_args(argv)
+    problems = removed(str(kind.model_config.get("env_prefix") or ""))
     try:
-        return kind()
+        settings = kind()
     except ValidationError as error:
-        refuse(kind, error, prog=prog)
+        refuse([*_lines(kind, error), *problems], prog=prog)
+    if problems:
+        refuse(problems, prog=prog)
+    return settings
 
 
-def refuse(kind: type[Settings], error: ValidationError, *, prog: str) -> NoReturn:
-    """Say every bad setting on stderr and exit with code 2. Raises: SystemExit."""
-    lines = [f"{prog}: bad settings:"]
+def removed(prefix: str) -> list[str]:
+    """Return a line for each variable with this prefix that is set and is no setting any more."""
+    environment = os.environ  # noqa: TID251 - nothing is read but whether it is set
+    return [f"{name} {problem}" for name, problem in removed_problems(prefix, environment)]
+
+
+def refuse(problems: Iterable[str], *, prog: str) -> NoReturn:
+    """Write every problem of the settings to stderr and exit with code 2. Raises: SystemExit."""
+    lines = [f"{prog}: bad settings:", *(f"  {problem}" for problem in problems)]
+    sys.stderr.write("\n".join([*lines, f"`{prog} --help` explains each setting.", ""]))
+    raise SystemExit(2)
+
+
+def _lines(kind: type[Settings], error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
         message = problem["msg"].removeprefix("Value error, ")
         field = ".".join(str(part) for part in problem["loc"])
-        lines.append(f"  {variable(kind, field)}: {message}" if field else f"  {message}")
-    sys.stderr.write("\n".join([*lines, f"`{prog} --help` explains each setting.", ""]))
-    raise SystemExit(2)
+        yield f"{variable(kind, field)}: {message}" if field else message
 
 
 def variable(kind: type[Settings], field: str) -> str:

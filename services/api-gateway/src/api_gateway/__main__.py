@@ -26,6 +26,7 @@ from api_gateway.settings import GatewaySettings
 from api_gateway.state.projection import Projection
 from api_gateway.validate.query_check_pool import check_processes
 from chassis import logging, service
+from chassis.connections import PER_ADDRESS
 from chassis.endpoint import Endpoint, endpoint, rotated
 from chassis.gc_tuning import ALIVE, tune_gc
 from chassis.metrics import Metrics
@@ -106,8 +107,7 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
             bounds=settings.bounds,
             unknown_teams=settings.becomes_of_unknown_teams,
             health_bind=settings.health_bind,
-            per_address=settings.connections_per_address,
-            drain_s=settings.drain_s,
+            per_address=settings.connections_per_address or PER_ADDRESS,
         ) as gateway,
         metrics.serving(settings.metrics_bind, lambda: gauges(gateway, lambda: log.away)),
     ):

@@ -12,20 +12,31 @@ from api_gateway.auth.oidc import Provider
 from api_gateway.auth.teams import Unknown
 from api_gateway.validate.reachability import Bounds
 from chassis.binding import host_and_port, secured
-from chassis.connections import PER_ADDRESS
 from chassis.settings import (
+    ConnectionSettings,
     EgressSettings,
     FolderSettings,
+    HostTokenSettings,
+    LoginSettings,
     MetricsSettings,
+    SecretPlacesSettings,
     go_together,
     only_loopback_is_open,
 )
-from daggerspec import folders, places
-from daggerspec.places import Place
+from daggerspec import folders
 from kafkaclient.settings import KafkaSettings
 
 
-class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSettings):
+class GatewaySettings(
+    EgressSettings,
+    FolderSettings,
+    SecretPlacesSettings,
+    HostTokenSettings,
+    ConnectionSettings,
+    LoginSettings,
+    KafkaSettings,
+    MetricsSettings,
+):
     """The gRPC API of Daggers: takes requests into the control topic and answers from what it says."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_GATEWAY_")
@@ -78,31 +89,10 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     oidc_groups_claim: str = "groups"
     """The claim that lists a person's groups, for roles of group:NAME."""
 
-    oidc_scope: str = ""
-    """What `daggers login` asks the provider for, separated by spaces. Empty: openid, and of email, groups
-    and offline_access, which renews a login, what the provider lists."""
-
     requests_per_second: float = Field(default=100, gt=0)
     """Calls that a principal may make in a second, ten seconds' worth at once. Names of the token file are
-    not counted. Each gateway counts for itself."""
-
-    writes_per_second: float = Field(default=10, gt=0)
-    """Calls among them that write, or check what would be written, thirty seconds' worth at once."""
-
-    streams: int = Field(default=100, ge=1)
-    """Watches and other streams that a principal may have open at this gateway."""
-
-    streams_without_role: int = Field(default=10, ge=1)
-    """The same, for a principal that has no role in any team."""
-
-    connections_per_address: int = Field(default=PER_ADDRESS, ge=1)
-    """Connections that one address may have; of more, those are closed first that showed no token. Clients
-    behind one proxy share its address."""
-
-    host_token_file: FilePath | None = None
-    """File with one NAME:TOKEN a line, shared with the schedulers: what this gateway shows them to read logs
-    and rows is the first. Unset: none, which schedulers on loopback may do without. Read
-    again when it changes."""
+    not counted. A tenth of them may write, or check what would be written: thirty seconds' worth of those at
+    once. Each gateway counts for itself."""
 
     host_ca_file: FilePath | None = None
     """PEM file of the authority that signed the schedulers' certificates. Unset: the system's authorities.
@@ -113,18 +103,9 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     one that has a comma stands in quotes.
     Empty: nowhere. Drivers read what is there with their own rights."""
 
-    secret_places: str = ""
-    """Where secrets may be that owners register, and that specifications find by themselves: WHERE TEAM
-    ADDRESS … each, separated by semicolons. WHERE is an absolute folder of the drivers' hosts, env:NAME or
-    env:PREFIX*; an ADDRESS is host:port or https://host; * is every team, or every address. Empty: nowhere.
-    Administrators register secrets wherever they are."""
-
     consumer_groups: str = ""
     """Prefixes of the consumer groups that daggers may have beside daggers.NAME, comma-separated; in one,
     {team} is the dagger's team. Administrators give a dagger any group."""
-
-    drain_s: float = Field(default=10.0, ge=0, le=300)
-    """How long calls that are going on may take after SIGTERM, in seconds."""
 
     @field_validator("bind", "health_bind")
     @classmethod
@@ -160,12 +141,6 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
                 raise ValueError("must be absolute folders and http(s) URLs, comma-separated")
         return places
 
-    @field_validator("secret_places")
-    @classmethod
-    def _are_places(cls, text: str) -> str:
-        places.parse(text)
-        return text
-
     @model_validator(mode="after")
     def _only_loopback_is_open(self) -> GatewaySettings:
         go_together(self, "tls_cert_file", "tls_key_file")
@@ -196,9 +171,7 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     @property
     def limits(self) -> Limits:
         """How much one principal may ask."""
-        return Limits(
-            self.requests_per_second, self.writes_per_second, self.streams, self.streams_without_role
-        )
+        return Limits.of_rate(self.requests_per_second)
 
     @property
     def bounds(self) -> Bounds:
@@ -210,11 +183,6 @@ class GatewaySettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSett
     def allowed_references(self) -> tuple[str, ...]:
         """The folders and base URLs that reference tables may be in."""
         return folders.listed(self.reference_places)
-
-    @property
-    def allowed_secrets(self) -> tuple[Place, ...]:
-        """Where tenants' secrets may be."""
-        return places.parse(self.secret_places)
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from eventlog.admin import await_topics, ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
 from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
+from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
 from health_monitor import host, recall
 from health_monitor.journal import FileJournal
@@ -38,6 +39,8 @@ from kafkaclient import Connection
 
 _AGAIN_S: Final = 5.0
 _GRACE: Final = timedelta(seconds=15)
+_PATIENCE: Final = timedelta(seconds=15)
+"""How long a leader's beat may be missing before another monitor takes over, unless a setting says so."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -66,8 +69,13 @@ async def serve(
     alerts_topic: str = ALERTS,
     heartbeats_topic: str = HEARTBEATS,
     audit_topic: str = AUDIT,
+    limits: Limits | None = None,
 ) -> None:
-    """Run the monitor until it is asked to stop. Raises: LogError; whatever a part of it fails with."""
+    """Run the monitor until it is asked to stop.
+
+    limits: what is still healthy; None: what the settings and the constants of `fleet.health` say.
+    Raises: LogError; whatever a part of it fails with.
+    """
     kafka = configured.kafka()
     log = logging.logger()
     if not await await_topics(kafka, stop):
@@ -87,9 +95,11 @@ async def serve(
             channels=channels,
             webhooks=Webhooks(configured.allowed, portal=configured.portal_url, proxies=configured.proxies),
             spark=spark,
-            limits=configured.limits(),
+            limits=limits or configured.limits(),
             policy=configured.policy(),
-            patience=timedelta(seconds=configured.leader_timeout_s),
+            patience=_PATIENCE
+            if configured.leader_timeout_s is None
+            else timedelta(seconds=configured.leader_timeout_s),
             clock=lambda: datetime.now(UTC),
             journal=FileJournal(configured.state_dir),
             watchdog=configured.watchdog(),

@@ -6,6 +6,7 @@ Events v2 at /v2/enqueue. As at PagerDuty, events with the dedup key of an open 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import re
@@ -13,18 +14,18 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
-from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Final, Self
 
 from aiohttp import web
-from pydantic import Field, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from chassis import logging, settings, shutdown
-from chassis.settings import Settings
 
 PROG: Final = "python -m health_monitor.receiver"
+_HOST: Final = "127.0.0.1"
+"""Loopback alone: this receiver checks no keys."""
+_PORT: Final = 9199
+_MAX_PORT: Final = 65_535
 _DATE: Final = re.compile(r"<!date\^[^|>]*\|([^>]*)>")
 _EVENT_LIMIT: Final = 512 * 1024
 _SUMMARY_LIMIT: Final = 1024
@@ -177,42 +178,36 @@ def event_errors(event: Any, *, size: int) -> list[str]:
     return errors
 
 
-class ReceiverSettings(Settings):
-    """Prints what on-call would get."""
-
-    model_config = SettingsConfigDict(env_prefix="DAGGERS_RECEIVER_")
-
-    host: str = "127.0.0.1"
-    """Loopback address to listen on."""
-    port: int = Field(default=9199, ge=0, le=65535)
-    """Port to listen on; 0: any free one, which is then printed."""
-
-    @field_validator("host")
-    @classmethod
-    def _is_loopback(cls, value: str) -> str:
-        if not ip_address(value).is_loopback:
-            raise ValueError("it is not a loopback address: this receiver checks no keys")
-        return value
-
-
-async def serve(configured: ReceiverSettings) -> None:
+async def serve(port: int) -> None:
     """Listen until SIGTERM or SIGINT. Raises: OSError when the port is taken."""
     stop = shutdown.on_signal()
-    async with AlertReceiver(host=configured.host, port=configured.port, show=_say) as receiver:
+    async with AlertReceiver(host=_HOST, port=port, show=_say) as receiver:
         _say(f"listening on {receiver.host}:{receiver.port}")
         await stop.wait()
 
 
 def main(argv: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT; answers the exit code."""
-    configured = settings.load(ReceiverSettings, argv, prog=PROG)
+    parser = argparse.ArgumentParser(prog=PROG, description="Prints what on-call would get.")
+    parser.add_argument(
+        "--port", type=_port, default=_PORT, help=f"to listen on ({_PORT}); 0: any free one, which is printed"
+    )
+    port: int = parser.parse_args(argv).port
+    if problems := settings.removed("DAGGERS_RECEIVER_"):
+        settings.refuse(problems, prog=PROG)
     logging.configure("alert-receiver")
     try:
-        asyncio.run(serve(configured))
+        asyncio.run(serve(port))
     except OSError as error:
-        sys.stderr.write(f"{PROG}: {configured.host}:{configured.port}: {error.strerror}\n")
+        sys.stderr.write(f"{PROG}: {_HOST}:{port}: {error.strerror}\n")
         return 1
     return 0
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {_MAX_PORT}")
+    return int(text)
 
 
 def _say(line: str) -> None:

@@ -18,8 +18,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsConfigDict
 
-from chassis.settings import EgressSettings, MetricsSettings
-from daggerspec.limits import LATE_SHARE, OVERDUE_S, SHARE_S
+from chassis.settings import EgressSettings, LeaderSettings, MetricsSettings
 from fleet.health.degradation import Limits
 from health_monitor import receivers
 from health_monitor.alert import Policy
@@ -27,7 +26,7 @@ from health_monitor.webhook import Channel
 from kafkaclient.settings import KafkaSettings
 
 
-class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
+class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSettings):
     """Watches the daggers and tells on-call. A secret is given by its variable or, better, by a file."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_MONITOR_", populate_by_name=True)
@@ -36,49 +35,24 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
     """Seconds a condition must hold before its alert fires."""
     resolve_hold_s: float = Field(default=30, ge=0)
     """Seconds it must be gone before the alert resolves."""
-    silence_s: float = Field(default=30, gt=0)
-    """Seconds without a heartbeat after which a driver that does not answer either is unreachable."""
     progress_s: float = Field(default=120, gt=0)
     """Seconds without progress that are too long; never less than three triggers of the dagger."""
     quarantine_percent: float = Field(default=1, ge=0, le=100)
     """Percentage of a dagger's records that may be set aside over five minutes."""
-    quarantine_records: int = Field(default=20, ge=1)
-    """Fewer set-aside records than this in five minutes are never too many."""
-    share_s: float = Field(default=SHARE_S, ge=0)
-    """Seconds for which a launch is counted before a share of its records or rows says anything."""
-    late_percent: float = Field(default=100 * LATE_SHARE, ge=100 * LATE_SHARE, le=100)
-    """Percentage of the rows read in five minutes that may come after a window of theirs was closed. Drivers
-    tell of no smaller one, and of no fewer than ten rows."""
-    overdue_s: float = Field(default=OVERDUE_S, ge=OVERDUE_S)
-    """Seconds that windows with input may stay open longer than size, delay and idle timeout explain. Drivers
-    tell of no shorter time."""
-    restarts: int = Field(default=3, ge=2)
-    """Ends of a driver that are a restart loop, when nobody asked for them."""
-    restarts_within_s: float = Field(default=3600, gt=0)
-    """Seconds in which there must be so many."""
     input_gap_s: float = Field(default=900, gt=0)
     """Seconds without a record that are too long, after records came for as long; never less than three times
     the longest pause among these."""
-    lag_percent: float = Field(default=5, ge=0, le=100)
-    """Percentage of the records that came that may be left unread while the lag grows."""
-    lag_records: int = Field(default=1_000, ge=1)
-    """A lag that grew by fewer records than this never grew too much."""
-    lag_window_s: float = Field(default=600, gt=0)
-    """Seconds over which the lag has to grow, in each third of them."""
     kafka_away_s: float = Field(default=30, gt=0)
     """Seconds in which the platform's Kafka may take no record of the leading monitor."""
-    watchdog_url: SecretStr | None = None
-    """Called by POST every minute while a monitor leads, judges and is caught up: who is not called any more
-    has to raise the alarm. Without it nobody notices that the monitors are gone."""
     watchdog_url_file: Path | None = None
-    """File that holds it instead."""
+    """File that holds a URL, which is called by POST every minute while a monitor leads, judges and is caught
+    up: who is not called any more has to raise the alarm. Without it nobody notices that the monitors are
+    gone."""
     portal_url: str = ""
     """Base URL of the portal, for links in notifications. Without it they have none."""
     state_dir: Path | None = None
     """Directory where the alert that Kafka is away is kept until the log has it. Without it a monitor that is
     restarted before forgets it, and nobody is told that it is over."""
-    leader_timeout_s: float = Field(default=15, gt=0)
-    """Seconds a leader's missing beat is borne before another monitor takes over."""
 
     @field_validator("portal_url")
     @classmethod
@@ -110,13 +84,14 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
 
     def watchdog(self) -> SecretStr | None:
         """Who is called every minute. Raises: ValueError."""
-        url: SecretStr | None = self._given("watchdog", "url")
-        if url is None:
+        if self.watchdog_url_file is None:
             return None
+        name = "DAGGERS_MONITOR_WATCHDOG_URL_FILE"
+        url = _stripped(name, _read(name, self.watchdog_url_file))
         try:
             return TypeAdapter(receivers.SecretUrl).validate_python(url)
         except ValidationError:
-            raise ValueError("DAGGERS_MONITOR_WATCHDOG_URL: it is not an http or https URL") from None
+            raise ValueError(f"{name}: what is in it is not an http or https URL") from None
 
     def _given(self, kind: str, field: str) -> Any:
         """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
@@ -127,27 +102,14 @@ class MonitorSettings(EgressSettings, KafkaSettings, MetricsSettings):
             value = _read(f"DAGGERS_MONITOR_{name.upper()}_FILE", file)
         if not isinstance(value, SecretStr):
             return value
-        text = value.get_secret_value().strip()
-        if not text:
-            raise ValueError(f"DAGGERS_MONITOR_{name.upper()}: there is nothing in it")
-        return SecretStr(text)
+        return _stripped(f"DAGGERS_MONITOR_{name.upper()}", value)
 
     def limits(self) -> Limits:
         """What is still healthy."""
         return Limits(
-            silence=timedelta(seconds=self.silence_s),
             progress=timedelta(seconds=self.progress_s),
             quarantine_share=self.quarantine_percent / 100,
-            quarantine_records=self.quarantine_records,
-            share_time=timedelta(seconds=self.share_s),
-            late_share=self.late_percent / 100,
-            overdue=timedelta(seconds=self.overdue_s),
-            restarts=self.restarts,
-            restarts_within=timedelta(seconds=self.restarts_within_s),
             input_gap=timedelta(seconds=self.input_gap_s),
-            lag_share=self.lag_percent / 100,
-            lag_records=self.lag_records,
-            lag_window=timedelta(seconds=self.lag_window_s),
             kafka=timedelta(seconds=self.kafka_away_s),
         )
 
@@ -194,6 +156,13 @@ def _valid(
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         variable = f"DAGGERS_MONITOR_{name}_{problem['loc'][0]}".upper()
         raise ValueError(f"{variable}: {problem['msg'].removeprefix('Value error, ')}") from None
+
+
+def _stripped(variable: str, secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value().strip()
+    if not text:
+        raise ValueError(f"{variable}: there is nothing in it")
+    return SecretStr(text)
 
 
 def _read(variable: str, file: Path) -> SecretStr:

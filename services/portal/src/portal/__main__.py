@@ -22,6 +22,15 @@ from portal.server import Plan, serving
 from portal.settings import PortalSettings
 
 _MIN_KEY: Final = 32
+_IDLE_S: Final = 8 * 3600.0
+"""A session ends when nobody has used it for a working day."""
+_LIFE_S: Final = 24 * 3600.0
+"""A session ends a day after its login, so that who left does not stay in."""
+_DRAIN_S: Final = 5.0
+"""What calls that go on may take after SIGTERM: pages ask again by themselves."""
+_PER_ADDRESS: Final = 1_000
+"""Connections of one address: a browser has many, and everybody behind a proxy has its address."""
+_SCOPE: Final = "openid email groups offline_access"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,12 +52,12 @@ def read(told: PortalSettings) -> Plan:
         origin=told.origin,
         ways=_ways(told),
         sessions=told.state_dir / "sessions.sqlite",
-        idle_s=told.idle_s,
-        life_s=told.life_s,
-        drain_s=told.drain_s,
+        idle_s=_IDLE_S,
+        life_s=_LIFE_S,
+        drain_s=_DRAIN_S,
         certificate=certificate,
         metrics_bind=told.metrics_bind,
-        connections_per_address=told.connections_per_address,
+        connections_per_address=told.connections_per_address or _PER_ADDRESS,
         links=Links(told.notebook_url, told.grafana_url),
     )
 
@@ -61,7 +70,7 @@ def _ways(told: PortalSettings) -> Ways:
     if told.oidc_issuer is not None and told.oidc_client_id is not None:
         secret = _line(told.oidc_client_secret_file) if told.oidc_client_secret_file else None
         redirect = f"{told.origin}/auth/callback"
-        client = Client(told.oidc_issuer, told.oidc_client_id, secret, told.oidc_scope, redirect)
+        client = Client(told.oidc_issuer, told.oidc_client_id, secret, told.oidc_scope or _SCOPE, redirect)
         return Ways(Provider(client), cookie=cookie, secure=secure)
     key = _line(told.key_file) if told.key_file else None
     if key is not None and len(key) < _MIN_KEY:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import Field, FilePath, field_validator, model_validator
+from pydantic import FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback, secured
-from chassis.settings import MetricsSettings, go_together, only_loopback_is_open
+from chassis.settings import (
+    ConnectionSettings,
+    LoginSettings,
+    MetricsSettings,
+    go_together,
+    only_loopback_is_open,
+)
 
 
-class PortalSettings(MetricsSettings):
+class PortalSettings(ConnectionSettings, LoginSettings, MetricsSettings):
     """The pages of Daggers, in front of a gateway: who is logged in calls it as themselves."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_PORTAL_")
@@ -43,10 +49,6 @@ class PortalSettings(MetricsSettings):
     oidc_client_secret_file: FilePath | None = None
     """File that holds the client's secret. Unset: a public client."""
 
-    oidc_scope: str = "openid email groups offline_access"
-    """What the provider is asked for, separated by spaces: of this, what it lists. offline_access renews a
-    login."""
-
     token_file: FilePath | None = None
     """File that holds one token, which the portal shows the gateway for whoever opens it. Only where no
     provider is, and with a key file."""
@@ -69,19 +71,6 @@ class PortalSettings(MetricsSettings):
     grafana_url: str | None = None
     """Where the Grafana is that has the dashboards and the data source of deploy/compose: https://HOST[/PATH].
     Unset: the pages have no links to it."""
-
-    idle_s: float = Field(default=8 * 3600, gt=0)
-    """A session ends when nobody has used it for so long, in seconds."""
-
-    life_s: float = Field(default=24 * 3600, gt=0)
-    """A session ends this long after the login, in seconds."""
-
-    connections_per_address: int = Field(default=1_000, ge=1)
-    """Connections that one address may have. Behind a proxy everybody has the proxy's: give it as many as it
-    opens."""
-
-    drain_s: float = Field(default=5.0, ge=0, le=300)
-    """How long calls that are going on may take after SIGTERM, in seconds."""
 
     @field_validator("bind")
     @classmethod

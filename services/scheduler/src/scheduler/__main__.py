@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from chassis import logging, processes, service
+from chassis import processes, service
 from chassis.egress import proxies
 from chassis.endpoint import Endpoint, endpoint
 from chassis.metrics import Metrics
@@ -45,7 +45,6 @@ def main() -> int:
 
 def _read(told: SchedulerSettings) -> tuple[SchedulerSettings, Endpoint]:
     """Raises: OSError, ValueError when a file cannot be used."""
-    logging.configure("scheduler", level=told.log_level)
     own_directory(told, "state_dir")
     reached = endpoint(
         told.host_bind,
@@ -156,7 +155,7 @@ def find_java(told: Path | None, inherited: Mapping[str, str]) -> Path:
         home = Path(java).resolve().parent.parent
     if home is None or not (home / "bin" / "java").is_file():
         where = f" (no bin/java in {home})" if home else ""
-        raise Missing(f"Java is missing{where}: install Java 17 or newer, or set DAGGERS_SCHEDULER_JAVA_HOME")
+        raise Missing(f"Java is missing{where}: install Java 17 or newer, or set JAVA_HOME")
     return home
 
 

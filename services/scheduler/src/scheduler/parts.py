@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
-from daggers.v1 import events_pb2
+from daggers.v1 import events_pb2, spec_pb2
 from prometheus_client.core import GaugeMetricFamily
 
 from chassis import pressure
 from chassis.metrics import Metrics
-from daggerspec.limits import DRIVER_OVERHEAD_MIB
+from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, DRIVER_OVERHEAD_MIB
 from election import Beats
 from eventlog import Log
 from fleet.decide.observation import Policy
@@ -30,9 +31,17 @@ from scheduler.host.service import HostService
 from scheduler.leader.capacity import HostMemory, available_mib
 from scheduler.leader.heartbeats import set_aside_ends
 from scheduler.leader.occupancy import Occupancy
-from scheduler.leader.scheduler import Options, Scheduler
+from scheduler.leader.scheduler import LEADER_TIMEOUT, Options, Scheduler
 from scheduler.metrics import FACTS, PREVIEW_ENDS, gauges
 from scheduler.settings import SchedulerSettings
+
+_START_TIMEOUT: Final = timedelta(minutes=10)
+"""Within which a launched driver must give its first heartbeat: Spark begins in seconds, and in minutes on a
+host that has much to do or fetches packages."""
+_BATCH_WAIT: Final = timedelta(seconds=20)
+_BATCH_RECORDS: Final = 10_000
+"""How long records may wait for a batch where rows are written only when windows end, and how many do not:
+twenty seconds of a busy stream cost one batch instead of twenty (docs/decisions/0058)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +77,9 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
     settings, drivers = ground.settings, ground.drivers
     previews: Previews  # made below, of what the scheduler follows; nobody asks before
     memory = HostMemory(
-        settings.driver_memory_mib,
+        DEFAULT_DRIVER_MEMORY_MIB,
         available=available_mib,
-        resident=lambda: drivers.resident_mib(settings.driver_memory_mib, previews.leaders),
+        resident=lambda: drivers.resident_mib(DEFAULT_DRIVER_MEMORY_MIB, previews.leaders),
     )
 
     def measured() -> tuple[int, int]:
@@ -100,9 +109,8 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         scheduler.follower,
         scheduler.fleet,
         ground.lines.for_preview,
-        lambda: Room(memory_mib=measured()[1], driver_memory_mib=settings.driver_memory_mib),
+        lambda: Room(memory_mib=measured()[1]),
         on=settings.previews,
-        idle_s=settings.preview_idle_s,
         replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
         ended=lambda why: ends.labels(why).inc(),
     )
@@ -149,22 +157,29 @@ def options(ground: Ground) -> Options:
     return Options(
         scheduler_id=ground.scheduler_id,
         max_drivers=settings.max_drivers,
-        leader_timeout=timedelta(seconds=settings.leader_timeout_s),
-        driver_memory_mib=settings.driver_memory_mib,
+        leader_timeout=LEADER_TIMEOUT
+        if settings.leader_timeout_s is None
+        else timedelta(seconds=settings.leader_timeout_s),
         # where every team has a user of its own none ever takes it
         spare=settings.spare and not ground.drivers.runs_as_another(""),
         cutover=settings.cutover,
-        batches=settings.batches(),
+        batches=batches(),
         secrets=settings.secret_rule(),
         egress=settings.rules(),
     )
 
 
+def batches() -> spec_pb2.BatchRule:
+    """Return when the batches of drivers are due."""
+    rule = spec_pb2.BatchRule(records=_BATCH_RECORDS)
+    rule.longest_wait.FromTimedelta(_BATCH_WAIT)
+    return rule
+
+
 def policy(settings: SchedulerSettings) -> Policy:
     """Return how patient the scheduler is with its drivers."""
     return Policy(
-        limits=replace(SHOWN, start=timedelta(seconds=settings.start_timeout_s)),
-        grace=timedelta(seconds=settings.drain_timeout_s),
+        limits=replace(SHOWN, start=_START_TIMEOUT),
         attempts=settings.attempts,
     )
 
@@ -175,6 +190,6 @@ def room(settings: SchedulerSettings, memory_mib: int) -> tuple[int, int]:
 
     Who says how many there may be has memory for so many of the usual size, whatever is free.
     """
-    driver_mib = settings.driver_memory_mib + DRIVER_OVERHEAD_MIB
+    driver_mib = DEFAULT_DRIVER_MEMORY_MIB + DRIVER_OVERHEAD_MIB
     limit = settings.max_drivers or memory_mib // driver_mib
     return limit, settings.memory_mib or max(memory_mib, limit * driver_mib)

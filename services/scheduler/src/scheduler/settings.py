@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -15,19 +14,29 @@ from chassis.binding import host_and_port, is_wildcard
 from chassis.settings import (
     EgressSettings,
     FolderSettings,
+    HostTokenSettings,
+    LeaderSettings,
     MetricsSettings,
+    SecretPlacesSettings,
     go_together,
     only_loopback_is_open,
 )
-from daggerspec import checkpointroot, folders, places
-from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB, MIN_DRIVER_MEMORY_MIB
+from daggerspec import checkpointroot, folders
 from kafkaclient.settings import KafkaSettings
 from scheduler.drivers import runas
 from scheduler.drivers.command import ARCHIVE
 from scheduler.drivers.secret_places import SecretRule
 
 
-class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSettings):
+class SchedulerSettings(
+    EgressSettings,
+    FolderSettings,
+    SecretPlacesSettings,
+    HostTokenSettings,
+    LeaderSettings,
+    KafkaSettings,
+    MetricsSettings,
+):
     """Launches, adopts, relaunches and stops the drivers that the control topic asks for."""
 
     model_config = SettingsConfigDict(env_prefix="DAGGERS_SCHEDULER_")
@@ -47,10 +56,9 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     max_drivers: int | None = Field(default=None, ge=1)
     """Drivers that may run at once. Unset: as many as have memory."""
     memory_mib: int | None = Field(default=None, ge=1)
-    """What drivers may need together, in MiB: the heap of each, and 1536 MiB. Unset: what is free at the
+    """What drivers may need together, in MiB: the heap of each (768 MiB unless its dagger says another), and
+    1536 MiB. Unset: what is free at the
     start, less 2 GiB, and no less than max_drivers of the usual size need."""
-    driver_memory_mib: int = Field(default=DEFAULT_DRIVER_MEMORY_MIB, ge=MIN_DRIVER_MEMORY_MIB)
-    """Heap of a driver whose dagger does not say, in MiB; 1536 MiB more are counted for each."""
     spare: bool = True
     """Whether the leading scheduler keeps a warm driver where a cluster has a local Spark master. It takes
     the next launch there that has the default memory and no secret of the environment: that starts in a fifth
@@ -64,20 +72,9 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     """Whether this host previews daggers: in a process for each cluster, which is started when it is asked
     for, needs as much memory as any driver of the usual size, and gives way to drivers and replays that
     run."""
-    preview_idle_s: float = Field(default=300, gt=0)
-    """Seconds without a preview after which that process ends; the next preview starts another."""
-    batch_wait_s: float = Field(default=20, ge=0)
-    """Seconds that records may wait for a batch where rows are written only when windows end, while none may
-    close; twice as long where one will end by then. 0: they do not wait. Takes effect with the next launch of
-    a dagger."""
-    batch_records: int = Field(default=10_000, ge=1)
-    """So many records do not wait. Takes effect with the next launch of a dagger."""
     secrets: Literal["observe", "enforce"] = "observe"
     """What becomes of launches whose dagger finds a secret by {file} or {env} in none of the secret places:
     observe says so in the log, enforce refuses them. Registered secrets are launched with either way."""
-    secret_places: str = ""
-    """Where secrets may be that daggers find by themselves, as in the gateway's setting of this name: WHERE
-    TEAM ADDRESS … each, separated by semicolons. Empty: nowhere."""
     run_as: str = ""
     """Users of this host that drivers run as: TEAM=USER each, separated by spaces, `*=USER` for all other
     teams. What a driver has on this host (its directory, its checkpoints) is that user's alone then. Needs
@@ -87,32 +84,21 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
     """What becomes of connections of sinks to addresses that no administrator registered, and that are not
     public and not allowed (docs/decisions/0064): observe makes them and says so in the log of the driver,
     enforce refuses them. Takes effect with the next launch of a dagger."""
-    leader_timeout_s: float = Field(default=10, ge=0.5)
-    """Seconds without a beat of the leader after which a standby takes over."""
-    start_timeout_s: float = Field(default=600, gt=0)
-    """Seconds within which a launched driver must give its first heartbeat, or be killed and relaunched."""
-    drain_timeout_s: float = Field(default=60, gt=0)
-    """Seconds a driver may take to finish its batch when it is asked to stop, before it is killed."""
     attempts: int = Field(default=10, ge=0)
     """Relaunches without five minutes of progress before a dagger is FAILED."""
-    java_home: Path | None = None
-    """Java 17 or newer. Unset: JAVA_HOME, or the `java` on the PATH."""
+    java_home: Path | None = Field(default=None, validation_alias="JAVA_HOME")
+    """Java 17 or newer. Unset: the `java` on the PATH."""
     host_bind: str = "127.0.0.1:0"
     """Address to serve the logs and rows of this host's drivers on, for gateways: host:port; port 0 takes a
     free one. Anything but loopback needs a token file."""
     host_address: str = ""
     """Where gateways reach it, host:port. Unset: the address it is bound to, or this host's name when that is
     all of them."""
-    host_token_file: FilePath | None = None
-    """File with one NAME:TOKEN a line, shared with the gateways. With it, every call needs one of them. Read
-    again when it changes."""
     host_tls_cert_file: FilePath | None = None
     """PEM file of the certificate chain that gateways are shown. Unset: they are served without TLS.
     Read again when it changes, for new connections."""
     host_tls_key_file: FilePath | None = None
     """PEM file of the certificate's private key. Read again with the certificate."""
-    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
-    """DEBUG, INFO, WARNING or ERROR."""
 
     @field_validator("checkpoint_root")
     @classmethod
@@ -147,13 +133,6 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
             host_and_port(value)
         return value
 
-    @field_validator("secret_places")
-    @classmethod
-    def _are_places(cls, text: str) -> str:
-        """Refuse what is no list of places."""
-        places.parse(text)
-        return text
-
     @field_validator("run_as")
     @classmethod
     def _are_users(cls, text: str) -> str:
@@ -169,15 +148,9 @@ class SchedulerSettings(EgressSettings, FolderSettings, KafkaSettings, MetricsSe
         only_loopback_is_open(self, "host_bind", "host_token_file")
         return self
 
-    def batches(self) -> spec_pb2.BatchRule:
-        """When the batches of drivers are due."""
-        rule = spec_pb2.BatchRule(records=self.batch_records)
-        rule.longest_wait.FromTimedelta(timedelta(seconds=self.batch_wait_s))
-        return rule
-
     def secret_rule(self) -> SecretRule:
         """Where secrets may be that specifications find by themselves."""
-        return SecretRule(places.parse(self.secret_places), enforced=self.secrets == "enforce")
+        return SecretRule(self.allowed_secrets, enforced=self.secrets == "enforce")
 
     def rules(self) -> spec_pb2.Egress:
         """What drivers hold the addresses and the folders of sinks to."""

@@ -110,8 +110,8 @@ def refusal(error: ApiError, host: str, endpoint: Endpoint) -> ApiError:
         return ApiError(
             grpc.StatusCode.FAILED_PRECONDITION,
             "HOST_REFUSED",
-            f"host {host} does not accept this gateway's token: DAGGERS_GATEWAY_HOST_TOKEN_FILE and"
-            " DAGGERS_SCHEDULER_HOST_TOKEN_FILE must name files with the same token",
+            f"host {host} does not accept this gateway's token: DAGGERS_HOST_TOKEN_FILE of both must"
+            " name files with the same token",
             metadata={"host": host},
         )
     if error.code is grpc.StatusCode.UNIMPLEMENTED:

@@ -18,7 +18,8 @@ from chassis.errors import ApiError
 from daggerspec import sinks
 from daggerspec.catalogue import Unresolved
 from daggerspec.defaults import SINKS_TESTED
-from fleet import Fleet, resolve
+from fleet import Fleet
+from fleet.fold import resolve
 from fleet.fold.answers import missing
 from fleet.fold.dagger import created
 from fleet.fold.resolve import Registered

@@ -45,6 +45,8 @@ from scheduler.threads import to_its_end
 
 # Steps taken for one dagger before the others have their turn.
 STEPS: Final = 16
+LEADER_TIMEOUT: Final = timedelta(seconds=10)
+"""A leader whose beat is missing for this long is replaced, unless a setting says another time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +58,7 @@ class Options:
     """Drivers that may run at once; None: as many as have memory."""
     memory_mib: int | None = None
     """What they may need together, in MiB; None: it is not counted."""
-    leader_timeout: timedelta = timedelta(seconds=10)
-    """A leader whose beat is missing for this long is replaced."""
+    leader_timeout: timedelta = LEADER_TIMEOUT
     driver_memory_mib: int = DEFAULT_DRIVER_MEMORY_MIB
     """Heap of a driver whose dagger does not say, in MiB."""
     batches: spec_pb2.BatchRule = field(default_factory=spec_pb2.BatchRule)
