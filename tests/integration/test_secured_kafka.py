@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from chassis import drivers
 from eventlog.admin import ensure_topics
 from eventlog.kafka import KafkaLog
 from eventlog.log import LogUnavailable
+from eventlog.record import Record
 from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, Topic
 from kafkaclient import Connection
 from scheduler.leader.heartbeats import Heartbeats
@@ -53,10 +54,11 @@ async def test_gateway_scheduler_and_monitor_work(kafka: Connection, tmp_path: P
         watches = await found(kafka, ALERTS, alerts_pb2.MonitorStarted)
         async with Heartbeats(kafka, HEARTBEATS) as beats, asyncio.timeout(DEADLINE_S):
             beating: set[type[Any]] = set()
-            async for record in beats.follow():
-                beating.add(type(record.message))
-                if beating >= {telemetry_pb2.SchedulerBeat, alerts_pb2.MonitorBeat}:
-                    break
+            async with aclosing(beats.follow()) as records:
+                async for record in records:
+                    beating.add(type(record.message))
+                    if beating >= {telemetry_pb2.SchedulerBeat, alerts_pb2.MonitorBeat}:
+                        break
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
             cluster = spec_pb2.Cluster(name="local", kafka=kafka.address(), spark_master="local[1]")
@@ -82,7 +84,7 @@ async def test_a_driver_reads_and_says_so_and_nobody_can_see_the_password(
         sql="SELECT order_number FROM `data_stream`",
         sinks=[spec_pb2.Sink(log=spec_pb2.LogSink())],
     )
-    async with Heartbeats(kafka, HEARTBEATS) as beats:
+    async with Heartbeats(kafka, HEARTBEATS) as beats, aclosing(beats.follow()) as records:
         with services(tmp_path, kafka) as port:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                 catalog = gateway_pb2_grpc.CatalogServiceStub(channel)
@@ -99,7 +101,7 @@ async def test_a_driver_reads_and_says_so_and_nobody_can_see_the_password(
                 await catalog.RegisterSchema(pb.RegisterSchemaRequest(schema=schema), **how)
                 await catalog.RegisterStream(pb.RegisterStreamRequest(stream=stream), **how)
                 await daggers.CreateDagger(pb.CreateDaggerRequest(name="secured", spec=spec), **how)
-                await running(beats, "secured")
+                await running(records, "secured")
                 seen = [
                     line
                     for pid in everybody(tmp_path / "state" / "runs")
@@ -108,23 +110,23 @@ async def test_a_driver_reads_and_says_so_and_nobody_can_see_the_password(
                 ]
                 held = holding(tmp_path)
                 await daggers.StopDagger(pb.StopDaggerRequest(name="secured"), **how)
-                await stopped(beats, "secured")
+                await stopped(records, "secured")
 
     assert (seen, held) == ([], [])
 
 
-async def running(beats: Heartbeats, name: str) -> None:
-    await state(beats, name, telemetry_pb2.Heartbeat.STATE_RUNNING)
+async def running(records: AsyncGenerator[Record], name: str) -> None:
+    await state(records, name, telemetry_pb2.Heartbeat.STATE_RUNNING)
 
 
-async def stopped(beats: Heartbeats, name: str) -> None:
-    await state(beats, name, telemetry_pb2.Heartbeat.STATE_EXITING)
+async def stopped(records: AsyncGenerator[Record], name: str) -> None:
+    await state(records, name, telemetry_pb2.Heartbeat.STATE_EXITING)
 
 
-async def state(beats: Heartbeats, name: str, wanted: int) -> None:
+async def state(records: AsyncGenerator[Record], name: str, wanted: int) -> None:
     """Wait for a heartbeat of a driver in this state."""
     async with asyncio.timeout(DRIVER_S):
-        async for record in beats.follow():
+        async for record in records:
             beat = record.message
             if isinstance(beat, telemetry_pb2.Heartbeat) and (beat.dagger, beat.state) == (name, wanted):
                 return

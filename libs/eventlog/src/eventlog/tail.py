@@ -42,8 +42,8 @@ class KafkaTail:
         self._connection = connection
         self._topic = topic
 
-    async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`. An outage in between is waited for.
+    async def follow(self, since: datetime | None) -> AsyncGenerator[Arrival]:
+        """As `Tail.follow`; None: only what comes. An outage in between is waited for.
 
         Raises: LogUnavailable, also where Kafka answers others: whoever follows begins anew.
         """
@@ -52,7 +52,10 @@ class KafkaTail:
                 consumer,
                 partitions,
             ):
-                starts, ends = await offsets_since(consumer, partitions, since)
+                if since is None:
+                    starts = ends = await consumer.end_offsets(partitions)
+                else:
+                    starts, ends = await offsets_since(consumer, partitions, since)
                 for partition, start in starts.items():
                     consumer.seek(partition, start)
                 listener = Listener(self._connection, consumer)

@@ -1,6 +1,7 @@
 """What drivers said before this monitor began: it is read again from the heartbeats topic.
 
-The topic is the changelog of the watches. A table of ours beside it would be a second truth (ADR 35).
+The topic is the changelog of the watches. A table of ours beside it would be a second truth (ADR 35). Faust's
+agent reads it, so a window back is a commit of its group, and no `eventlog.tail.KafkaTail` (ADR 195).
 """
 
 from __future__ import annotations

@@ -7,23 +7,23 @@ Any number of partitions, nothing committed, only what comes: one that was misse
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
-from eventlog import Draft, Record, read_record
+from chassis.logging import logger
+from eventlog import Draft, LogUnavailable, Record
 from eventlog.reader import TEMPORARY, all_partitions, client, unavailable
+from eventlog.tail import KafkaTail
 from eventlog.topics import QUARANTINE
 from kafkaclient import Connection
-from kafkaclient.behind import Listener, stopped
 from kafkaclient.replacing import Spell
 
-_POLL_MS: Final = 1_000
-_LOGGER: Final = logging.getLogger("daggers.scheduler")
+_AGAIN_S: Final = 1.0
 
 
 async def set_aside_ends(connection: Connection) -> Mapping[int, int]:
@@ -43,23 +43,21 @@ class Heartbeats:
         self._connection = connection
         self._topic = topic
         self._producer = self._unstarted_producer()
-        self._consumer = self._unstarted_consumer()
         self._sending = Spell()
         self._replacing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
             await self._producer.start()
-            await self._listen(self._consumer)
         except (KafkaError, OSError) as error:
-            await self._close()
+            await self._producer.stop()
             raise unavailable(self._connection, error) from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._close()
+        await self._producer.stop()
 
     async def append(self, draft: Draft) -> None:
         """Send one beat; once, because the next one is as good. Raises: LogUnavailable.
@@ -85,20 +83,21 @@ class Heartbeats:
             raise unavailable(self._connection, error) from error
         self._sending = Spell()
 
-    async def follow(self) -> AsyncIterator[Record]:
-        """What comes, for ever. Waits through an outage of the broker; replaces a consumer that is stuck."""
-        listener = Listener(self._connection, self._consumer)
+    async def follow(self) -> AsyncGenerator[Record]:
+        """What comes from now on, for ever. Waits through outages; begins anew when its consumer is stuck."""
+        lost = False
         while True:
-            fetched = await self._consumer.getmany(timeout_ms=_POLL_MS)
-            for messages in fetched.values():
-                for message in messages:
-                    yield read_record(message.offset, message.headers, message.value)
             try:
-                await listener.check(heard=bool(fetched))
-            except KafkaConnectionError as error:
-                _LOGGER.warning("heartbeats: %s; it is replaced", error)
-                await self._replace_consumer()
-                listener = Listener(self._connection, self._consumer)
+                # By whose clock a record is stamped, nobody knows: one of before is no sign of life now.
+                async with aclosing(KafkaTail(self._connection, self._topic).follow(None)) as arrivals:
+                    async for arrival in arrivals:
+                        lost = False
+                        yield arrival.record
+            except LogUnavailable as error:
+                if not lost:  # once for each outage
+                    logger().warning("scheduler.heartbeats_lost", detail=str(error))
+                lost = True
+            await asyncio.sleep(_AGAIN_S)
 
     async def _replace_producer(self) -> None:
         fresh, stuck = self._unstarted_producer(), self._producer
@@ -107,36 +106,9 @@ class Heartbeats:
         except (KafkaError, OSError):
             await fresh.stop()
             return
-        _LOGGER.warning("the producer of beats is not answered, and is replaced")
+        logger().warning("scheduler.beat_producer_replaced")
         self._producer, self._sending = fresh, Spell()
         await stuck.stop()
 
-    async def _replace_consumer(self) -> None:
-        fresh, stuck = self._unstarted_consumer(), self._consumer
-        try:
-            await self._listen(fresh)
-        except (KafkaError, OSError):
-            await stopped(fresh)
-            return
-        self._consumer = fresh
-        await stopped(stuck)
-
-    async def _listen(self, consumer: AIOKafkaConsumer) -> None:
-        """Begin to hear what comes. Raises: KafkaError, OSError."""
-        await consumer.start()
-        partitions = await self._producer.partitions_for(self._topic)
-        assigned = [TopicPartition(self._topic, number) for number in partitions]
-        consumer.assign(assigned)
-        await consumer.seek_to_end(*assigned)
-
     def _unstarted_producer(self) -> AIOKafkaProducer:
         return AIOKafkaProducer(**client(self._connection), request_timeout_ms=5_000)
-
-    def _unstarted_consumer(self) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            **client(self._connection), enable_auto_commit=False, auto_offset_reset="latest"
-        )
-
-    async def _close(self) -> None:
-        await stopped(self._consumer)
-        await self._producer.stop()
