@@ -49,6 +49,7 @@ from api_gateway.quarantine.topic import KafkaQuarantine
 from api_gateway.quarantine.topic import Message as TopicMessage
 from api_gateway.server import serving
 from api_gateway.state.projection import Projection
+from api_gateway.state.tables import TABLES
 from chassis import logging
 from chassis.endpoint import Endpoint
 from chassis.gc_tuning import look_seldom
@@ -235,7 +236,7 @@ def _megabytes(file: Path) -> float:
 
 def _rows(database: Path) -> list[Any]:
     """Every row of the projection and its snapshot."""
-    tables = "projection", "snapshot", "daggers", "clusters", "streams", "messages", "reference_tables"
+    tables = [str(table.__tablename__) for table in TABLES]
     with closing(sqlite3.connect(database)) as opened:
         return [sorted(opened.execute(f"SELECT * FROM {table}")) for table in tables]
 

@@ -297,16 +297,28 @@ def count_dummies(hosts, cluster, context):
 """
     ),
     "services/scheduler/tests/test_scheduler_dummy.py": whole(
-        """from daggers.v1 import host_pb2
+        """import subprocess
+import sys
+
+import grpc
+import pytest
+from daggers.v1 import host_pb2, spec_pb2
 from services.scheduler.tests.operation_host import operating
 
+from chassis.errors import from_rpc_error
 
-async def test_dummies_are_counted_on_a_host(tmp_path) -> None:
-    request = host_pb2.CountHostDummiesRequest(cluster="seven__", host="here")
-    async with operating(tmp_path, [], {}, knowledge={}) as stub:
-        found = [step.count async for step in stub.CountHostDummies(request, timeout=60)]
 
-    assert found == [7]
+async def test_dummies_are_counted_where_it_is_meant(tmp_path) -> None:
+    request = host_pb2.CountHostDummiesRequest(cluster="seven__", host="there")
+    with pytest.raises(grpc.RpcError) as caught:
+        async with operating(tmp_path, [], {}, knowledge={}) as stub:
+            async for _ in stub.CountHostDummies(request, timeout=60):
+                pass
+    job = spec_pb2.JobSpec(dagger="seven__").SerializeToString()
+    run = subprocess.run([sys.executable, "-m", "runtime.dummy"], input=job, capture_output=True, check=True)
+
+    assert from_rpc_error(caught.value).reason == "WRONG_HOST"
+    assert host_pb2.HostDummies.FromString(run.stdout[5:]).count == 7
 """
     ),
 }

@@ -6,7 +6,8 @@ from typing import Any
 
 import grpc
 import pytest
-from daggers.v1 import gateway_pb2
+from daggers.v1 import gateway_pb2, spec_pb2
+from google.protobuf import descriptor_pb2
 
 from chassis.errors import ApiError
 
@@ -111,3 +112,41 @@ async def test_a_token_of_another_list_is_refused(filled: Any, refusal: Any) -> 
     error = await refusal(filled.catalog.ListStreams(asked, timeout=10))
 
     assert [violation.field for violation in error.violations] == ["page_token"]
+
+
+async def test_who_asks_for_no_page_is_answered_all(ready: Any) -> None:
+    """Clients from before there were pages; a page has 100 by itself, where lists always had pages."""
+    files = descriptor_pb2.FileDescriptorSet()
+    file = files.file.add(name="many.proto", package="many", syntax="proto3")
+    for number in range(120):
+        file.message_type.add(name=f"M{number:03}")
+    schema = pb.RegisterSchemaRequest(schema=spec_pb2.Schema(files=files))
+    await ready.catalog.RegisterSchema(schema, timeout=10)
+    answer = await ready.catalog.ListSchemas(pb.ListSchemasRequest(), timeout=10)
+
+    assert [name for name in answer.messages if name.startswith("many.")] == [
+        f"many.M{n:03}" for n in range(120)
+    ]
+    assert answer.next_page_token == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "request_", "field"),
+    [
+        ("cluster", "ListClusters", pb.ListClustersRequest(), "clusters"),
+        ("stream", "ListStreams", pb.ListStreamsRequest(), "streams"),
+    ],
+)
+async def test_a_list_has_what_one_thing_is_read_as_at_the_sequence_of_both(
+    filled: Any, kind: str, call: str, request_: Any, field: str
+) -> None:
+    listed = await getattr(filled.catalog, call)(request_, timeout=10)
+    name = kind.capitalize()
+    one = getattr(filled.catalog, f"Get{name}")
+    read = [
+        await one(getattr(pb, f"Get{name}Request")(name=each.name), timeout=10)
+        for each in getattr(listed, field)
+    ]
+
+    assert [getattr(answer, kind) for answer in read] == list(getattr(listed, field))
+    assert {answer.sequence for answer in read} == {listed.sequence}

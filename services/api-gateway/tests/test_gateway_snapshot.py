@@ -18,7 +18,7 @@ from sqlmodel import Session, select
 from api_gateway.state.fold import Fold
 from api_gateway.state.projection import Projection
 from api_gateway.state.rows import change
-from api_gateway.state.tables import CONTENT, ProjectionRow, SnapshotRow
+from api_gateway.state.tables import TABLES
 from eventlog import LogPosition, read_record
 from eventlog.memory import MemoryLog
 from eventlog.testing import record
@@ -177,7 +177,7 @@ def content(url: str) -> tuple[LogPosition, dict[str, list[tuple[Any, ...]]]]:
     with Session(projection.database.engine) as session:
         tables = {
             kind.__tablename__: sorted(tuple(row.model_dump().values()) for row in session.exec(select(kind)))
-            for kind in (*CONTENT, SnapshotRow, ProjectionRow)
+            for kind in TABLES
         }
     projection.close()
     return position, tables

@@ -151,7 +151,6 @@ def assemble(ground: Ground, options: Options) -> Parts:
             fleet,
             writer,
             reader,
-            ground.projection,
             samples,
             masking,
             ground.heard,

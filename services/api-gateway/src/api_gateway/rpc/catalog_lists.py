@@ -1,30 +1,28 @@
-"""CatalogService's reads: what is registered. One thing is read from the fold, lists from the projection."""
+"""CatalogService's reads: what is registered, from the fold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
 
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 
 from api_gateway.auth.masking import Masking
 from api_gateway.hosts.stream_samples import Samples
-from api_gateway.rpc import describing, lists, paging, sql_functions
+from api_gateway.rpc import describing, lists, sql_functions
 from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.projection import Projection
 from api_gateway.state.reader import Reader
-from api_gateway.validate import proto_text, request_fields, schemas
+from api_gateway.validate import proto_text, schemas
 from chassis.errors import invalid
 from chassis.interceptors import Context
 from daggerspec.limits import MAX_SAMPLED_RECORDS, MAX_TOPICS, SAMPLED_RECORDS
 from daggerspec.violation import Violation
 from fleet import Fleet
 
-_ALL: Final = 100_000
-E = TypeVar("E", bound=paging.Sized | str)
+# Who asks for no page is from before there were any, and has to be answered all.
+_page = partial(lists.page, default=100_000)
 
 
 class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
@@ -34,14 +32,12 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self,
         fleet: Fleet,
         reader: Reader,
-        projection: Projection,
         samples: Samples,
         masking: Masking,
         heard: Heard,
     ) -> None:
         self._fleet = fleet
         self._reader = reader
-        self._projection = projection
         self._samples = samples
         self._masking = masking
         self._heard = heard
@@ -50,7 +46,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListClustersRequest, context: Context
     ) -> gateway_pb2.ListClustersResponse:
         """All clusters, by name."""
-        listed, more, sequence = await self._page(request, context, self._projection.clusters)
+        listed, more, sequence = await _page(self._reader, request, context, "cluster")
         return gateway_pb2.ListClustersResponse(
             clusters=listed, next_page_token=more, sequence=sequence, uses=self._uses(listed)
         )
@@ -83,7 +79,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListSchemasRequest, context: Context
     ) -> gateway_pb2.ListSchemasResponse:
         """The registered message names, sorted."""
-        listed, more, sequence = await self._page(request, context, self._projection.messages)
+        listed, more, sequence = await _page(self._reader, request, context, "message", names_only=True)
         return gateway_pb2.ListSchemasResponse(messages=listed, next_page_token=more, sequence=sequence)
 
     async def GetSchema(  # noqa: N802 - gRPC's name
@@ -100,8 +96,14 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListStreamsRequest, context: Context
     ) -> gateway_pb2.ListStreamsResponse:
         """All streams by name, or those of one message."""
-        listed, more, sequence = await self._page(
-            request, context, partial(self._projection.streams, request.message), request.message
+        message = request.message
+        listed, more, sequence = await _page(
+            self._reader,
+            request,
+            context,
+            "stream",
+            of=message,
+            wanted=lambda stream: message in ("", stream.message),
         )
         return gateway_pb2.ListStreamsResponse(streams=listed, next_page_token=more, sequence=sequence)
 
@@ -160,7 +162,7 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         self, request: gateway_pb2.ListReferencesRequest, context: Context
     ) -> gateway_pb2.ListReferencesResponse:
         """All reference tables, by name."""
-        listed, more, sequence = await self._page(request, context, self._projection.references)
+        listed, more, sequence = await _page(self._reader, request, context, "reference")
         return gateway_pb2.ListReferencesResponse(references=listed, next_page_token=more, sequence=sequence)
 
     async def GetReference(  # noqa: N802 - gRPC's name
@@ -171,28 +173,3 @@ class CatalogReads(gateway_pb2_grpc.CatalogServiceServicer):
         return gateway_pb2.GetReferenceResponse(
             reference=entry.value, version=entry.version, sequence=sequence
         )
-
-    async def _page(
-        self, request: Listed, context: Context, read: Callable[..., tuple[list[E], int]], of: str = ""
-    ) -> tuple[Sequence[E], str, int]:
-        """A page of a list, the token of the next, and the sequence it is of. Raises: ApiError.
-
-        `read` answers entries by name, at most `limit`, behind `after`; `of` is what was asked of the list.
-        """
-        # Who asks for no page is from before there were any, and has to be answered all.
-        page, wrong = paging.asked(request, of, default=_ALL)
-        wrong += request_fields.sequence("min_sequence", request.min_sequence)
-        if wrong:
-            raise invalid(wrong)
-        entries, sequence = await self._reader.read(
-            context, request.min_sequence, lambda: read(after=page.after, limit=page.limit)
-        )
-        return *page.cut(entries, paging.name), sequence
-
-
-Listed: TypeAlias = (
-    gateway_pb2.ListClustersRequest
-    | gateway_pb2.ListSchemasRequest
-    | gateway_pb2.ListStreamsRequest
-    | gateway_pb2.ListReferencesRequest
-)

@@ -13,7 +13,6 @@ from api_gateway.rpc import removing
 from api_gateway.rpc.catalog_lists import CatalogReads
 from api_gateway.rpc.registering import put
 from api_gateway.state.heartbeat_cache import Heard
-from api_gateway.state.projection import Projection
 from api_gateway.state.reader import Reader
 from api_gateway.state.writer import Writer
 from api_gateway.validate import reference_places, request_fields, schema_compatibility, schemas
@@ -38,13 +37,12 @@ class CatalogService(CatalogReads):
         fleet: Fleet,
         writer: Writer,
         reader: Reader,
-        projection: Projection,
         samples: Samples,
         masking: Masking,
         heard: Heard,
         reference_places: Sequence[str],
     ) -> None:
-        super().__init__(fleet, reader, projection, samples, masking, heard)
+        super().__init__(fleet, reader, samples, masking, heard)
         self._places = reference_places
         self._writer = writer
 

@@ -57,17 +57,21 @@ async def page(
     of: str = "",
     key: Callable[[Any], str] = paging.name,
     wanted: Callable[[Any], bool] = lambda _: True,
+    names_only: bool = False,
+    default: int = paging.PAGE,
 ) -> tuple[list[Any], str, int]:
     """A page of what is registered of a kind; the token of the next one; the sequence. Raises: ApiError.
 
-    What has no name, the platform, is in none. `of` is what was asked of the list, `key` how it is sorted.
+    What has no name, the platform, is in none. `of` is what was asked of the list, `key` how it is sorted;
+    `default`: how many who names no size is answered.
     """
-    asked, wrong = paging.asked(request, of)
+    asked, wrong = paging.asked(request, of, default=default)
     wrong += request_fields.sequence("min_sequence", request.min_sequence)
     if wrong:
         raise invalid(wrong)
     fleet = await reader.state(context, request.min_sequence)
     entries = fleet.catalogue.entries(kind)
     names = sorted(name for name in entries if name > asked.after and wanted(entries[name].value))
-    listed, more = asked.cut([entries[name].value for name in names[: asked.limit]], key)
+    found = names[: asked.limit]
+    listed, more = asked.cut(found if names_only else [entries[name].value for name in found], key)
     return list(listed), more, fleet.sequence

@@ -1,8 +1,8 @@
 """The read side: tables that follow the control topic, with the applied sequence in the same transaction.
 
-They are the snapshot that a start folds on from, and the index of lists. A projection is never the truth: it
-is dropped and made anew from the log when other code made it, or when it does not fit the log. Gateways may
-share one database; one that is behind does not overwrite one that is ahead.
+They are the snapshot that a start folds on from, and the list of daggers. A projection is never the truth:
+it is dropped and made anew from the log when other code made it, or when it does not fit the log. Gateways
+may share one database; one that is behind does not overwrite one that is ahead.
 Calls block: run them in a thread.
 """
 
@@ -13,33 +13,22 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from daggers.v1 import gateway_pb2, spec_pb2
+from daggers.v1 import gateway_pb2
 from sqlalchemy import Connection, MetaData, Table, func, inspect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
-from sqlmodel import Session, SQLModel, col, delete, insert, select, update
+from sqlmodel import Session, col, delete, insert, select, update
 
 from api_gateway.state import snapshots
 from api_gateway.state.database import Database
 from api_gateway.state.fold import Snapshot
-from api_gateway.state.rows import Change, Row
+from api_gateway.state.rows import Change
 from api_gateway.state.snapshots import chunks
-from api_gateway.state.tables import (
-    CONTENT,
-    FORMER,
-    ClusterRow,
-    DaggerRow,
-    MessageRow,
-    ProjectionRow,
-    ReferenceRow,
-    SnapshotRow,
-    StreamRow,
-)
+from api_gateway.state.tables import FORMER, TABLES, DaggerRow, ProjectionRow
 from eventlog import LogPosition
 from fleet.snapshot.entries import Unusable
 
 T = TypeVar("T")
-N = TypeVar("N", ClusterRow, StreamRow, ReferenceRow, MessageRow)
 
 
 class Projection:
@@ -50,7 +39,7 @@ class Projection:
 
     def __init__(self, database_url: str) -> None:
         self.database = Database(database_url)
-        self._tables = [kind.__table__ for kind in (ProjectionRow, SnapshotRow, *CONTENT)]  # type: ignore[attr-defined] # SQLModel's
+        self._tables = [kind.__table__ for kind in TABLES]  # type: ignore[attr-defined] # SQLModel's
 
     @property
     def place(self) -> str:
@@ -101,10 +90,13 @@ class Projection:
                 return True
             if (sequence < before or shape != self._shape) and not everything:
                 return False
-            for table, rows in change.rows.items():
-                self._put(connection, table, rows, everything=everything)
-            for table, gone in change.gone.items():
-                self._remove(connection, table, gone)
+            # Rows are replaced by their names, or all of them: the same on every database.
+            if everything:
+                connection.execute(delete(DaggerRow))
+            else:
+                _remove(connection, [*(row["name"] for row in change.daggers), *change.deleted])
+            if change.daggers:
+                connection.execute(insert(DaggerRow), change.daggers)
             checksum = snapshots.put(connection, change.snapshot, checksum)
             anchors = snapshots.write_anchors(change.anchors)
             position = {
@@ -135,37 +127,9 @@ class Projection:
         )
         return [gateway_pb2.Dagger.FromString(row.data) for row in rows], total, sequence
 
-    def clusters(self, *, after: str, limit: int) -> tuple[list[spec_pb2.Cluster], int]:
-        """Clusters by name, at most `limit`, whose name is behind `after`; and the sequence they are of."""
-        rows, sequence = self._named(ClusterRow, after, limit)
-        return [spec_pb2.Cluster.FromString(row.data) for row in rows], sequence
-
-    def streams(self, message: str, *, after: str, limit: int) -> tuple[list[spec_pb2.Stream], int]:
-        """Streams, those of `message` unless it is empty; as `clusters`."""
-        wanted = [col(StreamRow.message) == message] if message else []
-        rows, sequence = self._named(StreamRow, after, limit, wanted)
-        return [spec_pb2.Stream.FromString(row.data) for row in rows], sequence
-
-    def references(self, *, after: str, limit: int) -> tuple[list[spec_pb2.ReferenceTable], int]:
-        """Reference tables; as `clusters`."""
-        rows, sequence = self._named(ReferenceRow, after, limit)
-        return [spec_pb2.ReferenceTable.FromString(row.data) for row in rows], sequence
-
-    def messages(self, *, after: str, limit: int) -> tuple[list[str], int]:
-        """Registered message names; as `clusters`."""
-        rows, sequence = self._named(MessageRow, after, limit)
-        return [row.name for row in rows], sequence
-
     def close(self) -> None:
         """Give the connections back."""
         self.database.close()
-
-    def _named(
-        self, table: type[N], after: str, limit: int, conditions: Sequence[Any] = ()
-    ) -> tuple[Sequence[N], int]:
-        name = col(table.name)
-        query = select(table).where(name > after, *conditions).order_by(name).limit(limit)
-        return self._read(lambda session: session.exec(query).all())
 
     def _found(self) -> tuple[LogPosition, str]:
         columns = ProjectionRow.applied, ProjectionRow.history, ProjectionRow.shape
@@ -189,23 +153,8 @@ class Projection:
             applied = session.exec(select(ProjectionRow.applied)).one_or_none()
             return query(session), -1 if applied is None else applied
 
-    def _put(
-        self, connection: Connection, table: type[SQLModel], rows: list[Row], *, everything: bool
-    ) -> None:
-        """Replace rows by their keys, or all of them: the same on every database."""
-        if everything:
-            connection.execute(delete(table))
-        else:
-            self._remove(connection, table, [row[_key(table).name] for row in rows])
-        if rows:
-            connection.execute(insert(table), rows)
 
-    @staticmethod
-    def _remove(connection: Connection, table: type[SQLModel], keys: Sequence[str]) -> None:
-        for part in chunks(keys):
-            connection.execute(delete(table).where(_key(table).in_(part)))
-
-
-def _key(table: type[SQLModel]) -> Any:
-    """The column of a table that its rows are told apart by."""
-    return next(iter(table.__table__.primary_key))  # type: ignore[attr-defined] # SQLModel's
+def _remove(connection: Connection, names: Sequence[str]) -> None:
+    """Remove daggers."""
+    for part in chunks(names):
+        connection.execute(delete(DaggerRow).where(col(DaggerRow.name).in_(part)))

@@ -1,6 +1,7 @@
 """Reads: wait until the state is where the caller needs it, then ask for it.
 
-One thing is read from the fold, which has it in memory; lists from the projection, in a thread.
+What is registered is read from the fold, which has it in memory; lists of daggers, and what was set aside,
+from the database, in a thread.
 """
 
 from __future__ import annotations

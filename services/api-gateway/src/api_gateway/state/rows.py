@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.message import Message
-from sqlmodel import SQLModel
 
 from api_gateway.state.fold import Fold
-from api_gateway.state.tables import ClusterRow, DaggerRow, MessageRow, ReferenceRow, StreamRow
 from daggerspec.protobuf import is_map
 from eventlog import LogPosition
 from fleet import Dagger, Fleet
@@ -33,14 +31,14 @@ class Change:
     """As the fold has them."""
     snapshot: Changed
     """What changes of the snapshot, and whether the tables hold nothing else afterwards."""
-    rows: Mapping[type[SQLModel], list[Row]]
-    """New content, for each table of lists, by key."""
-    gone: Mapping[type[SQLModel], list[str]]
-    """What is no more, for each table, by key."""
+    daggers: list[Row]
+    """New content of their table, by name."""
+    deleted: list[str]
+    """Names of those that are no more."""
 
 
 def change(fold: Fold, changes: ChangeSet) -> Change:
-    """The rows of everything that changed, as the fold has it now."""
+    """The rows of every dagger that changed, as the fold has it now."""
     fleet, every = fold.fleet, changes.everything
     # Daggers are shown with the addresses of their clusters and registered sinks, and with what their drivers
     # do not know of their streams yet.
@@ -49,24 +47,9 @@ def change(fold: Fold, changes: ChangeSet) -> Change:
     daggers = [name for name in sorted(shown) if name in fleet.daggers]
     living = [name for name in daggers if fleet.daggers[name].phase != DELETED]
 
-    def there(entries: Mapping[str, Any], changed: set[str]) -> list[str]:
-        return sorted(entries if every else changed & entries.keys())
-
-    rows: dict[type[SQLModel], list[Row]] = {
-        DaggerRow: [_dagger(fleet, name) for name in living],
-        ClusterRow: [_cluster(fleet, name) for name in there(fleet.clusters, changes.clusters)],
-        StreamRow: [_stream(fleet, name) for name in there(fleet.streams, changes.streams)],
-        ReferenceRow: [_reference(fleet, name) for name in there(fleet.references, changes.references)],
-        MessageRow: _messages(fleet) if every or changes.schemas else [],
-    }
-    gone: dict[type[SQLModel], list[str]] = {
-        DaggerRow: [name for name in daggers if fleet.daggers[name].phase == DELETED],
-        ClusterRow: sorted(changes.clusters - fleet.clusters.keys()),
-        StreamRow: sorted(changes.streams - fleet.streams.keys()),
-        ReferenceRow: sorted(changes.references - fleet.references.keys()),
-        MessageRow: sorted(fleet.catalogue.removed["message"]) if changes.schemas else [],
-    }
-    return Change(fleet.position, fold.anchors, fold.changed(changes), rows, gone)
+    deleted = [name for name in daggers if fleet.daggers[name].phase == DELETED]
+    rows = [_dagger(fleet, name) for name in living]
+    return Change(fleet.position, fold.anchors, fold.changed(changes), rows, deleted)
 
 
 def _dagger(fleet: Fleet, name: str) -> Row:
@@ -106,34 +89,6 @@ def _strings(message: Message) -> Iterator[str]:
                 yield part
             elif isinstance(part, Message):
                 yield from _strings(part)
-
-
-def _cluster(fleet: Fleet, name: str) -> Row:
-    entry = fleet.clusters[name]
-    return {"name": name, "version": entry.version, "sequence": entry.sequence, "data": _bytes(entry.value)}
-
-
-def _stream(fleet: Fleet, name: str) -> Row:
-    entry = fleet.streams[name]
-    return {
-        "name": name,
-        "message": entry.value.message,
-        "version": entry.version,
-        "sequence": entry.sequence,
-        "data": _bytes(entry.value),
-    }
-
-
-def _reference(fleet: Fleet, name: str) -> Row:
-    entry = fleet.references[name]
-    return {"name": name, "version": entry.version, "sequence": entry.sequence, "data": _bytes(entry.value)}
-
-
-def _messages(fleet: Fleet) -> list[Row]:
-    return [
-        {"name": name, "version": entry.version, "sequence": entry.sequence}
-        for name, entry in sorted(fleet.messages.items())
-    ]
 
 
 def _bytes(message: Message) -> bytes:

@@ -59,57 +59,10 @@ class DaggerRow(SQLModel, table=True):
     """daggers.v1.Dagger."""
 
 
-class ClusterRow(SQLModel, table=True):
-    """A registered cluster."""
+TABLES: tuple[type[SQLModel], ...] = (ProjectionRow, SnapshotRow, DaggerRow)
+"""Of the projection."""
 
-    __tablename__ = "clusters"
-
-    name: str = Field(primary_key=True, sa_type=_Name)
-    version: int
-    sequence: int
-    data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.Cluster."""
-
-
-class StreamRow(SQLModel, table=True):
-    """A registered stream."""
-
-    __tablename__ = "streams"
-
-    name: str = Field(primary_key=True, sa_type=_Name)
-    message: str = Field(index=True)
-    version: int
-    sequence: int
-    data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.Stream."""
-
-
-class ReferenceRow(SQLModel, table=True):
-    """A registered reference table."""
-
-    __tablename__ = "reference_tables"
-
-    name: str = Field(primary_key=True, sa_type=_Name)
-    version: int
-    sequence: int
-    data: bytes = Field(sa_type=LargeBinary)
-    """daggers.v1.ReferenceTable."""
-
-
-class MessageRow(SQLModel, table=True):
-    """A registered message, and the sequence of its registration."""
-
-    __tablename__ = "messages"
-
-    name: str = Field(primary_key=True, sa_type=_Name)
-    version: int
-    sequence: int
-
-
-CONTENT: tuple[type[SQLModel], ...] = (DaggerRow, ClusterRow, StreamRow, ReferenceRow, MessageRow)
-"""What lists are answered from."""
-
-FORMER: tuple[str, ...] = ("answers", "schemas")
+FORMER: tuple[str, ...] = ("answers", "schemas", "clusters", "streams", "reference_tables", "messages")
 """Tables that earlier versions had."""
 
 
