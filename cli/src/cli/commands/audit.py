@@ -13,7 +13,8 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
-from cli.output.json_views.audit import kind, kind_of
+from cli.output.json_views.answers import audit_kind
+from cli.output.json_views.audit import kind_of
 from cli.output.json_views.audit import record as view
 from cli.output.printer import Printer
 from daggerclient.times import iso
@@ -84,7 +85,7 @@ def table(out: Printer, shown: Sequence[gateway_pb2.AuditRecord]) -> None:
         (
             iso(record.time)[:19] + "Z",
             record.call.principal or f"({record.call.peer or 'nobody'})",
-            kind(record.call),
+            audit_kind(record.call),
             record.call.method.rpartition("/")[2],
             record.call.subject or "-",
             what(record),

@@ -26,6 +26,7 @@ from cli.framework.group import group
 from cli.framework.instants import span
 from cli.framework.session import Session, command
 from cli.output.json_views import quarantine as views
+from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
@@ -80,7 +81,7 @@ def summary(
     ]
     columns = ("DAGGER", "STAGE", "REASON", "SINK", "OPEN", "OLDEST", "EXPIRE IN 48 H")
     session.out.show(
-        [views.group(listed) for listed in answer.groups],
+        [to_json(listed) for listed in answer.groups],
         lambda out: out.table(columns, cells, empty="nothing is open"),
     )
 
@@ -127,7 +128,7 @@ def list_quarantined(
         for r, status in listed
     ]
     session.out.show(
-        [views.quarantined(record) | views.status(status) for record, status in listed],
+        [to_json(record) | views.status(status) for record, status in listed],
         lambda out: out.table(
             ("ID", "RECORD", "REASON", "STATE", "DETAIL", "DECODED PREFIX"),
             cells,
@@ -230,7 +231,7 @@ def replay(
             tell_forecast(session, asked)
             return
         if not wait:
-            document = views.replay_asked(asked)
+            document = to_json(asked)
             records = views.records(asked.records)
             told = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
             session.out.done(document, told)

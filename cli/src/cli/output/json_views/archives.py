@@ -29,17 +29,3 @@ def archive(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[
         "path": path(dagger, sink),
         "last_commit": iso(vitals.last_commit) if vitals.HasField("last_commit") else None,
     }
-
-
-def described(archive: gateway_pb2.DescribeArchiveResponse) -> dict[str, Any]:
-    """What a table has; `more`: older hours were not counted."""
-    return {
-        "sink": archive.sink,
-        "path": archive.path,
-        "files": archive.files,
-        "bytes": archive.bytes,
-        "first_hour": iso(archive.first_hour) if archive.HasField("first_hour") else None,
-        "last_hour": iso(archive.last_hour) if archive.HasField("last_hour") else None,
-        "last_write": iso(archive.last_write) if archive.HasField("last_write") else None,
-        "more": archive.more,
-    }

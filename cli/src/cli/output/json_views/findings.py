@@ -5,6 +5,7 @@ from typing import Any
 from daggers.v1 import gateway_pb2
 
 from chassis.errors import violation
+from cli.output.json_views.answers import to_json
 from daggerclient import findings
 
 
@@ -14,10 +15,7 @@ def finding(given: gateway_pb2.Finding) -> dict[str, Any]:
     return {**findings.finding(violation(given)), "severity": severity}
 
 
-def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
-    """An output column as the JSON document shows it; with `cell` where its values are cells of a map."""
-    role = gateway_pb2.OutputColumn.Role.Name(what.role).removeprefix("ROLE_").lower()
-    shown = {"name": what.name, "role": role, "key": what.key, "type": what.type}
-    if what.cell:
-        shown["cell"] = gateway_pb2.OutputColumn.Cell.Name(what.cell).removeprefix("CELL_").lower()
-    return shown
+def column(what: gateway_pb2.OutputColumn) -> dict[str, Any]:
+    """Convert an output column; with `cell` where its values are cells of a map."""
+    cell = gateway_pb2.OutputColumn.Cell.Name(what.cell).removeprefix("CELL_").lower()
+    return to_json(what) | ({"cell": cell} if what.cell else {})
