@@ -33,7 +33,7 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "column": (gateway_pb2.OutputColumn, findings.column),
     "event": (gateway_pb2.Event, to_json),
     "alert": (gateway_pb2.Alert, to_json),
-    "audit record": (gateway_pb2.AuditRecord, audit.record),
+    "audit record": (gateway_pb2.AuditRecord, audit.record_document),
     "cluster": (spec_pb2.Cluster, to_json),
     "cluster use": (gateway_pb2.ClusterUse, to_json),
     "stream": (spec_pb2.Stream, to_json),
@@ -57,8 +57,8 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "grant": (access_pb2.StreamGrant, to_json),
     "whoami": (gateway_pb2.WhoAmIResponse, to_json),
     "quarantined": (telemetry_pb2.Quarantined, to_json),
-    "quarantine status": (gateway_pb2.QuarantineStatus, quarantine.status),
-    "quarantined record": (gateway_pb2.GetQuarantinedResponse, quarantine.shown),
+    "quarantine status": (gateway_pb2.QuarantineStatus, quarantine.status_document),
+    "quarantined record": (gateway_pb2.GetQuarantinedResponse, quarantine.content_document),
     "quarantine group": (gateway_pb2.QuarantineGroup, to_json),
     "replay": (gateway_pb2.ReplayQuarantinedResponse, to_json),
     "replay outcome": (gateway_pb2.GetReplayResponse, to_json),
@@ -96,14 +96,17 @@ def _events() -> Iterator[tuple[str, Any]]:
 
 def _exceptions() -> Iterator[tuple[str, Any]]:
     """What descriptors do not tell."""
-    yield "cluster use: not known", clusters.use(None)
+    yield "cluster use: not known", clusters.use_document(None)
     yield (
         "audit record: of a newer gateway",
-        audit.record(gateway_pb2.AuditRecord(call={"kind": 999, "asked": "{cut"})),
+        audit.record_document(gateway_pb2.AuditRecord(call={"kind": 999, "asked": "{cut"})),
     )
     cut = telemetry_pb2.Quarantined(decoded_prefix='{"cut')
     yield "quarantined: cut", to_json(cut)
-    yield "quarantined record: cut", quarantine.shown(gateway_pb2.GetQuarantinedResponse(decoded="{cut"))
+    yield (
+        "quarantined record: cut",
+        quarantine.content_document(gateway_pb2.GetQuarantinedResponse(decoded="{cut")),
+    )
     outcomes = gateway_pb2.GetReplayResponse(outcomes={"b": 1, "a": 2, "c": 3})
     yield "replay outcome: in order", to_json(outcomes)
     for number in gateway_pb2.ApplyDaggerResponse.Action.values():
@@ -111,8 +114,8 @@ def _exceptions() -> Iterator[tuple[str, Any]]:
     dagger = filled(gateway_pb2.Dagger)
     parquet = spec_pb2.Sink(parquet={"location": "s3://b"})
     for title, sink in {"registered": spec_pb2.Sink(registered="cold"), "parquet": parquet}.items():
-        yield f"archive table: {title}", archives.archive(dagger, "cold", sink)
-    yield "archive table: empty", archives.archive(gateway_pb2.Dagger(), "cold", spec_pb2.Sink())
+        yield f"archive table: {title}", archives.archive_document(dagger, "cold", sink)
+    yield "archive table: empty", archives.archive_document(gateway_pb2.Dagger(), "cold", spec_pb2.Sink())
 
 
 def sections() -> dict[str, str]:

@@ -35,7 +35,7 @@ def list_(session: Session) -> None:
         ]
     now = datetime.now(UTC)
     session.out.show(
-        [views.archive(dagger, name, sink) for dagger, name, sink in listed],
+        [views.archive_document(dagger, name, sink) for dagger, name, sink in listed],
         lambda out: out.table(
             HEAD,
             [_row(dagger, name, sink, now) for dagger, name, sink in listed],

@@ -14,8 +14,7 @@ from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
 from cli.output.json_views.answers import audit_kind
-from cli.output.json_views.audit import kind_of
-from cli.output.json_views.audit import record as view
+from cli.output.json_views.audit import kind_of, record_document
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
@@ -68,7 +67,7 @@ def audit(
         request.until.FromDatetime(instant("--until", until, now))
     with session.connect(FLAGS) as gateway:
         shown = list(islice(listed(gateway, request), limit))
-    session.out.show([view(record) for record in shown], lambda _: table(session.out, shown))
+    session.out.show([record_document(record) for record in shown], lambda _: table(session.out, shown))
 
 
 def listed(

@@ -13,7 +13,7 @@ from cli.framework.session import Session, command
 from cli.framework.usage_errors import UsageErrors
 from cli.output.entries import Entries
 from cli.output.json_views.answers import to_json
-from cli.output.json_views.clusters import use as use_view
+from cli.output.json_views.clusters import use_document
 
 clusters = group()
 schemas = group()
@@ -99,7 +99,7 @@ def list_clusters(session: Session) -> None:
     uses = {use.cluster: use for page in pages for use in page.uses}
     listed = [(cluster, uses.get(cluster.name)) for page in pages for cluster in page.clusters]
     session.out.show(
-        [to_json(cluster) | use_view(use) for cluster, use in listed],
+        [to_json(cluster) | use_document(use) for cluster, use in listed],
         lambda out: out.table(
             (*CLUSTERS.columns, "DRIVERS", "ROOM"),
             [(*CLUSTERS.row(cluster), *_use(use)) for cluster, use in listed],

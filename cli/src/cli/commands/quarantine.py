@@ -128,7 +128,7 @@ def list_quarantined(
         for r, status in listed
     ]
     session.out.show(
-        [to_json(record) | views.status(status) for record, status in listed],
+        [to_json(record) | views.status_document(status) for record, status in listed],
         lambda out: out.table(
             ("ID", "RECORD", "REASON", "STATE", "DETAIL", "DECODED PREFIX"),
             cells,
@@ -148,7 +148,7 @@ def show(
         answer = gateway.call(
             gateway.quarantine.GetQuarantined, gateway_pb2.GetQuarantinedRequest(dagger=name, id=id)
         )
-    document = views.shown(answer)
+    document = views.content_document(answer)
 
     def text(out: Printer) -> None:
         record, status = answer.record, answer.status
@@ -224,7 +224,7 @@ def replay(
             if dry_run or not expected.records:
                 tell_forecast(session, expected)
                 return
-            agreed(session, f"Replay {views.records(expected.records)} of {name}?", yes=yes)
+            agreed(session, f"Replay {views.count_text(expected.records)} of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
         asked = gateway.call(gateway.quarantine.ReplayQuarantined, request)
         if not asked.records:
@@ -232,7 +232,7 @@ def replay(
             return
         if not wait:
             document = to_json(asked)
-            records = views.records(asked.records)
+            records = views.count_text(asked.records)
             told = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
             session.out.done(document, told)
             return
@@ -296,9 +296,9 @@ def discard(
         with_whole_ids(gateway, name, request.selection)
         answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
         if answer.records and not dry_run:
-            agreed(session, f"Discard {views.records(answer.records)} of {name}?", yes=yes)
+            agreed(session, f"Discard {views.count_text(answer.records)} of {name}?", yes=yes)
             request.validate_only, request.request_id = False, uuid.uuid4().hex
             answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
     document = {"records": answer.records, "sequence": answer.sequence, "dry_run": dry_run}
-    told = f"{views.records(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
+    told = f"{views.count_text(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
     session.out.done(document, told if answer.records else NOTHING_CHOSEN)

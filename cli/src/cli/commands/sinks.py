@@ -244,7 +244,7 @@ def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
 def list_kinds(session: Session, kind: Kind = None) -> None:
     """List the kinds of sinks with what each promises and needs, or the keys of one in a dagger file."""
     if kind is None:
-        listed = [views.kind(name, kind) for name, kind in kinds().items()]
+        listed = [views.kind_document(name, kind) for name, kind in kinds().items()]
         rows = [(kind["kind"], kind["guarantee"], *_does(kind), kind["about"]) for kind in listed]
         columns = ("KIND", "GUARANTEE", "EARLY", "AT ONCE", "NEEDS", "ABOUT")
         session.out.show(listed, lambda out: out.table(columns, rows, empty=""))
@@ -252,7 +252,7 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
     if kind not in names():
         others = hint(nearest(kind, names()), f": there are {', '.join(names())}")
         raise MisusedError(f"there is no kind {kind}{others}")
-    told = views.kind(kind, load(kind))
+    told = views.kind_document(kind, load(kind))
     keys = [(key["key"], key["needed"], key["about"]) for key in told["keys"]]
     session.out.show(told, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
 

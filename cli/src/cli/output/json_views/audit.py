@@ -7,9 +7,9 @@ from daggers.v1 import audit_pb2, gateway_pb2
 from cli.output.json_views.answers import to_json
 
 
-def record(what: gateway_pb2.AuditRecord) -> dict[str, Any]:
+def record_document(record: gateway_pb2.AuditRecord) -> dict[str, Any]:
     """Convert a record; `principal` is null without a valid token, `asked` where that is not kept."""
-    return to_json(what) | to_json(what.call)
+    return to_json(record) | to_json(record.call)
 
 
 def kind_of(word: str) -> audit_pb2.AuditKind.ValueType:

@@ -1,4 +1,4 @@
-"""What was found about a specification, and the columns it gives."""
+"""Findings of a specification, and its output columns."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from daggerclient import findings
 
 
 def finding(given: gateway_pb2.Finding) -> dict[str, Any]:
-    """A finding of the gateway; its place is null outside of SQL."""
+    """Convert a finding of the gateway; its place is null outside of SQL."""
     severity = gateway_pb2.Severity.Name(given.severity).removeprefix("SEVERITY_").lower()
     return {**findings.finding(violation(given)), "severity": severity}
 
 
-def column(what: gateway_pb2.OutputColumn) -> dict[str, Any]:
+def column(output: gateway_pb2.OutputColumn) -> dict[str, Any]:
     """Convert an output column; with `cell` where its values are cells of a map."""
-    cell = gateway_pb2.OutputColumn.Cell.Name(what.cell).removeprefix("CELL_").lower()
-    return to_json(what) | ({"cell": cell} if what.cell else {})
+    cell = gateway_pb2.OutputColumn.Cell.Name(output.cell).removeprefix("CELL_").lower()
+    return to_json(output) | ({"cell": cell} if output.cell else {})

@@ -1,4 +1,4 @@
-"""A record that was set aside."""
+"""A quarantined record."""
 
 from typing import Any
 
@@ -7,30 +7,30 @@ from daggers.v1 import gateway_pb2, telemetry_pb2
 from cli.output.json_views.answers import to_json
 
 
-def state_text(what: gateway_pb2.QuarantineStatus) -> str:
+def state_text(status: gateway_pb2.QuarantineStatus) -> str:
     """Write what has become of a record in a word, as `--state` takes it."""
-    name = gateway_pb2.QuarantineState.Name(what.state).removeprefix("QUARANTINE_STATE_")
+    name = gateway_pb2.QuarantineState.Name(status.state).removeprefix("QUARANTINE_STATE_")
     return name.lower().replace("_", "-")
 
 
-def place(what: telemetry_pb2.Quarantined) -> str:
-    """Where it comes from: a record of a topic, or a row that a sink refused, made of a record or of many."""
-    offset = f"{what.partition}@{what.offset}"
-    if not what.sink:
-        return f"{what.topic}/{offset}"
-    return f"row for {what.sink}{f' ({offset})' if what.partition or what.offset else ''}"
+def place(record: telemetry_pb2.Quarantined) -> str:
+    """Write where a record comes from: its place in a topic, or the sink that refused the row."""
+    offset = f"{record.partition}@{record.offset}"
+    if not record.sink:
+        return f"{record.topic}/{offset}"
+    return f"row for {record.sink}{f' ({offset})' if record.partition or record.offset else ''}"
 
 
-def records(number: int) -> str:
-    """So many records, in words."""
+def count_text(number: int) -> str:
+    """Write a number of records in words."""
     return f"{number:,} record{'' if number == 1 else 's'}"
 
 
-def status(what: gateway_pb2.QuarantineStatus) -> dict[str, Any]:
+def status_document(status: gateway_pb2.QuarantineStatus) -> dict[str, Any]:
     """Convert what has become of a record; nothing where an older gateway does not say."""
-    return to_json(what) if what.state else {}
+    return to_json(status) if status.state else {}
 
 
-def shown(what: gateway_pb2.GetQuarantinedResponse) -> dict[str, Any]:
+def content_document(answer: gateway_pb2.GetQuarantinedResponse) -> dict[str, Any]:
     """Convert a record, what has become of it, and what it holds."""
-    return to_json(what.record) | status(what.status) | to_json(what)
+    return to_json(answer.record) | status_document(answer.status) | to_json(answer)

@@ -8,12 +8,12 @@ from daggerspec.reference import needed
 from daggerspec.sinks import about
 
 
-def kind(name: str, what: Kind) -> dict[str, Any]:
-    """A kind of sinks: what it does and promises, and its keys in a dagger file."""
-    can = what.CAPABILITIES
+def kind_document(name: str, kind_: Kind) -> dict[str, Any]:
+    """Make the document of a kind: its capabilities and promises, and its keys in a dagger file."""
+    can = kind_.CAPABILITIES
     return {
         "kind": name,
-        "about": about(what),
+        "about": about(kind_),
         "guarantee": str(can.guarantee),
         "because": can.because,
         "emit_early": can.upserts,
@@ -23,6 +23,6 @@ def kind(name: str, what: Kind) -> dict[str, Any]:
         "max_bytes": can.max_bytes,
         "keys": [
             {"key": key, "needed": needed(inner), "address": inner.address, "about": inner.about}
-            for key, inner in every(what.KEYS)
+            for key, inner in every(kind_.KEYS)
         ],
     }
