@@ -23,9 +23,7 @@ from cli.files.proto_files import load
 from cli.framework.extension import Missing
 from cli.framework.gateway import in_words
 from cli.output.excerpt import excerpt
-from cli.output.json_views import daggers as dagger_views
-from cli.output.json_views import events as event_views
-from cli.output.json_views import quarantine as quarantine_views
+from cli.output.json_views.answers import to_json
 from daggerclient.daggerfile.parse import DaggerFile, parse
 from daggerclient.errors import NotReachedError, failure
 from daggerclient.waiting import is_running
@@ -310,7 +308,7 @@ def test_an_unreachable_gateway_is_another_exit_code_than_a_refusal() -> None:
 
 
 def test_a_dagger_is_shown_under_the_keys_of_the_contract() -> None:
-    shown = dagger_views.dagger(
+    shown = to_json(
         gateway_pb2.Dagger(
             name="d",
             phase=gateway_pb2.RUNNING,
@@ -334,12 +332,12 @@ def test_an_event_is_shown_with_its_message_and_an_unknown_one_without() -> None
     known.data.Pack(events_pb2.Running(meta=events_pb2.FactMeta(name="d", generation=2)))
     unknown = gateway_pb2.Event(data=any_pb2.Any(type_url="type.googleapis.com/daggers.v9.Later"))
 
-    assert event_views.event(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
-    assert event_views.event(unknown)["data"] is None
+    assert to_json(known)["data"] == {"meta": {"name": "d", "generation": "2"}}
+    assert to_json(unknown)["data"] is None
 
 
 def test_a_quarantined_record_shows_what_could_be_read_of_it() -> None:
-    shown = quarantine_views.quarantined(
+    shown = to_json(
         telemetry_pb2.Quarantined(reason="MALFORMED", offset=30, value=b"\xff", decoded_prefix='{"id": "x"}')
     )
 

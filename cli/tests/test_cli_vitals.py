@@ -9,7 +9,7 @@ from daggers.v1 import events_pb2, gateway_pb2, vitals_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from cli.output import vitals
-from cli.output.json_views import daggers as json_views
+from cli.output.json_views.answers import to_json
 from cli.output.printer import aligned
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -109,7 +109,7 @@ def test_get_says_how_the_driver_was_started(spare: bool, started: str) -> None:
     dagger = gateway_pb2.Dagger(name="x", driver=events_pb2.DriverHandle(pid=7, spare=spare))
 
     assert dict(vitals.facts(dagger, NOON))["started"] == started
-    assert json_views.dagger(dagger)["driver"]["spare"] is spare
+    assert to_json(dagger)["driver"]["spare"] is spare
     assert "started" not in dict(vitals.facts(gateway_pb2.Dagger(name="x"), NOON))
 
 
@@ -124,7 +124,7 @@ def test_a_warning_says_whose_it_is_and_what_to_do() -> None:
 
 
 def test_json_has_the_instants() -> None:
-    shown = json_views.dagger(a_dagger())
+    shown = to_json(a_dagger())
 
     assert shown["phase_time"] == "2026-01-01T09:57:00Z"
     assert (shown["last_exit"]["time"], shown["last_exit"]["code"]) == ("2026-01-01T11:55:51Z", 69)

@@ -15,63 +15,53 @@ from google.protobuf.message import Message
 from tests.filled import alone, choices, filled
 from tests.golden.sections import write
 
-from cli.commands import revisions, whoami
 from cli.output import plan_text, preview_text
-from cli.output.json_views import (
-    access,
-    alerts,
-    archives,
-    audit,
-    clusters,
-    daggers,
-    events,
-    findings,
-    quarantine,
-    references,
-    sinks,
-    streams,
-)
+from cli.output.json_views import archives, audit, clusters, findings, quarantine
+from cli.output.json_views.answers import action, to_json
 from daggerspec.exactjson import dumps
 
 FILE = Path(__file__).with_name("documents.txt")
 View = Callable[[Any], Any]
 VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
-    "dagger": (gateway_pb2.Dagger, daggers.dagger),
-    "dagger error": (events_pb2.DaggerError, daggers.error),
-    "dagger warning": (gateway_pb2.HealthWarning, daggers.warning),
-    "revision": (gateway_pb2.Revision, revisions._document),
+    "dagger": (gateway_pb2.Dagger, to_json),
+    "dagger error": (events_pb2.DaggerError, to_json),
+    "dagger warning": (gateway_pb2.HealthWarning, to_json),
+    "revision": (gateway_pb2.Revision, to_json),
     "plan": (gateway_pb2.PlanDaggerResponse, lambda plan: plan_text.document("orders", plan)),
     "preview": (gateway_pb2.PreviewDaggerResponse, lambda step: list(preview_text.documents([step]))),
     "finding": (gateway_pb2.Finding, findings.finding),
     "column": (gateway_pb2.OutputColumn, findings.column),
-    "event": (gateway_pb2.Event, events.event),
-    "alert": (gateway_pb2.Alert, alerts.alert),
-    "audit record": (gateway_pb2.AuditRecord, audit.record),
-    "cluster": (spec_pb2.Cluster, clusters.cluster),
-    "cluster use": (gateway_pb2.ClusterUse, clusters.use),
-    "stream": (spec_pb2.Stream, streams.stream),
-    "stream description": (gateway_pb2.DescribeStreamResponse, streams.description),
-    "stream sample": (gateway_pb2.SampleStreamResponse, lambda sample: streams.sample("orders", sample)),
-    "topics": (gateway_pb2.DiscoverTopicsResponse, streams.discovery),
-    "reference": (spec_pb2.ReferenceTable, references.reference),
-    "secret": (spec_pb2.Secret, sinks.secret),
-    "sink": (spec_pb2.RegisteredSink, sinks.sink),
-    "sink step": (gateway_pb2.SinkStep, sinks.step),
-    "archive": (gateway_pb2.DescribeArchiveResponse, archives.described),
-    "team": (access_pb2.Team, access.team),
-    "team usage": (gateway_pb2.GetTeamUsageResponse, lambda usage: access.usage("pricing", usage)),
-    "destination": (access_pb2.Destination, access.destination),
-    "conflict": (gateway_pb2.DestinationConflict, access.conflict),
-    "sensitive conflict": (gateway_pb2.SensitiveConflict, access.sensitive_conflict),
-    "account": (access_pb2.ServiceAccount, access.account),
-    "grant": (access_pb2.StreamGrant, access.grant),
-    "whoami": (gateway_pb2.WhoAmIResponse, whoami.document),
-    "quarantined": (telemetry_pb2.Quarantined, quarantine.quarantined),
-    "quarantine status": (gateway_pb2.QuarantineStatus, quarantine.status),
-    "quarantined record": (gateway_pb2.GetQuarantinedResponse, quarantine.shown),
-    "quarantine group": (gateway_pb2.QuarantineGroup, quarantine.group),
-    "replay": (gateway_pb2.ReplayQuarantinedResponse, quarantine.replay_asked),
-    "replay outcome": (gateway_pb2.GetReplayResponse, quarantine.replay_told),
+    "event": (gateway_pb2.Event, to_json),
+    "alert": (gateway_pb2.Alert, to_json),
+    "audit record": (gateway_pb2.AuditRecord, audit.record_document),
+    "cluster": (spec_pb2.Cluster, to_json),
+    "cluster use": (gateway_pb2.ClusterUse, to_json),
+    "stream": (spec_pb2.Stream, to_json),
+    "stream description": (gateway_pb2.DescribeStreamResponse, to_json),
+    "stream sample": (
+        gateway_pb2.SampleStreamResponse,
+        lambda sample: {"stream": "orders"} | to_json(sample),
+    ),
+    "topics": (gateway_pb2.DiscoverTopicsResponse, to_json),
+    "reference": (spec_pb2.ReferenceTable, to_json),
+    "secret": (spec_pb2.Secret, to_json),
+    "sink": (spec_pb2.RegisteredSink, to_json),
+    "sink step": (gateway_pb2.SinkStep, to_json),
+    "archive": (gateway_pb2.DescribeArchiveResponse, to_json),
+    "team": (access_pb2.Team, to_json),
+    "team usage": (gateway_pb2.GetTeamUsageResponse, lambda usage: {"team": "pricing"} | to_json(usage)),
+    "destination": (access_pb2.Destination, to_json),
+    "conflict": (gateway_pb2.DestinationConflict, to_json),
+    "sensitive conflict": (gateway_pb2.SensitiveConflict, to_json),
+    "account": (access_pb2.ServiceAccount, to_json),
+    "grant": (access_pb2.StreamGrant, to_json),
+    "whoami": (gateway_pb2.WhoAmIResponse, to_json),
+    "quarantined": (telemetry_pb2.Quarantined, to_json),
+    "quarantine status": (gateway_pb2.QuarantineStatus, quarantine.status_document),
+    "quarantined record": (gateway_pb2.GetQuarantinedResponse, quarantine.content_document),
+    "quarantine group": (gateway_pb2.QuarantineGroup, to_json),
+    "replay": (gateway_pb2.ReplayQuarantinedResponse, to_json),
+    "replay outcome": (gateway_pb2.GetReplayResponse, to_json),
 }
 APART: Final[Mapping[str, Sequence[str]]] = {"dagger": ("spec",), "revision": ("spec",), "sink": ("by_team",)}
 """Fields whose documents are the dagger file's: their oneofs are the file's tests' business."""
@@ -97,32 +87,35 @@ def _events() -> Iterator[tuple[str, Any]]:
     for name in sorted(events_pb2.DESCRIPTOR.message_types_by_name):
         event = gateway_pb2.Event(type=name)
         event.data.Pack(filled(getattr(events_pb2, name)))
-        yield f"event: {name}", events.event(event)
+        yield f"event: {name}", to_json(event)
     broken = gateway_pb2.Event()
     broken.data.Pack(events_pb2.DaggerRequested())
     broken.data.value = b"\xff"
-    yield "event: not decodable", events.event(broken)
+    yield "event: not decodable", to_json(broken)
 
 
 def _exceptions() -> Iterator[tuple[str, Any]]:
     """What descriptors do not tell."""
-    yield "cluster use: not known", clusters.use(None)
+    yield "cluster use: not known", clusters.use_document(None)
     yield (
         "audit record: of a newer gateway",
-        audit.record(gateway_pb2.AuditRecord(call={"kind": 999, "asked": "{cut"})),
+        audit.record_document(gateway_pb2.AuditRecord(call={"kind": 999, "asked": "{cut"})),
     )
     cut = telemetry_pb2.Quarantined(decoded_prefix='{"cut')
-    yield "quarantined: cut", quarantine.quarantined(cut)
-    yield "quarantined record: cut", quarantine.shown(gateway_pb2.GetQuarantinedResponse(decoded="{cut"))
+    yield "quarantined: cut", to_json(cut)
+    yield (
+        "quarantined record: cut",
+        quarantine.content_document(gateway_pb2.GetQuarantinedResponse(decoded="{cut")),
+    )
     outcomes = gateway_pb2.GetReplayResponse(outcomes={"b": 1, "a": 2, "c": 3})
-    yield "replay outcome: in order", quarantine.replay_told(outcomes)
-    for action in gateway_pb2.ApplyDaggerResponse.Action.values():
-        yield f"action: {action}", daggers.action(action)
+    yield "replay outcome: in order", to_json(outcomes)
+    for number in gateway_pb2.ApplyDaggerResponse.Action.values():
+        yield f"action: {number}", action(number)
     dagger = filled(gateway_pb2.Dagger)
     parquet = spec_pb2.Sink(parquet={"location": "s3://b"})
     for title, sink in {"registered": spec_pb2.Sink(registered="cold"), "parquet": parquet}.items():
-        yield f"archive table: {title}", archives.archive(dagger, "cold", sink)
-    yield "archive table: empty", archives.archive(gateway_pb2.Dagger(), "cold", spec_pb2.Sink())
+        yield f"archive table: {title}", archives.archive_document(dagger, "cold", sink)
+    yield "archive table: empty", archives.archive_document(gateway_pb2.Dagger(), "cold", spec_pb2.Sink())
 
 
 def sections() -> dict[str, str]:

@@ -178,13 +178,13 @@ app = group()
 
 @command(app, "dummy", example="daggers dummy")
 def dummy(session: Session) -> None:
-    """Nothing."""
+    """Print an empty document."""
     session.out.show({}, lambda _: None)
 '''
     ),
     "cli/src/cli/commands/table.py": behind(
         '        "list": LazyCommand("List daggers by name.", "cli.commands.daggers"),\n',
-        '        "dummy": LazyCommand("Nothing.", "cli.commands.dummy"),\n',
+        '        "dummy": LazyCommand("Show nothing.", "cli.commands.dummy"),\n',
     ),
 }
 

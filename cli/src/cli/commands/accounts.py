@@ -11,7 +11,7 @@ from cli.framework.group import group
 from cli.framework.instants import span
 from cli.framework.session import Session, command
 from cli.output.entries import Entries
-from cli.output.json_views.access import account as account_view
+from cli.output.json_views.answers import to_json
 from daggerclient.teamfile import ROLES
 from daggerclient.times import iso
 
@@ -36,7 +36,7 @@ def _row(account: access_pb2.ServiceAccount) -> tuple[str, ...]:
     return account.name, account.team, ", ".join(ends) or "-", account.description or "-"
 
 
-ACCOUNTS = Entries(account_view, ("NAME", "TEAM", "TOKENS END", "FOR"), _row, "no service accounts yet")
+ACCOUNTS = Entries(("NAME", "TEAM", "TOKENS END", "FOR"), _row, "no service accounts yet")
 
 
 @command(
@@ -118,6 +118,6 @@ def _print(
     answer: gateway_pb2.CreateServiceAccountResponse | gateway_pb2.RotateServiceAccountResponse,
 ) -> None:
     """The token alone on stdout, so that it can be written to a file; what else there is to say beside it."""
-    document = account_view(answer.account) | {"token": answer.token, "sequence": answer.sequence}
+    document = to_json(answer.account) | {"token": answer.token, "sequence": answer.sequence}
     session.out.show(document, lambda out: out.line(answer.token))
     session.out.note("this token is shown once, and kept nowhere: `daggers account rotate` makes another")

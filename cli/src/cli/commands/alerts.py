@@ -12,7 +12,7 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.framework.watch_resumption import by_sequence, resumed
-from cli.output.json_views.alerts import alert as view
+from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
@@ -33,7 +33,7 @@ def list_alerts(
     """List the open alerts, by dagger."""
     with session.connect(FLAGS) as gateway:
         shown = list(listed(gateway, name, resolved=resolved))
-    documents = [view(alert) for alert in shown]
+    documents = [to_json(alert) for alert in shown]
     session.out.show(documents, lambda _: table(session.out, shown, resolved=resolved))
 
 
@@ -48,7 +48,7 @@ def watch(
 ) -> None:
     """Show alerts as they fire, notify and resolve, open ones first. Run until Ctrl-C."""
     with session.connect(FLAGS) as gateway:
-        session.out.stream(watched(gateway, name, since), line, view)
+        session.out.stream(watched(gateway, name, since), line, to_json)
 
 
 def table(out: Printer, shown: Sequence[gateway_pb2.Alert], *, resolved: bool) -> None:

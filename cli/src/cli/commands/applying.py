@@ -15,7 +15,7 @@ from cli.framework.group import group
 from cli.framework.phase_wait import until_running
 from cli.framework.session import Session, command
 from cli.output import plan_text
-from cli.output.json_views import daggers as json_views
+from cli.output.json_views.answers import action, to_json
 from cli.output.printer import Printer
 from daggerclient import Written
 from daggerclient.daggerfile.parse import DaggerFile
@@ -57,14 +57,14 @@ def apply(
             raise
         documents = []
         for one in done:
-            action, dagger = json_views.action(one.action), one.dagger
+            verb, dagger = action(one.action), one.dagger
             for warning in dagger.warnings:
                 session.out.note(f"warning: {warning}")
             if not session.out.json:
-                session.out.line(f"{dagger.name} {action}")
+                session.out.line(f"{dagger.name} {verb}")
             if wait:
                 dagger = until_running(gateway, Written(dagger, one.sequence), timeout, session.out.steps)
-            documents.append(json_views.dagger(dagger) | {"action": action})
+            documents.append(to_json(dagger) | {"action": verb})
     session.out.show(documents[0] if len(documents) == 1 else documents, lambda _: None)
 
 

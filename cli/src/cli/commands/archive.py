@@ -11,6 +11,7 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.json_views import archives as views
+from cli.output.json_views.answers import to_json
 from cli.output.vitals import ago, size
 from daggerclient.times import iso
 from daggerspec.sinks import called
@@ -34,7 +35,7 @@ def list_(session: Session) -> None:
         ]
     now = datetime.now(UTC)
     session.out.show(
-        [views.archive(dagger, name, sink) for dagger, name, sink in listed],
+        [views.archive_document(dagger, name, sink) for dagger, name, sink in listed],
         lambda out: out.table(
             HEAD,
             [_row(dagger, name, sink, now) for dagger, name, sink in listed],
@@ -57,7 +58,7 @@ def describe(session: Session, name: Name, sink: Sink = "") -> None:
         f"until        {iso(archive.last_hour) if archive.HasField('last_hour') else '-'}",
         f"last write   {iso(archive.last_write) if archive.HasField('last_write') else '-'}",
     ]
-    session.out.show(views.described(archive), lambda out: out.lines(lines))
+    session.out.show(to_json(archive), lambda out: out.lines(lines))
 
 
 def _daggers(gateway: Gateway) -> list[gateway_pb2.Dagger]:

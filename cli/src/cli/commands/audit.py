@@ -13,8 +13,8 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
-from cli.output.json_views.audit import kind, kind_of
-from cli.output.json_views.audit import record as view
+from cli.output.json_views.answers import audit_kind
+from cli.output.json_views.audit import kind_of, record_document
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
@@ -67,7 +67,7 @@ def audit(
         request.until.FromDatetime(instant("--until", until, now))
     with session.connect(FLAGS) as gateway:
         shown = list(islice(listed(gateway, request), limit))
-    session.out.show([view(record) for record in shown], lambda _: table(session.out, shown))
+    session.out.show([record_document(record) for record in shown], lambda _: table(session.out, shown))
 
 
 def listed(
@@ -84,7 +84,7 @@ def table(out: Printer, shown: Sequence[gateway_pb2.AuditRecord]) -> None:
         (
             iso(record.time)[:19] + "Z",
             record.call.principal or f"({record.call.peer or 'nobody'})",
-            kind(record.call),
+            audit_kind(record.call),
             record.call.method.rpartition("/")[2],
             record.call.subject or "-",
             what(record),

@@ -12,8 +12,8 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.framework.usage_errors import UsageErrors
 from cli.output.entries import Entries
-from cli.output.json_views.clusters import cluster as cluster_view
-from cli.output.json_views.clusters import use as use_view
+from cli.output.json_views.answers import to_json
+from cli.output.json_views.clusters import use_document
 
 clusters = group()
 schemas = group()
@@ -24,7 +24,7 @@ def _row(cluster: spec_pb2.Cluster) -> tuple[str, ...]:
     return name, cluster.kafka.bootstrap_servers, cluster.spark_master, cluster.influx.url
 
 
-CLUSTERS = Entries(cluster_view, ("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no clusters yet")
+CLUSTERS = Entries(("NAME", "KAFKA", "SPARK", "INFLUX"), _row, "no clusters yet")
 
 
 @command(
@@ -99,7 +99,7 @@ def list_clusters(session: Session) -> None:
     uses = {use.cluster: use for page in pages for use in page.uses}
     listed = [(cluster, uses.get(cluster.name)) for page in pages for cluster in page.clusters]
     session.out.show(
-        [cluster_view(cluster) | use_view(use) for cluster, use in listed],
+        [to_json(cluster) | use_document(use) for cluster, use in listed],
         lambda out: out.table(
             (*CLUSTERS.columns, "DRIVERS", "ROOM"),
             [(*CLUSTERS.row(cluster), *_use(use)) for cluster, use in listed],

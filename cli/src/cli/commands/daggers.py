@@ -17,8 +17,7 @@ from cli.framework.group import group
 from cli.framework.phase_wait import until_deleted, until_running, until_stopped
 from cli.framework.session import Session, command
 from cli.output import error_text, vitals
-from cli.output.json_views import daggers as json_views
-from cli.output.json_views.alerts import alert as alert_view
+from cli.output.json_views.answers import to_json
 from daggerclient import Written
 from daggerspec import anew
 
@@ -43,7 +42,7 @@ def get(session: Session, name: Name) -> None:
     with session.connect() as gateway:
         dagger = gateway.get(name)
         fired = list(alerts.listed(gateway, name))
-    document = json_views.dagger(dagger) | {"alerts": [alert_view(alert) for alert in fired]}
+    document = to_json(dagger) | {"alerts": [to_json(alert) for alert in fired]}
 
     def text(_: object) -> None:
         told = {warning.code for warning in dagger.vitals.warnings}
@@ -85,7 +84,7 @@ def list_(
         raise MisusedError("--watch is for people: services call WatchVitals and WatchEvents")
     with session.connect({"filter": "--filter"}) as gateway:
         daggers = _listed(gateway, filter_)
-        documents = [json_views.dagger(dagger) for dagger in daggers] if session.out.json else []
+        documents = [to_json(dagger) for dagger in daggers] if session.out.json else []
         rows = _rows(session, daggers)
         session.out.show(documents, lambda _: _table(session, gateway, filter_, rows))
         while watch:
@@ -138,7 +137,7 @@ def stop(
         answer = gateway.call(gateway.daggers.StopDagger, gateway_pb2.StopDaggerRequest(name=name, mode=mode))
         written = Written(answer.dagger, answer.sequence)
         dagger = until_stopped(gateway, written, timeout, session.out.steps) if wait else answer.dagger
-    session.out.done(json_views.dagger(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
+    session.out.done(to_json(dagger), f"{name} {'is stopped' if wait else 'is asked to stop'}")
 
 
 @command(app, "restart", example="daggers restart completed_bookings --wait")
@@ -183,7 +182,7 @@ def delete(
         if wait:
             until_deleted(gateway, Written(answer.dagger, answer.sequence), timeout, session.out.steps)
     phase = {"phase": "DELETED"} if wait else {}
-    document = json_views.dagger(answer.dagger) | phase
+    document = to_json(answer.dagger) | phase
     done = "can be deleted" if dry_run else "is deleted" if wait else "is asked to go"
     session.out.done(document, f"{name} {done}")
 
@@ -193,4 +192,4 @@ def _finish(
 ) -> None:
     dagger = until_running(gateway, written, timeout, session.out.steps) if wait else written.dagger
     name = dagger.name
-    session.out.done(json_views.dagger(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")
+    session.out.done(to_json(dagger), f"{name} {'is running' if wait else f'is asked to {verb}'}")

@@ -15,7 +15,7 @@ from cli.framework.instants import instant
 from cli.framework.session import Session, command
 from cli.framework.watch_resumption import by_sequence, resumed
 from cli.output.event_text import words
-from cli.output.json_views.events import event as view
+from cli.output.json_views.answers import to_json
 from cli.output.json_views.events import unpacked
 from daggerclient.times import iso
 
@@ -47,7 +47,7 @@ def events(
 
     with session.connect({"name": "NAME"}) as gateway:
         shown = _events(gateway, name, sequence, wanted, tail, follow=follow)
-        if session.out.stream(shown, _event_line, view) == 0:
+        if session.out.stream(shown, _event_line, to_json) == 0:
             session.out.note("no event matches")
 
 

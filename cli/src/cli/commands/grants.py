@@ -12,7 +12,6 @@ from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.entries import Entries
-from cli.output.json_views.access import grant as grant_view
 
 grants = group()
 Who = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:NAME, group:NAME or account:NAME.")]
@@ -34,9 +33,7 @@ def _row(grant: access_pb2.StreamGrant) -> tuple[str, ...]:
     return grant.stream, teams, ", ".join(grant.read_sensitive) or "-"
 
 
-GRANTS = Entries(
-    grant_view, ("STREAM", "TEAMS", "SENSITIVE FIELDS"), _row, "every team may read every stream"
-)
+GRANTS = Entries(("STREAM", "TEAMS", "SENSITIVE FIELDS"), _row, "every team may read every stream")
 
 
 @command(grants, "role", example="daggers grant role user:ada@example.org owner --team pricing")

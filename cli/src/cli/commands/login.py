@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from daggers.v1 import gateway_pb2
 
-from cli.commands.whoami import document, sentence
+from cli.commands.whoami import sentence
 from cli.errors import RefusedError, UnreachableError
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
@@ -14,6 +14,7 @@ from cli.framework.session import Session, command
 from cli.framework.usage_errors import UsageErrors
 from cli.login import device, loopback, provider
 from cli.login.credentials import Login
+from cli.output.json_views.answers import to_json
 from daggerclient import ClientError
 
 app = group()
@@ -52,7 +53,7 @@ def login(
     if session.settings.token_file:
         session.out.warn("DAGGERS_TOKEN_FILE is set, and goes before this login")
     more = {"gateway": address, "issuer": kept.issuer, "renews": bool(kept.refresh_token)}
-    session.out.done(document(answer) | more, f"logged in at {address} as {sentence(answer)}")
+    session.out.done(to_json(answer) | more, f"logged in at {address} as {sentence(answer)}")
 
 
 @command(app, "logout", example="daggers logout")

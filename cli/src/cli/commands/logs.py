@@ -13,7 +13,7 @@ from cli.framework.group import group
 from cli.framework.instants import instant
 from cli.framework.session import Session, command
 from cli.framework.watch_resumption import resumed
-from cli.output.json_views.daggers import warning
+from cli.output.json_views.answers import to_json
 from cli.output.vitals import complaint
 
 LOG_S = 120.0
@@ -67,7 +67,7 @@ def logs(
             return
         last = list(gateway.stream(gateway.daggers.ReadLog, request, deadline_s=LOG_S))
     newest = [line for step in last for line in step.lines]
-    warned = [warning(said) for said in last[0].warnings]
+    warned = [to_json(said) for said in last[0].warnings]
     _explain(session, last[0])
     document = {"name": name, "log": last[0].path, "warnings": warned, "lines": newest}
     session.out.show(document, lambda out: out.lines(newest))

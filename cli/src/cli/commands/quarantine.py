@@ -26,6 +26,7 @@ from cli.framework.group import group
 from cli.framework.instants import span
 from cli.framework.session import Session, command
 from cli.output.json_views import quarantine as views
+from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient.times import iso
 
@@ -80,7 +81,7 @@ def summary(
     ]
     columns = ("DAGGER", "STAGE", "REASON", "SINK", "OPEN", "OLDEST", "EXPIRE IN 48 H")
     session.out.show(
-        [views.group(listed) for listed in answer.groups],
+        [to_json(listed) for listed in answer.groups],
         lambda out: out.table(columns, cells, empty="nothing is open"),
     )
 
@@ -127,7 +128,7 @@ def list_quarantined(
         for r, status in listed
     ]
     session.out.show(
-        [views.quarantined(record) | views.status(status) for record, status in listed],
+        [to_json(record) | views.status_document(status) for record, status in listed],
         lambda out: out.table(
             ("ID", "RECORD", "REASON", "STATE", "DETAIL", "DECODED PREFIX"),
             cells,
@@ -147,7 +148,7 @@ def show(
         answer = gateway.call(
             gateway.quarantine.GetQuarantined, gateway_pb2.GetQuarantinedRequest(dagger=name, id=id)
         )
-    document = views.shown(answer)
+    document = views.content_document(answer)
 
     def text(out: Printer) -> None:
         record, status = answer.record, answer.status
@@ -223,15 +224,15 @@ def replay(
             if dry_run or not expected.records:
                 tell_forecast(session, expected)
                 return
-            agreed(session, f"Replay {views.records(expected.records)} of {name}?", yes=yes)
+            agreed(session, f"Replay {views.count_text(expected.records)} of {name}?", yes=yes)
         request.validate_only, request.request_id = False, uuid.uuid4().hex
         asked = gateway.call(gateway.quarantine.ReplayQuarantined, request)
         if not asked.records:
             tell_forecast(session, asked)
             return
         if not wait:
-            document = views.replay_asked(asked)
-            records = views.records(asked.records)
+            document = to_json(asked)
+            records = views.count_text(asked.records)
             told = f"replaying {records} of {name}: `daggers events {name}` tells how it ends"
             session.out.done(document, told)
             return
@@ -295,9 +296,9 @@ def discard(
         with_whole_ids(gateway, name, request.selection)
         answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
         if answer.records and not dry_run:
-            agreed(session, f"Discard {views.records(answer.records)} of {name}?", yes=yes)
+            agreed(session, f"Discard {views.count_text(answer.records)} of {name}?", yes=yes)
             request.validate_only, request.request_id = False, uuid.uuid4().hex
             answer = gateway.call(gateway.quarantine.DiscardQuarantined, request)
     document = {"records": answer.records, "sequence": answer.sequence, "dry_run": dry_run}
-    told = f"{views.records(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
+    told = f"{views.count_text(answer.records)} of {name}: {'would be ' if dry_run else ''}discarded"
     session.out.done(document, told if answer.records else NOTHING_CHOSEN)

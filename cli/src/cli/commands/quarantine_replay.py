@@ -13,6 +13,7 @@ from cli.framework.gateway import Gateway
 from cli.framework.session import Session
 from cli.output import error_text
 from cli.output.json_views import quarantine as views
+from cli.output.json_views.answers import to_json
 
 _POLL_S: Final = 0.5
 NOTHING_CHOSEN: Final = "nothing that is chosen is open"
@@ -36,7 +37,7 @@ def edit(gateway: Gateway, name: str, id_: str, file: Path) -> gateway_pb2.Quara
     if said is None:
         return gateway_pb2.QuarantineEdit(id=id_, value=content)
     request = gateway_pb2.GetQuarantinedRequest(dagger=name, id=id_)
-    shown = views.shown(gateway.call(gateway.quarantine.GetQuarantined, request))
+    shown = views.content_document(gateway.call(gateway.quarantine.GetQuarantined, request))
     if "decoded" in said and "value" in said:  # as it was shown
         if said["decoded"] == shown["decoded"] and said["value"] != shown["value"] and not shown["sink"]:
             return gateway_pb2.QuarantineEdit(id=id_, value=_bytes(file, said["value"]))
@@ -73,7 +74,7 @@ def tell_forecast(session: Session, answer: gateway_pb2.ReplayQuarantinedRespons
         for forecast in answer.forecast
     ]
     session.out.show(
-        views.replay_asked(answer),
+        to_json(answer),
         lambda out: out.table(("EXPECTED", "RECORDS", "REASON", "DETAIL"), cells, empty=NOTHING_CHOSEN),
     )
     some = any(forecast.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED for forecast in answer.forecast)
@@ -100,7 +101,7 @@ def waited(
     """
     request = gateway_pb2.GetReplayRequest(dagger=name, replay_id=asked.replay_id)
     end = time.monotonic() + timeout
-    with session.out.steps.step(f"replaying {views.records(asked.records)} of {name}") as report:
+    with session.out.steps.step(f"replaying {views.count_text(asked.records)} of {name}") as report:
         while True:
             late = time.monotonic() >= end
             try:
@@ -119,7 +120,7 @@ def waited(
                         f"the replay of {name} has not finished in {timeout:.0f} s{last and f' ({last})'}:"
                         f" it goes on, `daggers events {name}` tells of it",
                         reason="NOT_REACHED",
-                        detail=views.replay_told(told),
+                        detail=to_json(told),
                     )
             time.sleep(_POLL_S)
 
@@ -130,11 +131,9 @@ def tell_outcome(session: Session, name: str, told: gateway_pb2.GetReplayRespons
     counts = ", ".join(
         f"{number} {outcome.lower().replace('_', '-')}" for outcome, number in sorted(told.outcomes.items())
     )
-    session.out.done(
-        views.replay_told(told), f"{views.records(told.records)} of {name}: {counts or 'no outcome'}"
-    )
+    session.out.done(to_json(told), f"{views.count_text(told.records)} of {name}: {counts or 'no outcome'}")
     if replayed < told.records or told.HasField("error"):
-        left = views.records(told.records - replayed)
+        left = views.count_text(told.records - replayed)
         why = f"`daggers quarantine list {name}` has those that are open, and `show` says why of each"
         if told.HasField("error"):
             why = told.error.detail or told.error.reason

@@ -10,8 +10,7 @@ from cli.framework.deletion import DryRun, Yes, delete
 from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.entries import Entries
-from cli.output.json_views.references import format_name
-from cli.output.json_views.references import reference as reference_view
+from cli.output.json_views.answers import to_json
 
 references = group()
 FLAGS = {
@@ -22,10 +21,10 @@ FLAGS = {
 
 
 def _row(table: spec_pb2.ReferenceTable) -> tuple[str, ...]:
-    return table.name, format_name(table), table.location
+    return table.name, to_json(table)["format"], table.location
 
 
-REFERENCES = Entries(reference_view, ("NAME", "FORMAT", "LOCATION"), _row, "no reference tables yet")
+REFERENCES = Entries(("NAME", "FORMAT", "LOCATION"), _row, "no reference tables yet")
 
 
 class TableFormat(StrEnum):

@@ -1,6 +1,6 @@
 """history, diff, rollback: what a dagger was asked to be."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from daggers.v1 import gateway_pb2
@@ -14,7 +14,7 @@ from cli.framework.group import group
 from cli.framework.phase_wait import until_running
 from cli.framework.session import Session, command
 from cli.output import plan_text
-from cli.output.json_views import daggers as json_views
+from cli.output.json_views.answers import action, to_json
 from cli.output.printer import Printer
 from cli.output.visible import printable
 from daggerclient import Written
@@ -49,7 +49,7 @@ def history(
         for revision in shown
     ]
     session.out.show(
-        [_document(revision) for revision in shown],
+        [to_json(revision) for revision in shown],
         lambda out: out.table(("VERSION", "TIME", "WHO", "WHAT", "WHY"), rows, empty="no revisions"),
     )
 
@@ -112,8 +112,8 @@ def rollback(
         dagger = done.dagger
         if wait:
             dagger = until_running(gateway, Written(dagger, done.sequence), timeout, session.out.steps)
-    action = json_views.action(done.action)
-    session.out.done(json_views.dagger(dagger) | {"action": action}, f"{name} {action}")
+    verb = action(done.action)
+    session.out.done(to_json(dagger) | {"action": verb}, f"{name} {verb}")
 
 
 def in_force(gateway: Gateway, name: str, version: int | None) -> gateway_pb2.Revision:
@@ -133,17 +133,3 @@ def _words(revision: gateway_pb2.Revision) -> str:
         for change in revision.changes
     ]
     return "; ".join(said)
-
-
-def _document(revision: gateway_pb2.Revision) -> dict[str, Any]:
-    from daggerclient.daggerfile.show import to_document  # YAML: not for a table
-
-    return {
-        "version": revision.version,
-        "sequence": revision.sequence,
-        "time": iso(revision.time),
-        "actor": revision.actor,
-        "message": revision.message,
-        "changes": [plan_text.change(change) for change in revision.changes],
-        "spec": to_document(revision.spec),
-    }

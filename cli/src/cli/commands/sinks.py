@@ -16,6 +16,7 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.entries import Entries
 from cli.output.json_views import sinks as views
+from cli.output.json_views.answers import to_json
 from cli.output.json_views.findings import finding
 from daggerclient import InvalidFileError, sinkfile
 from daggerclient.findings import headline
@@ -34,7 +35,7 @@ Kind = Annotated[str | None, typer.Argument(help="Kind of sinks.")]
 
 
 def _secret_row(secret: spec_pb2.Secret) -> tuple[str, ...]:
-    place = views.secret(secret)["place"]
+    place = to_json(secret)["place"]
     where = " ".join(f"{kind}:{name}" for kind, name in place.items()) if isinstance(place, dict) else "-"
     return secret.name, secret.team or "-", where, ", ".join(secret.addresses)
 
@@ -48,8 +49,8 @@ def _sink_row(sink: spec_pb2.RegisteredSink) -> tuple[str, ...]:
     return sink.name, kind, where, ", ".join(sink.teams) or "all"
 
 
-SECRETS = Entries(views.secret, ("NAME", "TEAM", "PLACE", "ADDRESSES"), _secret_row, "no secrets yet")
-SINKS = Entries(views.sink, ("NAME", "KIND", "WHERE", "TEAMS"), _sink_row, "no registered sinks yet")
+SECRETS = Entries(("NAME", "TEAM", "PLACE", "ADDRESSES"), _secret_row, "no secrets yet")
+SINKS = Entries(("NAME", "KIND", "WHERE", "TEAMS"), _sink_row, "no registered sinks yet")
 
 
 def _read(read: Callable[[str, str], T], file: Path | None, flag: Path | None) -> T:
@@ -232,7 +233,7 @@ def _script(made: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
     if session.out.json:
-        session.out.document(views.step(step))
+        session.out.document(to_json(step))
         return
     is_well = step.outcome == gateway_pb2.SinkStep.OUTCOME_OK
     why = "" if is_well else f"{step.reason}: "
@@ -243,7 +244,7 @@ def _show_step(session: Session, step: gateway_pb2.SinkStep) -> None:
 def list_kinds(session: Session, kind: Kind = None) -> None:
     """List the kinds of sinks with what each promises and needs, or the keys of one in a dagger file."""
     if kind is None:
-        listed = [views.kind(name, kind) for name, kind in kinds().items()]
+        listed = [views.kind_document(name, kind) for name, kind in kinds().items()]
         rows = [(kind["kind"], kind["guarantee"], *_does(kind), kind["about"]) for kind in listed]
         columns = ("KIND", "GUARANTEE", "EARLY", "AT ONCE", "NEEDS", "ABOUT")
         session.out.show(listed, lambda out: out.table(columns, rows, empty=""))
@@ -251,7 +252,7 @@ def list_kinds(session: Session, kind: Kind = None) -> None:
     if kind not in names():
         others = hint(nearest(kind, names()), f": there are {', '.join(names())}")
         raise MisusedError(f"there is no kind {kind}{others}")
-    told = views.kind(kind, load(kind))
+    told = views.kind_document(kind, load(kind))
     keys = [(key["key"], key["needed"], key["about"]) for key in told["keys"]]
     session.out.show(told, lambda out: out.table(("KEY", "NEEDED", "ABOUT"), keys, empty="no keys"))
 

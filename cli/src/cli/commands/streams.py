@@ -13,11 +13,8 @@ from cli.framework.session import Session, command
 from cli.output import stream_text
 from cli.output.entries import Entries
 from cli.output.error_text import UNCHECKED
+from cli.output.json_views.answers import to_json
 from cli.output.json_views.findings import finding as finding_view
-from cli.output.json_views.streams import description as description_view
-from cli.output.json_views.streams import discovery as discovery_view
-from cli.output.json_views.streams import sample as sample_view
-from cli.output.json_views.streams import stream as stream_view
 from cli.output.visible import printable
 from cli.output.vitals import ago
 from daggerclient.times import duration
@@ -33,7 +30,7 @@ def _row(stream: spec_pb2.Stream) -> tuple[str, ...]:
 
 
 COLUMNS = ("NAME", "CLUSTER", "TOPICS", "MESSAGE", "TIME FIELD")
-STREAMS = Entries(stream_view, COLUMNS, _row, "no streams yet")
+STREAMS = Entries(COLUMNS, _row, "no streams yet")
 
 
 @command(
@@ -138,7 +135,7 @@ def describe_stream(
         answer = gateway.call(gateway.catalog.DescribeStream, request)
     if answer.topics_unchecked:
         session.out.note(UNCHECKED.format(answer.topics_unchecked))
-    session.out.show(description_view(answer), lambda out: stream_text.describe(out, answer))
+    session.out.show(to_json(answer), lambda out: stream_text.describe(out, answer))
 
 
 @command(streams, "sample", example="daggers stream sample bookings --last-records 3")
@@ -175,7 +172,7 @@ def sample_stream(
         session.out.note(stream_text.traffic(told))
     now = datetime.now(UTC)
     session.out.show(
-        sample_view(name, told),
+        {"stream": name} | to_json(told),
         lambda out: out.table(
             ("RECORD", "WRITTEN", "KEY", "VALUE"), _sampled(told, now), empty="no records in its topics"
         ),
@@ -211,7 +208,7 @@ def discover_topics(
         session.out.warn("no registered message fits: `daggers schema register FILE` registers yours")
     columns = ("TOPIC", "PARTITIONS", "OFFSETS", "PER SECOND", "KEPT", "STREAMS", "MESSAGE", "FIT")
     session.out.show(
-        discovery_view(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")
+        to_json(told), lambda out: out.table(columns, _discovered(told), empty="no topics there")
     )
 
 

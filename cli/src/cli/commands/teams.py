@@ -13,11 +13,7 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output import team_usage as team_usage
 from cli.output.entries import Entries
-from cli.output.json_views.access import conflict as conflict_view
-from cli.output.json_views.access import destination as destination_view
-from cli.output.json_views.access import sensitive_conflict as sensitive_view
-from cli.output.json_views.access import team as team_view
-from cli.output.json_views.access import usage as usage_view
+from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 from daggerclient import InvalidFileError, teamfile
 from daggerclient.teamfile import role_name
@@ -30,18 +26,16 @@ def _row(team: access_pb2.Team) -> tuple[str, ...]:
     return team.name, team.contact or "-", members or "-"
 
 
-TEAMS = Entries(team_view, ("NAME", "CONTACT", "MEMBERS"), _row, "no teams yet")
-DESTINATIONS = Entries(
-    destination_view, ("DESTINATION", "TEAM"), lambda owned: (owned.name, owned.team), "no team owns any"
+TEAMS = Entries(("NAME", "CONTACT", "MEMBERS"), _row, "no teams yet")
+DESTINATIONS: Entries[access_pb2.Destination] = Entries(
+    ("DESTINATION", "TEAM"), lambda owned: (owned.name, owned.team), "no team owns any"
 )
-CONFLICTS = Entries(
-    conflict_view,
+CONFLICTS: Entries[gateway_pb2.DestinationConflict] = Entries(
     ("DAGGER", "TEAM", "WRITES TO", "OWNER"),
     lambda conflict: (conflict.dagger, conflict.team, conflict.destination, conflict.owned.team),
     "no dagger writes to what another team owns",
 )
-SENSITIVE = Entries(
-    sensitive_view,
+SENSITIVE: Entries[gateway_pb2.SensitiveConflict] = Entries(
     ("DAGGER", "TEAM", "READS", "AT", "ASKED FOR BY"),
     lambda conflict: (
         conflict.dagger,
@@ -113,7 +107,7 @@ def usage(session: Session, name: Annotated[str, typer.Argument(help="Name of a 
             columns, team_usage.costs(answer.daggers, wide=out.wide), empty=f"team {name} has no daggers"
         )
 
-    session.out.show(usage_view(name, answer), text)
+    session.out.show({"team": name} | to_json(answer), text)
 
 
 @command(teams, "delete", example="daggers team delete pricing --yes")
@@ -164,7 +158,7 @@ def list_conflicts(
         if sensitive:
             out.table(SENSITIVE.columns, map(SENSITIVE.row, sensitive), empty=SENSITIVE.empty)
 
-    views = [*map(conflict_view, conflicts), *map(sensitive_view, sensitive)]
+    views = [*map(to_json, conflicts), *map(to_json, sensitive)]
     session.out.show(views, text)
 
 

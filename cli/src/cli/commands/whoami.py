@@ -4,6 +4,7 @@ from daggers.v1 import gateway_pb2
 
 from cli.framework.group import group
 from cli.framework.session import Session, command
+from cli.output.json_views.answers import to_json
 from daggerclient.teamfile import role_name
 from daggerclient.times import iso
 
@@ -27,19 +28,7 @@ def whoami(session: Session) -> None:
         if answer.HasField("expire_time"):
             out.line(f"until {iso(answer.expire_time)}{', renewed by itself' if renews else ''}")
 
-    session.out.show(document(answer) | {"gateway": address, "renews": renews}, text)
-
-
-def document(answer: gateway_pb2.WhoAmIResponse) -> dict[str, object]:
-    """Who somebody is, as JSON has it."""
-    ends = iso(answer.expire_time) if answer.HasField("expire_time") else None
-    return {
-        "principal": answer.principal,
-        "groups": list(answer.groups),
-        "administrator": answer.administrator,
-        "roles": [{"team": role.team, "role": role_name(role.role)} for role in answer.roles],
-        "expire_time": ends,
-    }
+    session.out.show(to_json(answer) | {"gateway": address, "renews": renews}, text)
 
 
 def sentence(answer: gateway_pb2.WhoAmIResponse) -> str:

@@ -10,7 +10,7 @@ from daggers.v1 import gateway_pb2
 import daggerclient as client
 from cli.errors import CliError, MisusedError, RefusedError, UnreachableError
 from cli.framework.flag_names import flag
-from cli.output.json_views import daggers as views
+from cli.output.json_views.answers import to_json
 from daggerclient.findings import finding, headline
 
 TODO = {
@@ -107,11 +107,11 @@ def _not_reached(error: client.NotReachedError) -> RefusedError:
     dagger, findings = error.dagger, []
     sentence = f"{error.message}; `daggers logs {dagger.name}` may say why"
     if dagger.HasField("last_error"):
-        last = views.error(dagger.last_error)
+        last = to_json(dagger.last_error)
         sentence = f"{error.message}: {last['detail'] or last['reason']}"
         findings = [{"code": last["reason"], "field": last["domain"], "message": last["detail"]}]
     if version := dagger.last_good_version:
         sentence += f"; `daggers rollback {dagger.name} --to {version}` goes back to what ran"
     phase = gateway_pb2.Phase.Name(dagger.phase)
-    detail = {"phase": phase, "dagger": views.dagger(dagger)}
+    detail = {"phase": phase, "dagger": to_json(dagger)}
     return RefusedError(sentence, reason=error.reason, findings=findings, detail=detail)

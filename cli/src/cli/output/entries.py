@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from google.protobuf.message import Message
+
+from cli.output.json_views.answers import to_json
 from cli.output.printer import Printer
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Message)
 
 
 class Answer(Protocol):
@@ -25,8 +28,6 @@ class Answer(Protocol):
 class Entries(Generic[T]):
     """How entries of one kind are shown."""
 
-    view: Callable[[T], dict[str, Any]]
-    """The JSON document of one."""
     columns: tuple[str, ...]
     row: Callable[[T], tuple[str, ...]]
     """Its cells, one for each of `columns`."""
@@ -35,7 +36,7 @@ class Entries(Generic[T]):
 
     def document(self, entry: T, answer: Answer) -> dict[str, Any]:
         """One, with its version and the sequence of the answer."""
-        return self.view(entry) | {"version": answer.version, "sequence": answer.sequence}
+        return to_json(entry) | {"version": answer.version, "sequence": answer.sequence}
 
     def show(self, out: Printer, entry: T, answer: Answer) -> None:
         """One, and its version."""
@@ -49,6 +50,6 @@ class Entries(Generic[T]):
         """All of them."""
         listed = list(entries)
         out.show(
-            [self.view(entry) for entry in listed],
+            [to_json(entry) for entry in listed],
             lambda out: out.table(self.columns, map(self.row, listed), empty=self.empty),
         )

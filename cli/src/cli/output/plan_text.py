@@ -5,8 +5,7 @@ from typing import Any
 
 from daggers.v1 import gateway_pb2
 
-from cli.output.json_views import access
-from cli.output.json_views import daggers as json_views
+from cli.output.json_views.answers import action, to_json
 from cli.output.visible import printable
 from daggerclient.times import iso
 from daggerspec import changes
@@ -35,11 +34,11 @@ ACTIONS = {"created": "is created", "updated": "is revised", "started": "is star
 
 def lines(name: str, plan: Plan, source: str = FILE) -> Iterator[str]:
     """What is done, and what that does; a line for each thing that is another in its source."""
-    action = json_views.action(plan.action)
-    if action == "unchanged":
+    done = action(plan.action)
+    if done == "unchanged":
         yield f"{name} is this already"
         return
-    yield f"{name} {ACTIONS.get(action, action)}: {EFFECTS.get(plan.effect, 'what it does is not known')}"
+    yield f"{name} {ACTIONS.get(done, done)}: {EFFECTS.get(plan.effect, 'what it does is not known')}"
     yield f"  {plan.reason}"
     if plan.replacement in REPLACEMENTS:
         yield f"  {REPLACEMENTS[plan.replacement]}: {printable(plan.replacement_reason)}"
@@ -108,80 +107,14 @@ def difference(change_: Change, most: int | None = None) -> str:
     return f"{change_.field}: {before or '(none)'} -> {after or '(none)'}"
 
 
-def change(change_: Change) -> dict[str, str]:
+def change(change_: changes.Change) -> dict[str, str]:
     """A field that changed, as a document."""
     return {"field": change_.field, "before": change_.before, "after": change_.after}
 
 
 def document(name: str, plan: Plan) -> dict[str, Any]:
     """All that a plan says."""
-    return {
-        "name": name,
-        "action": json_views.action(plan.action),
-        "effect": Plan.Effect.Name(plan.effect).removeprefix("EFFECT_").lower(),
-        "reason": plan.reason,
-        "version": plan.version,
-        "replacement": (
-            Plan.Replacement.Name(plan.replacement).removeprefix("REPLACEMENT_").lower()
-            if plan.replacement
-            else None
-        ),
-        "replacement_reason": plan.replacement_reason,
-        "recomputed_since": iso(plan.recomputed_since) if plan.HasField("recomputed_since") else None,
-        "reads": _ranges(plan.reads) if plan.HasField("reads") else None,
-        "reads_unchecked": plan.reads_unchecked,
-        "reading_time_s": (
-            plan.reading_time.ToTimedelta().total_seconds() if plan.HasField("reading_time") else None
-        ),
-        "lost_windows": _windows(plan.lost_windows) if plan.HasField("lost_windows") else None,
-        "cost": access.cost(plan.cost) if plan.HasField("cost") else None,
-        "launch_memory_mib": plan.launch_memory_mib,
-        "changes": [change(changed) for changed in plan.changes],
-        "columns": [
-            {
-                "before": _shown(column.before) if column.HasField("before") else None,
-                "after": _shown(column.after) if column.HasField("after") else None,
-            }
-            for column in plan.columns
-        ],
-        "sinks": [
-            {
-                "field": sink.field,
-                "kind": sink.kind,
-                "seen": list(sink.seen),
-                "reason": sink.reason,
-                "detail": sink.detail,
-            }
-            for sink in plan.sinks
-        ],
-        "sinks_untried": plan.sinks_untried,
-        "losses": list(plan.losses),
-        "warnings": list(plan.warnings),
-    }
-
-
-def _ranges(reads: gateway_pb2.PlannedReads) -> dict[str, Any]:
-    return {
-        "records": reads.records,
-        "records_since": reads.records_since if reads.HasField("since") else None,
-        "closed": iso(reads.closed) if reads.HasField("closed") else None,
-        "whole_from": iso(reads.whole_from) if reads.HasField("whole_from") else None,
-        "missing": reads.missing,
-        "ranges": [
-            {
-                "topic": range_.topic,
-                "partition": range_.partition,
-                "begin": range_.begin,
-                "end": range_.end,
-                "first": range_.first,
-            }
-            for range_ in reads.ranges
-        ],
-    }
-
-
-def _windows(windows: gateway_pb2.PlannedWindows) -> dict[str, Any]:
-    return {"begin": iso(windows.begin), "end": iso(windows.end), "count": windows.count}
+    return {"name": name} | to_json(plan)
 
 
 def _cut(text: str, most: int | None) -> str:
@@ -194,8 +127,3 @@ def _column(change_: gateway_pb2.ColumnChange) -> str:
     if not change_.HasField("after"):
         return f"column {change_.before.name} goes"
     return f"column {change_.after.name}: {change_.before.type} -> {change_.after.type}"
-
-
-def _shown(column: gateway_pb2.OutputColumn) -> dict[str, str]:
-    role = gateway_pb2.OutputColumn.Role.Name(column.role).removeprefix("ROLE_").lower()
-    return {"name": column.name, "role": role, "key": column.key, "type": column.type}

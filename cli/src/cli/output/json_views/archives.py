@@ -8,18 +8,18 @@ from daggerclient.times import iso
 
 
 def streams(dagger: gateway_pb2.Dagger) -> str:
-    """The streams that a table is made of."""
+    """Name the streams that a table is made of."""
     return ", ".join(sorted({stream.stream for stream in dagger.spec.streams}))
 
 
 def path(dagger: gateway_pb2.Dagger, sink: spec_pb2.Sink) -> str:
-    """Where a table is; of a registered sink, which one has it."""
+    """Write where a table is; of a registered sink, which sink has it."""
     table = sink.parquet.table or dagger.name
     return f"{sink.parquet.location}/{table}" if sink.parquet.location else f"{sink.registered}: {table}"
 
 
-def archive(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[str, Any]:
-    """A table, as the JSON document shows it."""
+def archive_document(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[str, Any]:
+    """Make the JSON document of a table in cold storage."""
     vitals = dagger.vitals
     return {
         "dagger": dagger.name,
@@ -28,18 +28,4 @@ def archive(dagger: gateway_pb2.Dagger, name: str, sink: spec_pb2.Sink) -> dict[
         "streams": sorted({stream.stream for stream in dagger.spec.streams}),
         "path": path(dagger, sink),
         "last_commit": iso(vitals.last_commit) if vitals.HasField("last_commit") else None,
-    }
-
-
-def described(archive: gateway_pb2.DescribeArchiveResponse) -> dict[str, Any]:
-    """What a table has; `more`: older hours were not counted."""
-    return {
-        "sink": archive.sink,
-        "path": archive.path,
-        "files": archive.files,
-        "bytes": archive.bytes,
-        "first_hour": iso(archive.first_hour) if archive.HasField("first_hour") else None,
-        "last_hour": iso(archive.last_hour) if archive.HasField("last_hour") else None,
-        "last_write": iso(archive.last_write) if archive.HasField("last_write") else None,
-        "more": archive.more,
     }

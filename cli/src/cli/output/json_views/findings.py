@@ -1,23 +1,21 @@
-"""What was found about a specification, and the columns it gives."""
+"""Findings of a specification, and its output columns."""
 
 from typing import Any
 
 from daggers.v1 import gateway_pb2
 
 from chassis.errors import violation
+from cli.output.json_views.answers import to_json
 from daggerclient import findings
 
 
 def finding(given: gateway_pb2.Finding) -> dict[str, Any]:
-    """A finding of the gateway; its place is null outside of SQL."""
+    """Convert a finding of the gateway; its place is null outside of SQL."""
     severity = gateway_pb2.Severity.Name(given.severity).removeprefix("SEVERITY_").lower()
     return {**findings.finding(violation(given)), "severity": severity}
 
 
-def column(what: gateway_pb2.OutputColumn) -> dict[str, str]:
-    """An output column as the JSON document shows it; with `cell` where its values are cells of a map."""
-    role = gateway_pb2.OutputColumn.Role.Name(what.role).removeprefix("ROLE_").lower()
-    shown = {"name": what.name, "role": role, "key": what.key, "type": what.type}
-    if what.cell:
-        shown["cell"] = gateway_pb2.OutputColumn.Cell.Name(what.cell).removeprefix("CELL_").lower()
-    return shown
+def column(output: gateway_pb2.OutputColumn) -> dict[str, Any]:
+    """Convert an output column; with `cell` where its values are cells of a map."""
+    cell = gateway_pb2.OutputColumn.Cell.Name(output.cell).removeprefix("CELL_").lower()
+    return to_json(output) | ({"cell": cell} if output.cell else {})

@@ -1,0 +1,232 @@
+"""The JSON documents of the gateway's answers: the keys of each, which are a contract (tests/golden)."""
+
+import json
+from typing import Any
+
+from daggers.v1 import access_pb2, audit_pb2, events_pb2, gateway_pb2, spec_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+
+from cli.output.json_views.conversion import Conversion, Shape
+from cli.output.json_views.events import data
+from daggerclient.times import iso
+from daggerspec.exactjson import loads
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """Convert an answer, or a part of one, into its JSON document; null is what is not known or not set."""
+    return _CONVERSION.convert(message)
+
+
+def action(number: int) -> str:
+    """Write what ApplyDagger did: created, updated, started or unchanged."""
+    return _CONVERSION.enum_name(gateway_pb2.ApplyDaggerResponse.Action.DESCRIPTOR, number)
+
+
+def audit_kind(call: audit_pb2.CallAudited) -> str:
+    """Write what a record of the audit is about, in a word, as `--kind` takes it."""
+    return _CONVERSION.enum_name(audit_pb2.AuditKind.DESCRIPTOR, call.kind).replace("_", "-")
+
+
+def _spec(spec: spec_pb2.DaggerSpec) -> Any:
+    from daggerclient.daggerfile.show import to_document  # YAML: not for a table of names and phases
+
+    return to_document(spec)
+
+
+def _sink(sink: spec_pb2.Sink) -> Any:
+    from daggerclient.daggerfile.sinks import show  # YAML, too
+
+    return show(sink)
+
+
+def _secret(reference: spec_pb2.SecretRef) -> Any:
+    from daggerclient.daggerfile.sinks import shown_secret  # YAML, too
+
+    return shown_secret(reference)
+
+
+def _by_team(sink: spec_pb2.RegisteredSink) -> Any:
+    from daggerclient.sinkfile import shown_by_team  # YAML, too
+
+    return shown_by_team(sink)
+
+
+def _receivers(team: access_pb2.Team) -> Any:
+    from daggerclient.teamfile import receivers_shown  # YAML, too
+
+    return receivers_shown(team.receivers)
+
+
+def _quotas(team: access_pb2.Team) -> Any:
+    from daggerclient.teamfile import quotas_shown  # YAML, too
+
+    return quotas_shown(team.quotas)
+
+
+def _seconds(span: Duration) -> float:
+    return span.ToTimedelta().total_seconds()
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text; the text itself where it was cut, null where it is empty."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
+def _costs(usage: gateway_pb2.GetTeamUsageResponse) -> list[dict[str, Any]]:
+    return [{"name": cost.dagger} | to_json(cost) for cost in usage.daggers]
+
+
+def _limit(use: gateway_pb2.QuotaUse, name: str) -> int | None:
+    return getattr(use.quota, name) if use.quota.HasField(name) else None  # type: ignore[arg-type] # soft, hard
+
+
+def _suggestions(
+    answer: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse,
+) -> dict[str, Any]:
+    return {topic.topic: topic.suggestion or None for topic in answer.missing_topics}
+
+
+def _error(answer: gateway_pb2.GetReplayResponse, name: str) -> dict[str, Any] | None:
+    error: events_pb2.DaggerError = getattr(answer, name)
+    return {"reason": error.reason, "detail": error.detail} if answer.HasField(name) else None  # type: ignore[arg-type] # last_error, error
+
+
+_CONVERSION = Conversion(
+    leaves={
+        "google.protobuf.Timestamp": iso,
+        "google.protobuf.Duration": _seconds,
+        "daggers.v1.DaggerSpec": _spec,
+        "daggers.v1.Sink": _sink,
+        "daggers.v1.SecretRef": _secret,
+    },
+    lowercase=frozenset(
+        {
+            *("ApplyDaggerResponse.Action", "PlanDaggerResponse.Effect", "PlanDaggerResponse.Replacement"),
+            *("AuditKind", "OutputColumn.Role", "ReferenceTable.Format", "Role", "SinkStep.Outcome"),
+        }
+    ),
+    unstripped=frozenset({"Phase"}),
+    shapes={
+        "AccountToken": Shape("id expire_time"),
+        "Alert": Shape(
+            "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
+            " value limit unit? generation team deliveries sequence"
+        ),
+        "AlertDelivery": Shape("receiver state attempts reason? detail? not_before"),
+        "AuditRecord": Shape("time! sequence"),
+        "CallAudited": Shape(
+            "kind principal? peer? method subject? teams allowed refused reason detail asked sensitive calls"
+            " call_id",
+            kind=audit_kind,
+            asked=lambda call: _parsed(call.asked),
+            calls=lambda call: max(call.calls, 1),
+        ),
+        "Cluster": Shape("name kafka! spark_master influx! playground"),
+        "ClusterUse": Shape("daggers drivers room"),
+        "ColumnChange": Shape("before after"),
+        "Dagger": Shape(
+            "name phase desired generation version warnings last_error observed_generation observed_version"
+            " last_good_version? attempt not_before create_time! update_time! create_sequence creator updater"
+            " driver references=reference_versions phase_time restarts last_exit shadow vitals spec!"
+        ),
+        "DaggerCost": Shape(
+            "age_s=age launch_memory_mib cpu_seconds cpu_seconds_per_day memory_bytes records records_per_day"
+            " state_bytes records_per_second rows_per_minute"
+        ),
+        "DaggerError": Shape("domain reason detail retryable"),
+        "DescribeArchiveResponse": Shape("sink path files bytes first_hour last_hour last_write more"),
+        "DescribeStreamResponse": Shape(
+            "stream! columns truncated sequence partitions records_per_second topics_unchecked?"
+        ),
+        "Destination": Shape("name team"),
+        "DestinationConflict": Shape("dagger team destination owned!"),
+        "DiscoverTopicsResponse": Shape("topics missing_topics cut?", missing_topics=_suggestions),
+        "DiscoveredTopic": Shape(
+            "topic partitions offsets records_per_second retention_s=retention sampled fits streams"
+        ),
+        "DriverExit": Shape("generation time! code error"),
+        "DriverHandle": Shape("host pid ui_url run_dir spare"),
+        "DriverShadow": Shape("generation version time! driver boundary"),
+        "Event": Shape(
+            "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
+        ),
+        "GetReplayResponse": Shape(
+            "replay_id records outcomes finished last_error given_up",
+            outcomes=lambda answer: dict(sorted(answer.outcomes.items())),
+            last_error=lambda answer: _error(answer, "last_error"),
+            given_up=lambda answer: _error(answer, "error"),
+        ),
+        "GetTeamUsageResponse": Shape("quotas=uses daggers sequence", daggers=_costs),
+        "HealthWarning": Shape("code object message domain? since! next"),
+        "InfluxAddress": Shape("url org bucket token"),
+        "KafkaAddress": Shape("bootstrap_servers properties secret_properties"),
+        "Member": Shape("principal role"),
+        "MessageFit": Shape(
+            "message score example problem?", example=lambda fit: loads(fit.example) if fit.example else None
+        ),
+        "OutputColumn": Shape("name role key type"),
+        "PlanDaggerResponse": Shape(
+            "action effect reason version replacement? replacement_reason recomputed_since reads"
+            " reads_unchecked reading_time_s=reading_time lost_windows cost launch_memory_mib changes columns"
+            " sinks sinks_untried losses warnings"
+        ),
+        "PlannedRange": Shape("topic partition begin end first"),
+        "PlannedReads": Shape(
+            "records records_since closed whole_from missing ranges",
+            records_since=lambda reads: reads.records_since if reads.HasField("since") else None,
+        ),
+        "PlannedWindows": Shape("begin! end! count"),
+        "Quarantined": Shape(
+            "id topic sink partition offset stage reason detail message decoded_prefix generation record_time"
+            " time! key value truncated",
+            decoded_prefix=lambda record: _parsed(record.decoded_prefix),
+        ),
+        "GetQuarantinedResponse": Shape(
+            "decoded undecodable", decoded=lambda answer: _parsed(answer.decoded)
+        ),
+        "QuarantineForecast": Shape("outcome reason records detail"),
+        "QuarantineGroup": Shape("dagger stage reason sink records oldest! expiring"),
+        "QuarantineStatus": Shape(
+            "state attempts outcome_reason=reason outcome_detail=detail replay_id expire_time!"
+        ),
+        "QuotaUse": Shape(
+            "name used soft hard", soft=lambda use: _limit(use, "soft"), hard=lambda use: _limit(use, "hard")
+        ),
+        "RateLimit": Shape("rows_per_second requests_per_second max_in_flight"),
+        "ReferenceTable": Shape("name format location"),
+        "RegisteredSink": Shape("name sink! teams limit! exempt by_team", by_team=_by_team),
+        "ReplayQuarantinedResponse": Shape("replay_id sequence records forecast"),
+        "Revision": Shape("version sequence time! actor message changes spec!"),
+        "SampleStreamResponse": Shape(
+            "partitions records_per_second records missing_topics cut?", missing_topics=_suggestions
+        ),
+        "SampledRecord": Shape(
+            "topic partition offset time key size value problem?",
+            value=lambda record: loads(record.json) if record.HasField("json") else None,
+        ),
+        "Secret": Shape("name team place addresses"),
+        "SensitiveConflict": Shape("dagger team updater stream path field line? column?"),
+        "ServiceAccount": Shape("name team description tokens"),
+        "SinkEffect": Shape("field kind seen reason detail"),
+        "SinkStep": Shape("sink what outcome reason detail"),
+        "SpecChange": Shape("field before after"),
+        "Stream": Shape("name cluster topics message time_field sensitive"),
+        "StreamColumn": Shape(
+            "path type protobuf_type is_repeated enum_values example comment",
+            enum_values=lambda column: {value.name: value.number for value in column.enum_values},
+        ),
+        "StreamGrant": Shape("stream restricted teams read_sensitive"),
+        "Team": Shape("name contact members receivers quotas", receivers=_receivers, quotas=_quotas),
+        "TeamRole": Shape("team role"),
+        "Vitals": Shape(
+            "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
+            " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
+            " recent_quarantined state_rows memory_bytes? warnings"
+        ),
+        "WhoAmIResponse": Shape("principal groups administrator roles expire_time"),
+    },
+)
