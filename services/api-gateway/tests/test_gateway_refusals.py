@@ -28,7 +28,7 @@ PLACES = (
     "services/scheduler/src/scheduler/host/reader_process.py",
     "services/scheduler/src/scheduler/host/row_reader.py",
     "services/scheduler/src/scheduler/host/row_watch.py",
-    "services/scheduler/src/scheduler/host/stream_sampler.py",
+    "services/scheduler/src/scheduler/host/jobs.py",
 )
 # Functions whose refusal has no object, value or limit to name, or passes on what somebody else refused.
 NONE = {
