@@ -83,7 +83,7 @@ class Desk:
     def target(self) -> Target:
         """Its only sink, as a driver has it."""
         spec = self.spec(self.dagger.folder)
-        plan = planned.checked(spec)
+        plan = planned.check_spec(spec)
         [resolved] = planned.named_sinks(spec).values()
         updates = spec.spec.emit == spec_pb2.EMIT_EARLY
         layout, messages = planned.layout(spec, plan), planned.messages(spec)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from daggerspec.columns import Column, Role
 from runtime.encode.rows import Layout
-from runtime.launch.refused import stream
+from runtime.launch.refused_rows import to_ipc_stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import Chunks
 from runtime.replay.history import History, QuarantineEntry
@@ -165,7 +165,7 @@ def kept(number: int, sink: str = "db") -> QuarantineEntry:
 
 
 def row(**values: Any) -> bytes:
-    return stream(pa.RecordBatch.from_pylist([values]))
+    return to_ipc_stream(pa.RecordBatch.from_pylist([values]))
 
 
 def chunks(rows: list[tuple[QuarantineEntry, bytes, Any]], **limits: int) -> list[tuple[str, int, list[str]]]:
@@ -202,7 +202,7 @@ def test_rows_that_are_written_together_are_the_rows_that_were_refused() -> None
     )
     made = Chunks()
     for number, each in enumerate(values):
-        one = stream(pa.RecordBatch.from_pylist([each], schema=schema))
+        one = to_ipc_stream(pa.RecordBatch.from_pylist([each], schema=schema))
         assert list(made.add(kept(number), one, None, 10)) == []
     [chunk] = made.flush()
 

@@ -50,7 +50,7 @@ def records(
     stream.stream.message, stream.stream.time_field = "it.v1.Booking", "event_timestamp"
     job.descriptors.CopyFrom(descriptors())
     job = whole(job)
-    return RecordClassifier(job, planned.checked(job), closed, computes=computes, recomputes=recomputes)
+    return RecordClassifier(job, planned.check_spec(job), closed, computes=computes, recomputes=recomputes)
 
 
 def tried(value: bytes, edited: bytes | None = None, *, truncated: bool = False) -> TriedRecord:

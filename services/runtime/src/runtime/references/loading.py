@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 import daggersql
 from chassis.files import replace_text
 from chassis.logging import logger
-from runtime.clients.egress import credentials_for, proxy_of
+from runtime.clients.egress import proxy_credentials, proxy_of
 from runtime.errors import external
 from runtime.references.content import InvalidContent, entries, mapping, parse
 from runtime.references.worker import PROPERTY
@@ -251,7 +251,7 @@ def _pool(url: str) -> urllib3.PoolManager:
     proxy = proxy_of(url)
     if proxy is None:
         return urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
-    headers = credentials_for(proxy)
+    headers = proxy_credentials(proxy)
     return urllib3.ProxyManager(proxy, proxy_headers=headers, timeout=_TIMEOUT, retries=False)
 
 

@@ -38,7 +38,7 @@ def forecast_replay(
     replayed: nobody but the sink can tell. Raises: JobError.
     """
     spec, request = attempt.spec, attempt.request
-    plan = planned.checked(spec)
+    plan = planned.check_spec(spec)
     history = History(request, attempt.sequence, attempt.created)
     counts = _ForecastCounts()
     with closing(QuarantineTopic(spec.platform, spec.dagger)) as topic:

@@ -104,9 +104,9 @@ class _AttemptRun:
         self._lease.take()
         computed = None
         if session is not None:
-            from runtime.launch.launch import Computed  # brings Spark, which no other replay has
+            from runtime.launch.launch import Computation  # brings Spark, which no other replay has
 
-            computed, self._has_spark = Computed(attempt.spec, session), True
+            computed, self._has_spark = Computation(attempt.spec, session), True
         counts = replay(
             attempt,
             wait=self._wait,

@@ -80,7 +80,7 @@ class Originals:
                 offsets[record.partition].add(record.offset)
         there: dict[Source, Original] = {}
         with (
-            kafka.explained(address),
+            kafka.mapping_errors(address),
             closing(kafka.consumer(address, self._group, READER)) as consumer,
         ):
             for number, wanted in sorted(offsets.items()):

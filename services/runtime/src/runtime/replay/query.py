@@ -31,7 +31,7 @@ from runtime import functions, sinks
 from runtime.errors import JobError
 from runtime.launch import guard, job, planned
 from runtime.launch.delivery import Delivery
-from runtime.launch.launch import Computed
+from runtime.launch.launch import Computation
 from runtime.launch.outages import pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
 from runtime.references.loading import References
@@ -57,7 +57,7 @@ class ReplayQuery:
 
     def __init__(
         self,
-        computed: Computed,
+        computed: Computation,
         plan: daggersql.Plan,
         replay_id: str,
         *,
@@ -290,7 +290,7 @@ class ReplayQuery:
         for attempt in count(1):
             self._confirm()
             reports = rows.mapInArrow(replace(delivery, done=total.done), REPORT).collect()
-            total = total.then(read_report(reports))
+            total = total.merge(read_report(reports))
             troubles = dict(total.troubles)
             if not troubles:
                 troubles = _commit_staged(targets, batch, total, self._confirm)
@@ -322,7 +322,7 @@ def _commit_staged(
     return troubles
 
 
-def _start_references(computed: Computed, plan: daggersql.Plan) -> References:
+def _start_references(computed: Computation, plan: daggersql.Plan) -> References:
     references = References(
         plan.references,
         computed.spec.references,

@@ -20,7 +20,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 import daggersql
 from chassis.logging import logger
 from runtime.launch import planned
-from runtime.launch.refused import stream
+from runtime.launch.refused_rows import to_ipc_stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
 from runtime.replay.edits import BadEditError, apply_edit
@@ -31,7 +31,7 @@ from runtime.replay.topic import OutcomeProducer, QuarantineTopic
 from runtime.replay.verdicts import SINK, Resolved
 
 if TYPE_CHECKING:
-    from runtime.launch.launch import Computed
+    from runtime.launch.launch import Computation
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def replay(
     wait: Callable[[float], None],
     confirm: Callable[[], None],
     closed_until: Callable[[daggersql.Plan], datetime | None],
-    computed: Computed | None = None,
+    computed: Computation | None = None,
     patience_s: float = PATIENCE_S,
     most_rows: int = MOST_ROWS,
 ) -> Mapping[str, int]:
@@ -64,7 +64,7 @@ def replay(
     computes the query; None: this replay computes none. Raises: JobError.
     """
     spec, request = attempt.spec, attempt.request
-    plan = planned.checked(spec)
+    plan = planned.check_spec(spec)
     history = History(request, attempt.sequence, attempt.created)
     with closing(QuarantineTopic(spec.platform, spec.dagger)) as topic:
         read_history(topic, history, request)
@@ -196,4 +196,4 @@ def _row(record: telemetry_pb2.Quarantined, edit: telemetry_pb2.QuarantineEdited
     """Return the row to write, edited, as an Arrow IPC stream. Raises: BadEditError."""
     if edit is None:
         return record.row
-    return stream(apply_edit(pa.ipc.open_stream(record.row).read_next_batch(), edit.columns))
+    return to_ipc_stream(apply_edit(pa.ipc.open_stream(record.row).read_next_batch(), edit.columns))

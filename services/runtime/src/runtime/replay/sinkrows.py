@@ -108,7 +108,7 @@ class SinkRows:
         batch = BatchRef(self._checkpoint, number, generation)
         self._confirm()
         writer = sinks.open_writer(replace(target, part=Part(batch, 0)))
-        outcomes = [unwritable.written(writer, rows, number), writer.finish()]
+        outcomes = [unwritable.write_rows(writer, rows, number), writer.finish()]
         sinks.commit(target, batch, [outcome.receipt for outcome in outcomes if outcome.receipt])
         refused: dict[str, Refusal] = {}
         for outcome in outcomes:

@@ -51,7 +51,7 @@ class QuarantineTopic:
 
         starts: first offset by partition; a partition without one is read from its beginning.
         """
-        with kafka.explained(self._address):
+        with kafka.mapping_errors(self._address):
             for partition in sorted(partitions):
                 low, high = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
                 start = max(low, starts.get(partition, 0))
@@ -61,7 +61,7 @@ class QuarantineTopic:
 
     def read_at(self, places: Sequence[Place]) -> Iterator[tuple[Place, Message | None]]:
         """Yield the records at these places in their order; None for one that Kafka has deleted."""
-        with kafka.explained(self._address):
+        with kafka.mapping_errors(self._address):
             for partition, some in groupby(sorted(places), key=lambda place: place[0]):
                 low, _ = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
                 offsets = [offset for _, offset in some]

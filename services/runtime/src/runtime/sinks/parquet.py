@@ -74,7 +74,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Make the batch's manifest and have its files seen."""
     parts = (json.loads(text) for text in receipts)
-    said = {"sink": target.name, **manifests.summed(parts)}
+    said = {"sink": target.name, **manifests.combine(parts)}
     Manifests(files.of(target.resolved), _owner(target)).commit(_batch(batch), said)
 
 
@@ -206,7 +206,7 @@ def _agreed(place: Files, target: Target) -> TableSchema:
     fields = {
         column.name: field for column, field in zip(target.layout.columns, target.layout.fields, strict=False)
     }
-    return tableschema.agreed(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
+    return tableschema.agree(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
 
 
 def _owner(target: Target) -> str:
