@@ -58,7 +58,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
             def session() -> SparkSession:
-                return process.enter_context(spark.stopped(started()))
+                return process.enter_context(spark.stop_at_exit(started()))
 
             if options.spare is None:
                 _run(folder, options.generation, session, jvm)

@@ -28,4 +28,6 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
 
     jvm.follow(leave)
     with ExitStack() as process:
-        return attempt.main(arguments, lambda: process.enter_context(spark.stopped(started())), jvm.explain)
+        return attempt.main(
+            arguments, lambda: process.enter_context(spark.stop_at_exit(started())), jvm.explain
+        )
