@@ -37,10 +37,10 @@ def main() -> int:
 
 def _write_answer(out: BinaryIO) -> None:
     job_request = host_pb2.ForeseeJob.FromString(sys.stdin.buffer.read())
-    framed.frame(out, STEP, forecast(job_request).SerializeToString())
+    framed.frame(out, STEP, answer(job_request).SerializeToString())
 
 
-def forecast(job_request: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
+def answer(job_request: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
     """Forecast the outcomes of a replay. Raises: JobError."""
     job, request = job_request.job, job_request.request
 
@@ -50,7 +50,7 @@ def forecast(job_request: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
             scheme = checkpointroot.scheme(job.checkpoint_root)
             detail = f"Checkpoints in {scheme}:// take a JVM to look at: only the replay does that."
             raise user("CHECKPOINT_ELSEWHERE", detail)
-        return checkpoint.closed(LocalPlace(Path(root)), state.identity(job.spec, plan))
+        return checkpoint.closed_until(LocalPlace(Path(root)), state.identity(job.spec, plan))
 
     # a sequence behind those of all requests: the forecast counts every replay before
     attempt = Attempt(job, request.asked, _LAST, request.create_sequence)

@@ -45,9 +45,7 @@ class RefusalCause:
     reason: str
     detail: str
     otherwise: JobError | None = None
-    """Error of the destination to report if no row is accepted; None: the refusal is about values in any
-    case.
-    """
+    """Error of the destination to report if no row is accepted; None: it is about values in any case."""
     rows: Rows | None = None
     """The refused rows, the others of the try being written; None: the answer does not tell which."""
 

@@ -78,7 +78,9 @@ class Listener(JsonListener):
         batch_seen = self._to_batch(report, batch, read, published)
         self._symptoms = symptoms.add_batch(self._symptoms, batch_seen)
         self._update_waits(published)
-        self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
+        self._groups.record_batch(
+            report.batchId, [operator.operatorName for operator in report.stateOperators]
+        )
         self._warn(published)
         if first:
             helpers.end(self._launch.session)

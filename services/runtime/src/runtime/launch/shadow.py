@@ -140,9 +140,7 @@ class Shadow:
             self._reported = state
 
     def _is_caught_up(self) -> bool:
-        """Tell whether all windows that the driver closed are closed or held back here, and batches are
-        short.
-        """
+        """Tell whether all that the driver closed is closed or held back here, and batches are short."""
         beat = self._launch.heartbeat.progress.beat
         if beat.batch_id < 0 or self._windows.closes_one(self._current, self._driver_closed):
             return False

@@ -69,8 +69,9 @@ class Spare:
         return self._take_launch()
 
     def _take_launch(self) -> DriverIdentity:
-        """Return the launch whose directory this is now, and link the old path to it, which Java was started
-        with.
+        """Return the launch whose directory this is now.
+
+        The old path becomes a link to it: Java was started with that path.
         """
         run_dir = Path.cwd()
         identity = drivers.read(run_dir)

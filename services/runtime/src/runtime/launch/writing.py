@@ -93,9 +93,7 @@ class BatchWriter:
         paused: Mapping[str, Trouble],
         skipping: Mapping[str, Trouble],
     ) -> Report:
-        """Run one Spark job over all rows for the unfinished sinks, without the paused ones; return its
-        report.
-        """
+        """Run one Spark job for the unfinished sinks that are not paused; return its report."""
         delivery = replace(
             self._delivery,
             batch_id=batch.batch_id,

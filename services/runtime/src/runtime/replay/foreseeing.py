@@ -1,6 +1,4 @@
-"""Forecast the outcomes of a replay without writing: from the quarantine, the streams' topics and the closed
-windows.
-"""
+"""Forecast a replay without writing, from the quarantine, the streams' topics and the closed windows."""
 
 from __future__ import annotations
 

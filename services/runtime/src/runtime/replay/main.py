@@ -137,10 +137,10 @@ class _AttemptRun:
         """
         identity = state.identity(self._spec.spec, plan)
         if self._root is not None:
-            return checkpoint.closed(LocalPlace(self._root), identity)
+            return checkpoint.closed_until(LocalPlace(self._root), identity)
         if not self._has_spark:
             return None
-        return checkpoint.closed(open_root(self._spec.checkpoint_root)[0], identity)
+        return checkpoint.closed_until(open_root(self._spec.checkpoint_root)[0], identity)
 
 
 def _local_directory(checkpoint_root: str) -> Path | None:

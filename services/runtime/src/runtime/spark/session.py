@@ -104,9 +104,7 @@ def start() -> SparkSession:
 
 
 def another(session: SparkSession) -> SparkSession:
-    """Create another session in the same Spark application, with its own settings, views, functions and
-    queries.
-    """
+    """Create a session in the same application with its own settings, views, functions and queries."""
     other = session.newSession()
     for name, value in SETTINGS.items():
         if other.conf.isModifiable(name):

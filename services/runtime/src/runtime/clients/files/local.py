@@ -1,6 +1,4 @@
-"""Store the files of a table in a directory: staged files are in `_daggers/staged`, and published by a
-rename.
-"""
+"""Store the files of a table in a directory: staged in `_daggers/staged`, published by a rename."""
 
 from __future__ import annotations
 
