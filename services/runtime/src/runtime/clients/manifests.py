@@ -155,7 +155,7 @@ def combine(parts: Iterable[Manifest]) -> Manifest:
         "bytes": sum(file["bytes"] for file in files),
         "from": min((file["from"] for file in files), default=None),
         "to": max((file["to"] for file in files), default=None),
-        **extent.united(extents),
+        **extent.unite(extents),
         "files": files,
     }
 

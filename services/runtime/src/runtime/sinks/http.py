@@ -33,7 +33,7 @@ from runtime.clients.http.connection import HttpAnswer, Request, Server, in_tls
 from runtime.clients.http.posting import PostBatches
 from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, template
-from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
+from runtime.encode.rows import Refusal, check_texts, event_id, keys, record_values
 from runtime.errors import TemporaryError
 from runtime.sinks import Outcome, RowWriter, Target, Writer
 
@@ -259,7 +259,7 @@ class BatchedWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
-        checked(batch)
+        check_texts(batch)
         if batch.num_rows:
             self._kept.append(batch)
         return Outcome()

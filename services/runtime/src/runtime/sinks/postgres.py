@@ -37,7 +37,7 @@ from runtime.clients.breaker import FloodBreaker
 from runtime.clients.postgres import RefusedError
 from runtime.encode import extent, samplerow, table_csv
 from runtime.encode.readback import from_columns, from_json
-from runtime.encode.rows import Refusal, checked, keys
+from runtime.encode.rows import Refusal, check_texts, keys
 from runtime.encode.table_csv import NUMBER
 from runtime.errors import JobError, TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
@@ -105,7 +105,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Mark a batch as written whole, and how far it reaches: a query after an edit leaves that out."""
-    reached = extent.united(json.loads(receipt) for receipt in receipts)
+    reached = extent.unite(json.loads(receipt) for receipt in receipts)
     with postgres.open_connection(target.resolved) as connection:
         _mark(target, batch, 0).record_extent(connection, reached, is_whole=True)
 
@@ -156,7 +156,7 @@ class AppendWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
-        checked(batch)
+        check_texts(batch)
         self._batches.append(batch)
         return Outcome()
 
