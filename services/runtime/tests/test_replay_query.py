@@ -86,7 +86,7 @@ def run(
         attempt,
         wait=lambda _: None,
         confirm=lease.confirm,
-        closed=lambda _: closed,
+        closed_until=lambda _: closed,
         computed=Computation(attempt.spec, lambda: spark.another(session)),
         patience_s=0,
         most_rows=2,
