@@ -36,7 +36,7 @@ from daggerspec import rundir, sinks
 from daggerspec.defaults import filled
 from daggerspec.topics import QUARANTINE
 from runtime.clients.quarantine import Quarantine
-from runtime.launch.refused import stream
+from runtime.launch.refused_rows import to_ipc_stream
 from scheduler.drivers import command
 
 NAME: Final = "bench"
@@ -105,7 +105,7 @@ def fill(kafka: str, dagger: str, count: int) -> None:
             dagger=dagger, generation=GENERATION - 1, topic="out", sink="out", stage="sink",
             reason="CONSTRAINT", detail="it is refused", key=status.encode(),
             decoded_prefix=json.dumps({"tag_status": status, "n": number}),
-            row=stream(pa.RecordBatch.from_pylist([row], schema=SCHEMA)),
+            row=to_ipc_stream(pa.RecordBatch.from_pylist([row], schema=SCHEMA)),
         )  # fmt: skip
         quarantine.put(record, status)
     quarantine.flush()

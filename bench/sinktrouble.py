@@ -49,7 +49,7 @@ def throttled(runs: int) -> bool:
     with apart("throttling") as url:
         target = aimed(sinkloops.trials()["http, 1 row a request"].sink(url), at_once=0)
         for number in range(runs):
-            client.kept.clear()  # with the limit that it has found
+            client.pool.clear()  # with the limit that it has found
             began = time.monotonic()
             assert not written(target, batch, number)
             ours, (taken, refused) = time.monotonic() - began, counted(url)

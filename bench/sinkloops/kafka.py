@@ -20,7 +20,7 @@ _TOPIC = "rows"
 @asynccontextmanager
 async def serve() -> AsyncIterator[str]:
     """A cluster of one broker."""
-    with mock_cluster.opened([_TOPIC]) as servers:
+    with mock_cluster.run_cluster([_TOPIC]) as servers:
         yield servers
 
 

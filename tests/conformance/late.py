@@ -25,7 +25,7 @@ from daggerspec import rundir
 from daggersql import Plan, Table, Window
 from daggersql.plan import LATE
 from runtime.launch import job
-from runtime.launch.launch import Computed
+from runtime.launch.launch import Computation
 from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.metrics import Late
@@ -51,7 +51,7 @@ class LateRun:
         """Up to which event time the last batch closed windows."""
         self._plan, self._topics = plan, topic_of(spec)
         self._producer = Producer({"bootstrap.servers": kafka})
-        computed = Computed(spec, lambda: session)
+        computed = Computation(spec, lambda: session)
         self._session, self._references = session, _references(plan, spec)
         chosen = checkpoint.choose(open_root(spec.checkpoint_root)[0], "late", spec.generation)
         assembled = job.assemble(computed, plan, chosen)

@@ -14,7 +14,7 @@ from tests.conformance.corpus import public
 
 from daggersql import Plan, Staged, Table
 from runtime import functions
-from runtime.launch.launch import Computed
+from runtime.launch.launch import Computation
 from runtime.source import watermark
 from runtime.source.context import SourceContext
 from runtime.source.metrics import count_late
@@ -50,7 +50,7 @@ def state_of(
     for table in tables:
         if table.name in streams:
             _open(session, plan, table, context)
-    computed = Computed(spec_pb2.JobSpec(run_dir=str(folder)), lambda: session)
+    computed = Computation(spec_pb2.JobSpec(run_dir=str(folder)), lambda: session)
     for name in dict.fromkeys(query.functions):
         functions.load(name).register(computed.functions)
     for stage in stages.stages if stages else ():

@@ -37,7 +37,7 @@ def silenced() -> Symptoms:
         watermark = datetime.fromtimestamp((reached - 5_000) / 1000, UTC) if minute else None
         at = NOON + timedelta(minutes=minute)
         batch = symptoms.Batch(at, 20, {"t": late}, late, True, False, watermark, {"t.0": reader}, watermarks)
-        known = symptoms.committed(known, batch)
+        known = symptoms.add_batch(known, batch)
     return known
 
 

@@ -66,7 +66,7 @@ async def test_a_spare_that_has_warmed_up_runs_the_launch_that_it_is_given(
     spare = started(drivers, os.getpid())
     await until(lambda: drivers.ready(spare) or not drivers.lives(spare), 240)
     assert drivers.ready(spare), log(spare.run_dir)
-    with mock_cluster.opened([warmup_run._TOPIC, warmup_run._ROWS, HEARTBEATS, QUARANTINE]) as kafka:
+    with mock_cluster.run_cluster([warmup_run._TOPIC, warmup_run._ROWS, HEARTBEATS, QUARANTINE]) as kafka:
         warmup_run._write(spec_pb2.KafkaAddress(bootstrap_servers=kafka))
         job = warmup_run.job(tmp_path / "own", kafka, 42)
         job.dagger, job.run_dir = "d", str(drivers.run_dir("d", 42))

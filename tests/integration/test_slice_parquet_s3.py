@@ -36,7 +36,7 @@ def test_records_are_in_the_bucket_once_after_a_kill(tmp_path: Path, kafka: str)
         dagger = Dagger(tmp_path, kafka, sql=ALL_SQL, sinks=[resolved])
         dagger.write(*(booking(number, order=str(number)) for number in range(50)))
         with dagger.launch() as launch:
-            until(lambda: bool(list(table.staged(""))) or orders(table).total() > 0, launch.log)
+            until(lambda: bool(list(table.list_staged(""))) or orders(table).total() > 0, launch.log)
             launch.kill()
         dagger.write(*(booking(number, order=str(number)) for number in range(50, 80)))
         with dagger.launch() as launch:
@@ -53,4 +53,4 @@ def test_records_are_in_the_bucket_once_after_a_kill(tmp_path: Path, kafka: str)
             for name in table.names(folder)
         ]
         assert sum(each["rows"] for each in told) == 80
-        assert list(table.staged("")) == []
+        assert list(table.list_staged("")) == []

@@ -50,7 +50,7 @@ def main() -> None:
         "refused": [(violation.field, violation.reason) for violation in judged.violations],
         "default": MessageToDict(good.sinks[0]),
         "resolved": MessageToDict(launch.sinks[0].sink),
-        "columns": len(planned.checked(launch).columns),
+        "columns": len(planned.check_spec(launch).columns),
         "read": MessageToDict(read.spec.sinks[0]),
         "shown": show.to_document(read.spec)["sinks"],
         "help": "dummy" in CliRunner().invoke(rows.app, ["rows", "--help"]).output,

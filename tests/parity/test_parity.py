@@ -115,7 +115,7 @@ def launch(case: Case) -> list[tuple[str, str]]:
     except Unresolved as error:
         return [(error.detail.partition(" ")[0], error.reason)]
     try:
-        planned.checked(made)
+        planned.check_spec(made)
     except JobError as error:
         return [(place, error.error.reason) for place in PLACE.findall(error.error.detail)]
     return []

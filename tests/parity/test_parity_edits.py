@@ -20,8 +20,8 @@ from daggerspec import state
 from daggerspec.defaults import filled
 from eventlog.testing import given
 from fleet.fold import resolve
-from runtime.launch.past import past as past_of
-from runtime.launch.planned import checked
+from runtime.launch.planned import check_spec
+from runtime.launch.predecessor import predecessor_offsets
 from runtime.source.planner.start_offsets import Predecessor
 from runtime.state.checkpoint import Stand
 from runtime.state.store.local import LocalPlace
@@ -110,7 +110,7 @@ def launched(fields: dict[str, Any]) -> tuple[spec_pb2.DaggerSpec, daggersql.Pla
     for record in given(request, since=folded.sequence):
         folded.apply(record)
     made = resolve.job(folded, folded.daggers[NAME], 7, platform=PLATFORM, checkpoint_root="/c", run_dir="/r")
-    return made.spec, checked(made)
+    return made.spec, check_spec(made)
 
 
 def begun(edit: Edit) -> Predecessor | None:
@@ -119,7 +119,7 @@ def begun(edit: Edit) -> Predecessor | None:
     before, after = launched(edit.before or {}), launched(edit.after)
     if state.identity(*before) == state.identity(*after):
         return None
-    return past_of(stand, after[1], lambda _: None)
+    return predecessor_offsets(stand, after[1], lambda _: None)
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
@@ -138,7 +138,7 @@ async def test_a_plan_says_what_the_driver_does(edit: Edit) -> None:
 
 def test_a_driver_that_closed_no_window_begins_where_reading_began() -> None:
     stand = Stand(LocalPlace("/c"), {("id", 0): 5}, {("id", 0): 100}, None, 0)
-    past = past_of(stand, launched({})[1], lambda _: None)
+    past = predecessor_offsets(stand, launched({})[1], lambda _: None)
 
     assert past is not None
     assert (past.next, past.since) == ({("id", 0): 5}, None)

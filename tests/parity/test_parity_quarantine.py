@@ -137,8 +137,8 @@ def replayed(
     for message in messages[start:]:
         headers = dict(message.headers)
         kind, id_ = headers["ce_type"].decode(), headers["ce_id"].decode()
-        history.take((message.partition, message.offset), kind, message.value, id_, message.time_ms)
-    return sorted(record.id for record in history.meant)
+        history.apply((message.partition, message.offset), kind, message.value, id_, message.time_ms)
+    return sorted(record.id for record in history.selected)
 
 
 @given(topics(), st.lists(set_aside(), max_size=3), selections())

@@ -18,7 +18,7 @@ from daggerspec import exits
 from daggerspec.rundir import DriverIdentity
 from daggerspec.setaside import AWAY
 from runtime.errors import FencedError, JobError
-from runtime.replay.history import History, Kept, name_of
+from runtime.replay.history import History, QuarantineEntry, name_of
 from runtime.state.lease import Lease
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class Quarantine:
         for offset, (dagger, message) in enumerate(self.records):
             if dagger == asked.name:
                 value = message.SerializeToString(deterministic=True)
-                history.take((0, offset), message.DESCRIPTOR.full_name, value, "", 0)
+                history.apply((0, offset), message.DESCRIPTOR.full_name, value, "", 0)
         return history
 
     def write(
-        self, asked: events_pb2.QuarantineReplayRequested, number: int, chunk: Sequence[Kept]
+        self, asked: events_pb2.QuarantineReplayRequested, number: int, chunk: Sequence[QuarantineEntry]
     ) -> list[telemetry_pb2.QuarantineResolved]:
         """An attempt writes rows; what became of each. Raises: Violation."""
         dagger = asked.name
@@ -169,7 +169,7 @@ class SimulatedAttempt:
         self._world, self._quarantine, self._host = world, quarantine, host
         self._history, self._sequence = history, sequence
         self._lease = Lease(store, identity.generation, world.loop.time)
-        meant = history.meant
+        meant = history.selected
         self._left = [meant[start : start + CHUNK] for start in range(0, len(meant), CHUNK)]
         self._untold: list[telemetry_pb2.QuarantineResolved] = []
         self._is_taken = False

@@ -158,4 +158,4 @@ def silence(sink: spec_pb2.ResolvedSink, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def forget() -> None:
     """Close every channel: a process that is forked beside an open one never begins."""
-    calls.kept.clear()
+    calls.pool.clear()

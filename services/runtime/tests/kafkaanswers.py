@@ -43,7 +43,7 @@ class Broker:
 @contextmanager
 def answering() -> Iterator[Broker]:
     """A broker while the block runs."""
-    with mock_cluster.started(["t"]) as (library, cluster):
+    with mock_cluster.start_cluster(["t"]) as (library, cluster):
         for name, types in _FURTHER.items():
             getattr(library, name).argtypes = [*types, *([ctypes.c_void_p] if "push" in name else [])]
         yield Broker(library.rd_kafka_mock_cluster_bootstraps(cluster).decode(), cluster, library)

@@ -82,7 +82,7 @@ class Listener:
 def _by_pool(host: str) -> None:
     """As the sink influx calls."""
     manager = urllib3.PoolManager(retries=False)
-    manager.pool_classes_by_scheme = egress.checked(ENFORCED, host)
+    manager.pool_classes_by_scheme = egress.checked_pools(ENFORCED, host)
     manager.request("GET", f"https://{host}:{PORT}/", timeout=_PATIENCE_S)
 
 
@@ -114,7 +114,7 @@ def _by_transport(host: str) -> None:
 
 def _by_addresses(host: str) -> None:
     """As the sinks postgres and redis connect: to what was judged, whatever the name leads to by then."""
-    judged = egress.addresses(ENFORCED, host, host, PORT)
+    judged = egress.resolve_addresses(ENFORCED, host, host, PORT)
     socket.getaddrinfo(host, PORT)  # what a client would get that asked again
     for address in judged:
         socket.create_connection((address, PORT), _PATIENCE_S).close()

@@ -27,11 +27,11 @@ class Query:
         self.path = LocalPlace(folder / "checkpoints" / "plan")
         self._registry = ReaderRegistry(folder / "run")
         self._batch = 0
-        for name in ("unwritten", "whole"):
+        for name in ("drop_written", "drop_incomplete"):
             monkeypatch.setattr(batch, name, lambda rows, *_: rows)
         monkeypatch.setattr(batch, "begin_batch", lambda _: None)
         monkeypatch.setattr(batch, "end_batch", lambda *_: self._read())
-        monkeypatch.setattr(batch, "_KEPT_S", -1.0)
+        monkeypatch.setattr(batch, "_SAVE_PERIOD_S", -1.0)
         launch: Any = SimpleNamespace(
             spec=spec_pb2.JobSpec(dagger="orders", generation=1),
             session=SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: "query")),
@@ -43,7 +43,7 @@ class Query:
             refresh=lambda _: None,
             is_passed=lambda _: False,
             is_reached=lambda: False,
-            written=lambda _: None,
+            record_written=lambda _: None,
             write=lambda *_: (report, {}),
         )
         report = cast(
@@ -98,6 +98,6 @@ def test_a_last_batch_is_kept_only_if_it_was_committed(
     query = Query(tmp_path, monkeypatch)
     query.run(1)
     query.run(2, commits=commits)
-    query.batches.keep_last()
+    query.batches.save_last_event_times()
 
     assert query.kept() == {"orders/0": kept}

@@ -176,13 +176,13 @@ def launch(home: Path) -> Launch:
 def test_a_checkpoint_that_looks_whole_is_begun_anew_only_after_two_failures_in_a_row(tmp_path: Path) -> None:
     path = committed(tmp_path)
     one = launch(tmp_path)
-    keeping.ended(one, UNREADABLE)
+    keeping.record_failure(one, UNREADABLE)
     assert keeping.begin(one, "plan") == ()
     committed(tmp_path, batches=4)  # it could be read after all
-    keeping.ended(one, UNREADABLE)
+    keeping.record_failure(one, UNREADABLE)
     assert keeping.begin(one, "plan") == ()
     assert path.is_dir()
-    keeping.ended(one, UNREADABLE)
+    keeping.record_failure(one, UNREADABLE)
 
     assert [anew.BEGUN in said for said in keeping.begin(one, "plan")] == [True]
     assert not path.is_dir()
@@ -197,7 +197,7 @@ def test_what_the_watcher_misses_is_not_noted_and_what_is_missing_is_begun_anew_
     one = launch(tmp_path)
     damaged = damage.Damage(anew.DAMAGED, "for a moment").error(retryable=True)
     for _ in range(3):
-        keeping.ended(one, damaged)
+        keeping.record_failure(one, damaged)
     assert keeping.begin(one, "plan") == ()
 
     remove(path / "commits")

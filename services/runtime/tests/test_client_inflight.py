@@ -16,12 +16,12 @@ def served(slots: int, requests: int) -> tuple[float, int, int]:
     under_way = list[tuple[float, bool]]()
     while left or under_way:
         while left and len(under_way) < limit.requests:
-            is_taken = sum(taken for _, taken in under_way) < slots
+            is_taken = sum(grow for _, grow in under_way) < slots
             left -= is_taken
             heappush(under_way, (now + ANSWER_S, is_taken))
         now, is_taken = heappop(under_way)
         refusals += not is_taken
-        limit = limit.taken() if is_taken else limit.throttled(now)
+        limit = limit.grow() if is_taken else limit.shrink(now)
     return now, refusals, limit.requests
 
 
@@ -35,15 +35,15 @@ def test_a_server_is_used_to_three_quarters_and_a_tenth_of_requests_is_refused()
 
 
 def test_refusals_of_one_moment_count_once() -> None:
-    once = InFlightLimit(100.0).throttled(1.0)
+    once = InFlightLimit(100.0).shrink(1.0)
 
-    assert (once.value, once.throttled(1.05), once.throttled(1.2).value) == (90.0, once, 81.0)
+    assert (once.value, once.shrink(1.05), once.shrink(1.2).value) == (90.0, once, 81.0)
 
 
 @given(st.lists(st.booleans()), st.floats(1, 64))
 def test_it_stays_between_one_and_what_is_allowed(answers: list[bool], most: float) -> None:
     limit = InFlightLimit(min(FIRST, most), most)
     for number, is_taken in enumerate(answers):
-        limit = limit.taken() if is_taken else limit.throttled(float(number))
+        limit = limit.grow() if is_taken else limit.shrink(float(number))
 
         assert 1 <= limit.requests <= most

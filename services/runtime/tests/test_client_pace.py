@@ -62,5 +62,5 @@ def test_without_a_limit_nobody_waits() -> None:
 def test_a_request_has_no_more_rows_than_a_second_allows() -> None:
     limited, free = pace.Pace(spec_pb2.RateLimit(rows_per_second=70)), pace.Pace(spec_pb2.RateLimit())
 
-    assert [limited.most(5_000), limited.most(3), free.most(5_000)] == [70, 3, 5_000]
-    assert pace.Pace(spec_pb2.RateLimit(rows_per_second=0.1)).most(9) == 1
+    assert [limited.max_rows(5_000), limited.max_rows(3), free.max_rows(5_000)] == [70, 3, 5_000]
+    assert pace.Pace(spec_pb2.RateLimit(rows_per_second=0.1)).max_rows(9) == 1

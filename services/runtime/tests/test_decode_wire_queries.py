@@ -97,7 +97,7 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
     opens = {"native": partial(NativeConsumer, native), "python": PythonConsumer}
     with (
         pytest.MonkeyPatch.context() as patch,
-        mock_cluster.opened([_PARTITION.topic]) as kafka,
+        mock_cluster.run_cluster([_PARTITION.topic]) as kafka,
         engine() as spark,
     ):
         library = scanning.Library(compiled.place(scanning.SOURCE, folder))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.encode.rows import checked
+from runtime.encode.rows import check_texts
 
 VALUES = st.lists(st.none() | st.binary(max_size=4) | st.text(max_size=4).map(str.encode), max_size=12)
 
@@ -33,7 +33,7 @@ def test_a_slice_of_a_column_is_refused_where_a_text_in_it_is_no_utf8(
     batch = pa.record_batch([texts], ["text"]).slice(first, length)
 
     if all(map(is_utf8, values[first : first + length])):
-        checked(batch)
+        check_texts(batch)
     else:
         with pytest.raises(pa.ArrowInvalid):
-            checked(batch)
+            check_texts(batch)

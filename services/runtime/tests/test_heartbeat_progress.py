@@ -14,7 +14,7 @@ from services.runtime.tests.test_sink_contract import records
 from daggerspec.topics import HEARTBEATS
 from runtime.launch import heartbeat, progress
 from runtime.launch.heartbeat import HeartbeatSender
-from runtime.launch.progress import Committed, Progress, told
+from runtime.launch.progress import CommittedBatch, Progress, heartbeat_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -22,8 +22,8 @@ Beat = telemetry_pb2.Heartbeat
 DOWN = events_pb2.DaggerError(reason="SINK_UNAVAILABLE", detail="influx: it is away.", retryable=True)
 
 
-def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag: int = 0) -> Committed:
-    return Committed(
+def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag: int = 0) -> CommittedBatch:
+    return CommittedBatch(
         batch_id=number,
         time=NOON + number * SECOND,
         duration_ms=150,
@@ -39,10 +39,10 @@ def batch(number: int, *, late: int = 0, watermark: datetime | None = None, lag:
 
 
 def launched(*sinks: str, dagger: str = "bookings") -> Progress:
-    return progress.launched(dagger, 7, "h1", 42, sinks=sinks)
+    return progress.initial(dagger, 7, "h1", 42, sinks=sinks)
 
 
-def after(*batches: Committed) -> Progress:
+def after(*batches: CommittedBatch) -> Progress:
     done = launched("influx", "crm")
     for one in batches:
         done = progress.batch_committed(done, one)
@@ -160,9 +160,9 @@ def test_a_heartbeat_says_everything() -> None:
         done, rows={"influx": 3, "crm": 4}, refused={"NO_FIELDS": 1}, invalid={"jsonquery": 6}
     )
     done = progress.retrying(progress.batch_began(done, 1, NOON), [DOWN])
-    done = progress.warned(done, ["NOT_REPEATABLE: rows have no time"])
+    done = progress.set_warnings(done, ["NOT_REPEATABLE: rows have no time"])
 
-    beat = told(progress.shown(done, "http://h1:1"), NOON + 90 * SECOND)
+    beat = heartbeat_at(progress.set_ui_url(done, "http://h1:1"), NOON + 90 * SECOND)
 
     expected = Beat(
         dagger="bookings", generation=7, host="h1", pid=42, ui_url="http://h1:1",
@@ -182,7 +182,7 @@ def test_a_heartbeat_says_everything() -> None:
 
 
 def test_a_heartbeat_between_batches_has_no_batch_age() -> None:
-    beat = told(after(batch(0)), NOON)
+    beat = heartbeat_at(after(batch(0)), NOON)
 
     assert (beat.running_batch_age_ms, beat.HasField("running_batch_id")) == (0, False)
     assert not beat.HasField("watermark")
@@ -222,9 +222,9 @@ def test_last_words_are_said_whatever_is_being_said_when_the_job_dies(
     def slow(*of: Any) -> Beat:
         saying.set()
         dead.wait()
-        return told(*of)
+        return heartbeat_at(*of)
 
-    monkeypatch.setattr(heartbeat.progress, "told", slow)
+    monkeypatch.setattr(heartbeat.progress, "heartbeat_at", slow)
     with HeartbeatSender(spec_pb2.KafkaAddress(bootstrap_servers=kafka), launched(dagger=dagger)) as sender:
         saying.wait()
         sender.update(partial(progress.exiting, error=DOWN))
@@ -248,7 +248,7 @@ def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> No
     flooded = replace(batch(0), quarantined={"MALFORMED": 40_000, "EMPTY_VALUE": 9})
     done = progress.batch_written(after(flooded), rows={"crm": 5}, refused={"NO_FIELDS": 2_000}, invalid={})
 
-    warned = list(told(done, NOON).warnings)
+    warned = list(heartbeat_at(done, NOON).warnings)
     later = progress.batch_written(
         progress.batch_committed(done, batch(1)),
         rows={"influx": 7, "crm": 7},
@@ -262,4 +262,4 @@ def test_a_batch_that_was_mostly_set_aside_is_warned_of_until_one_is_not() -> No
         "QUARANTINE_FLOOD: the last batch set 2000 rows that sinks refused aside (2000 of them NO_FIELDS) "
         "and kept 5; `daggers quarantine list` shows some.",
     ]
-    assert list(told(later, NOON).warnings) == []
+    assert list(heartbeat_at(later, NOON).warnings) == []

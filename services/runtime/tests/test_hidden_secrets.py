@@ -26,7 +26,7 @@ from daggerspec.topics import QUARANTINE
 from runtime import hiding
 from runtime.errors import JobError
 from runtime.sinks import influx as influx_sink
-from runtime.spark.daemon import tell
+from runtime.spark.daemon import hide_secrets
 
 CANARY = "canary-9d2e"
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
@@ -235,7 +235,7 @@ def test_a_token_that_is_no_header_is_quoted_by_nobody_and_is_not_sent(token: st
 def test_what_a_worker_tells_java_of_an_exception_has_no_secret_in_it() -> None:
     hiding.hide(f"user:{CANARY}")
     told = io.BytesIO()
-    tell(ValueError(f"Invalid header value b'Token {CANARY}'"), told)
+    hide_secrets(ValueError(f"Invalid header value b'Token {CANARY}'"), told)
 
     said = told.getvalue()
     assert CANARY.encode() not in said

@@ -31,7 +31,7 @@ def spec(**changes: Any) -> spec_pb2.JobSpec:
 
 
 def test_the_plan_comes_from_the_sql_of_the_spec() -> None:
-    plan = planned.checked(spec())
+    plan = planned.check_spec(spec())
 
     assert [column.name for column in plan.columns] == ["tag_city_id", "num_of_bookings", "window_timestamp"]
 
@@ -42,14 +42,14 @@ def test_what_a_launch_leaves_unsaid_is_ours_to_mend(field: str) -> None:
     short.spec.ClearField(field)
 
     with pytest.raises(JobError) as refused:
-        planned.checked(short)
+        planned.check_spec(short)
 
     assert (refused.value.error.reason, field in refused.value.error.detail) == ("BAD_SPEC", True)
 
 
 def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
     with pytest.raises(JobError) as refused:
-        planned.checked(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
+        planned.check_spec(spec(sql="SELECT fare,\n       nothing, nowhere FROM data_stream"))
 
     error = refused.value.error
     assert error.reason == "UNKNOWN_COLUMN"
@@ -59,7 +59,7 @@ def test_sql_that_is_refused_is_the_users_error_with_its_place() -> None:
 
 def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
     sql = f"{COUNT_SQL} HAVING COUNT(*) < 100"
-    plan = planned.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+    plan = planned.check_spec(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert "EARLY_NOT_POSSIBLE" in [warning.code for warning in plan.warnings]
 
@@ -67,7 +67,7 @@ def test_what_only_a_newer_check_objects_to_ends_no_launch() -> None:
 def test_sessions_are_not_emitted_early() -> None:
     sql = "SELECT COUNT(*) AS n FROM data_stream GROUP BY SESSION(rowtime, INTERVAL '1' MINUTE), city_id"
     with pytest.raises(JobError) as refused:
-        planned.checked(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
+        planned.check_spec(spec(sql=sql, emit=spec_pb2.EMIT_EARLY))
 
     assert refused.value.error.reason == "EARLY_NOT_POSSIBLE"
 
@@ -77,7 +77,7 @@ def test_a_message_that_is_not_in_the_job_is_ours_to_mend() -> None:
     broken.streams[0].stream.message = "it.v1.Nothing"
 
     with pytest.raises(JobError, match=r"'it\.v1\.Nothing' is not in the job"):
-        planned.checked(broken)
+        planned.check_spec(broken)
 
 
 def test_a_spec_of_another_generation_is_refused(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_all_sinks_that_cannot_work_are_told_at_once() -> None:
 def test_a_sink_that_writes_elsewhere_than_its_team_may_ends_the_launch() -> None:
     asked = spec()
     asked.destinations.append("influx://i:1/b/d")
-    planned.checked(asked)
+    planned.check_spec(asked)
     asked.sinks[0].sink.influx.measurement = "theirs"
 
     with pytest.raises(JobError) as refused:
-        planned.checked(asked)
+        planned.check_spec(asked)
 
     assert refused.value.error.reason == "FOREIGN_DESTINATION"
     assert "influx://i:1/b/theirs" in refused.value.error.detail

@@ -110,9 +110,9 @@ def test_a_driver_writes_windows_up_to_its_boundary_and_none_behind_it(tmp_path:
     (tmp_path / rundir.BOUNDARY).write_text(str(micros(NOON + 2 * MINUTE)))
 
     before = [boundary.is_passed(NOON + MINUTE * part / 2) for part in range(7)]
-    boundary.written(NOON + 1.5 * MINUTE)
+    boundary.record_written(NOON + 1.5 * MINUTE)
     meanwhile = boundary.is_reached()
-    boundary.written(NOON + 2.5 * MINUTE)
+    boundary.record_written(NOON + 2.5 * MINUTE)
 
     assert (free, before) == ((False, False), [False] * 6 + [True])
     assert (meanwhile, boundary.is_reached(), boundary.is_passed(NOON + 2.5 * MINUTE)) == (False, True, True)

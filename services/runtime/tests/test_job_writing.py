@@ -25,7 +25,7 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
 from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble
-from runtime.launch.writing import Writing
+from runtime.launch.writing import BatchWriter
 from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
 
@@ -106,7 +106,7 @@ class Place:
         self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
         self.launch.lease.take()
         self.left: list[str] = []
-        self.writing = Writing(self.launch, targets, self._leave)
+        self.writing = BatchWriter(self.launch, targets, self._leave)
 
     def _leave(self, why: str) -> None:
         self.left.append(why)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from services.runtime.tests.sessions import planned
 
-from runtime.launch.past import past
+from runtime.launch.predecessor import predecessor_offsets
 from runtime.state.checkpoint import Stand
 from runtime.state.store.local import LocalPlace
 
@@ -34,7 +34,7 @@ def test_windows_of_one_size_are_taken_for_written_up_to_the_watermark(
     tmp_path: Path, sql: str, less: int
 ) -> None:
     stand = Stand(LocalPlace(tmp_path), {}, {}, CLOSED, 0)
-    found = past(stand, planned(sql, "bookings"), lambda _: None)
+    found = predecessor_offsets(stand, planned(sql, "bookings"), lambda _: None)
 
     assert found is not None
     assert found.closed == CLOSED - timedelta(seconds=less)

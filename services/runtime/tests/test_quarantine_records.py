@@ -39,7 +39,7 @@ from runtime.clients.quarantine import (
 )
 from runtime.encode.rows import Layout, Refusal, event_id
 from runtime.errors import JobError
-from runtime.launch.refused import quarantined
+from runtime.launch.refused_rows import quarantine_records
 from runtime.sinks import Target
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.reader import task
@@ -110,7 +110,7 @@ def set_aside(name: str = "crm", rows: pa.RecordBatch = ROWS) -> list[telemetry_
     quarantine = Quarantine({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"})
     refusals = [Refusal(row, "SINK_REFUSED", "no") for row in range(rows.num_rows)]
     records = []
-    for record, key in quarantined(written, rows, refusals):
+    for record, key in quarantine_records(written, rows, refusals):
         assert quarantine.put(record, event_id(name, key, None)) == record.ByteSize()
         records.append(record)
     return records

@@ -83,7 +83,7 @@ class Desk:
     def target(self) -> Target:
         """Its only sink, as a driver has it."""
         spec = self.spec(self.dagger.folder)
-        plan = planned.checked(spec)
+        plan = planned.check_spec(spec)
         [resolved] = planned.named_sinks(spec).values()
         updates = spec.spec.emit == spec_pb2.EMIT_EARLY
         layout, messages = planned.layout(spec, plan), planned.messages(spec)
@@ -158,7 +158,7 @@ def run(attempt: Attempt, lease: Lease, *, most_rows: int, dies_at: int = 0) -> 
         attempt,
         wait=lambda _: None,
         confirm=confirm,
-        closed=lambda _: None,
+        closed_until=lambda _: None,
         patience_s=0,
         most_rows=most_rows,
     )
@@ -370,7 +370,7 @@ def test_a_record_that_never_was_a_row_says_what_is_to_be_done(desk: Desk) -> No
             attempt,
             wait=lambda _: None,
             confirm=lambda: None,
-            closed=lambda _, closed=closed: closed,  # type: ignore[misc]
+            closed_until=lambda _, closed=closed: closed,  # type: ignore[misc]
         )
         said.append(sorted(desk.outcomes(asked.replay_id).values()))
 

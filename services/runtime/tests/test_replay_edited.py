@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.encode import json_text
-from runtime.replay.edited import BadEditError, edited
+from runtime.replay.edits import BadEditError, apply_edit
 
 SCHEMA = pa.schema(
     [
@@ -60,7 +60,7 @@ def shown(row: pa.RecordBatch) -> str:
 def test_what_is_shown_of_another_row_makes_this_one_the_other(
     before: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    made = edited(batch(before), shown(batch(wanted)))
+    made = apply_edit(batch(before), shown(batch(wanted)))
 
     assert made.schema == SCHEMA
     assert shown(made) == shown(batch(wanted))
@@ -68,7 +68,7 @@ def test_what_is_shown_of_another_row_makes_this_one_the_other(
 
 def test_columns_that_are_not_named_stay() -> None:
     row = {"city": 1, "fare": Decimal("1.5000"), "at": datetime(2026, 1, 1, tzinfo=UTC), "__key_0": 7}
-    made = edited(batch(row), '{"fare": 0.25, "day": "2026-02-03"}')
+    made = apply_edit(batch(row), '{"fare": 0.25, "day": "2026-02-03"}')
 
     expected = row | {"fare": Decimal("0.2500"), "day": date(2026, 2, 3)}
     assert made.to_pylist() == batch(expected).to_pylist()
@@ -85,6 +85,6 @@ def test_columns_that_are_not_named_stay() -> None:
 )  # fmt: skip
 def test_what_no_column_can_have_is_refused_in_words_without_it(wrong: str) -> None:
     with pytest.raises(BadEditError) as refused:
-        edited(batch({"city": 1}), wrong)
+        apply_edit(batch({"city": 1}), wrong)
 
     assert "soon" not in str(refused.value)

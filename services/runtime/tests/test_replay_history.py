@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from daggerspec.columns import Column, Role
 from runtime.encode.rows import Layout
-from runtime.launch.refused import stream
+from runtime.launch.refused_rows import to_ipc_stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import Chunks
-from runtime.replay.history import History, Kept
+from runtime.replay.history import History, QuarantineEntry
 
 REPLAYED = telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED
 FAILED = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
@@ -43,12 +43,12 @@ def history(*messages: Message, up_to: int | None = None, **asked: Any) -> Histo
     made = History(request, SEQUENCE, CREATED)
     for offset, message in enumerate(messages):
         kind, value = message.DESCRIPTOR.full_name, message.SerializeToString()
-        made.take((0, offset), kind, value, f"event-{offset}", KAFKA_MS + offset)
+        made.apply((0, offset), kind, value, f"event-{offset}", KAFKA_MS + offset)
     return made
 
 
 def meant(*messages: Message, **how: Any) -> list[str]:
-    return [each.id for each in history(*messages, **how).meant]
+    return [each.id for each in history(*messages, **how).selected]
 
 
 def selection(**fields: Any) -> events_pb2.QuarantineSelection:
@@ -100,7 +100,7 @@ def test_what_was_set_aside_again_before_the_request_is_what_was_said_last() -> 
     large = selection(reasons=["TOO_LARGE"])
 
     assert meant(*twice, selection=large) == ["a"]
-    assert history(*twice).meant[-1].place == (0, 2)
+    assert history(*twice).selected[-1].place == (0, 2)
     assert meant(*twice, selection=large, up_to=2) == []
 
 
@@ -133,13 +133,13 @@ def test_an_edit_counts_where_the_request_has_its_digest() -> None:
 
 
 def test_attempts_are_counted_over_replays_and_force_is_needed_in_the_end() -> None:
-    [kept] = history(aside("a"), *(said("a", FAILED, attempt=number) for number in range(1, 6))).meant
+    [kept] = history(aside("a"), *(said("a", FAILED, attempt=number) for number in range(1, 6))).selected
     asked = events_pb2.QuarantineReplayRequested()
     forced = events_pb2.QuarantineReplayRequested(force=True)
 
     assert kept.attempts == 5
-    assert getattr(verdicts.untried(kept, asked, {"db": b""}), "reason", None) == "NEEDS_FORCE"
-    assert verdicts.untried(kept, forced, {"db": b""}) is None
+    assert getattr(verdicts.check_triable(kept, asked, {"db": b""}), "reason", None) == "NEEDS_FORCE"
+    assert verdicts.check_triable(kept, forced, {"db": b""}) is None
 
 
 @given(st.data())
@@ -153,25 +153,25 @@ def test_every_attempt_of_a_replay_means_the_same_records(data: st.DataObject) -
     )
     first, again = history(*before), history(*before, *own, up_to=len(before))
 
-    assert again.meant == first.meant
+    assert again.selected == first.selected
     assert again.outcomes.keys() == {message.id for message in own}  # type: ignore[attr-defined]
 
 
 # ---- Chunks ------------------------------------------------------------------------------------------------
 
 
-def kept(number: int, sink: str = "db") -> Kept:
-    return Kept(str(number), (0, number), 20, "sink", "CONSTRAINT", sink, 0)
+def kept(number: int, sink: str = "db") -> QuarantineEntry:
+    return QuarantineEntry(str(number), (0, number), 20, "sink", "CONSTRAINT", sink, 0)
 
 
 def row(**values: Any) -> bytes:
-    return stream(pa.RecordBatch.from_pylist([values]))
+    return to_ipc_stream(pa.RecordBatch.from_pylist([values]))
 
 
-def chunks(rows: list[tuple[Kept, bytes, Any]], **limits: int) -> list[tuple[str, int, list[str]]]:
+def chunks(rows: list[tuple[QuarantineEntry, bytes, Any]], **limits: int) -> list[tuple[str, int, list[str]]]:
     made = Chunks(**limits)
     told = [chunk for each, held, version in rows for chunk in made.add(each, held, version, 10)]
-    return [(each.sink, each.number, [one.id for one in each.kept]) for each in [*told, *made.rest()]]
+    return [(each.sink, each.number, [one.id for one in each.entries]) for each in [*told, *made.flush()]]
 
 
 def test_rows_of_one_sink_schema_and_version_are_written_together() -> None:
@@ -202,9 +202,9 @@ def test_rows_that_are_written_together_are_the_rows_that_were_refused() -> None
     )
     made = Chunks()
     for number, each in enumerate(values):
-        one = stream(pa.RecordBatch.from_pylist([each], schema=schema))
+        one = to_ipc_stream(pa.RecordBatch.from_pylist([each], schema=schema))
         assert list(made.add(kept(number), one, None, 10)) == []
-    [chunk] = made.rest()
+    [chunk] = made.flush()
 
     assert chunk.rows.schema == schema
     assert chunk.rows.to_pylist() == values
@@ -230,6 +230,6 @@ def test_a_row_fits_the_query_of_today_or_it_is_said_how_not(
     values: dict[str, Any], said_of_it: str | None
 ) -> None:
     layout = Layout((Column("n", Role.FIELD, "n", "bigint"),), ("__key_0",))
-    wrong = verdicts.misfit(layout, pa.RecordBatch.from_pylist([values]).schema)
+    wrong = verdicts.check_schema(layout, pa.RecordBatch.from_pylist([values]).schema)
 
     assert (wrong and wrong.detail) == (said_of_it and f"The row was made by another query: {said_of_it}.")

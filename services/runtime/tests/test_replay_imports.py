@@ -7,9 +7,9 @@ import sys
 
 SCRIPT = """
 import importlib, sys
-from runtime.replay.__main__ import Without
+from runtime.replay.__main__ import HiddenPackages
 
-sys.meta_path.insert(0, Without())
+sys.meta_path.insert(0, HiddenPackages())
 import runtime.replay.main
 import pyarrow as pa
 from runtime import sinks

@@ -21,7 +21,7 @@ from tests.integration.bookings import COUNT_SQL, booking, recount, spread
 from daggerspec.setaside import digest
 from daggerspec.topics import QUARANTINE
 from runtime.clients.quarantine import Quarantine
-from runtime.launch.launch import Computed
+from runtime.launch.launch import Computation
 from runtime.replay.replaying import replay
 from runtime.spark import session as spark
 
@@ -86,8 +86,8 @@ def run(
         attempt,
         wait=lambda _: None,
         confirm=lease.confirm,
-        closed=lambda _: closed,
-        computed=Computed(attempt.spec, lambda: spark.another(session)),
+        closed_until=lambda _: closed,
+        computed=Computation(attempt.spec, lambda: spark.another(session)),
         patience_s=0,
         most_rows=2,
     )

@@ -117,8 +117,8 @@ def holds(
     place: Callable[[], Place], bad: Sequence[bool], deaths: Sequence[int], all_may: bool, long: int = 0
 ) -> None:
     """The property, of rows of which these are bad; a bad one has so many more characters."""
-    bisection.learnt_of.cache_clear()
-    client.kept.clear()  # with the requests that other examples compare with
+    bisection.history_of.cache_clear()
+    client.pool.clear()  # with the requests that other examples compare with
     noise = "".join(random.Random(1).choices(string.ascii_letters, k=long))
     cities = [f"{BAD} {number} {noise}" if is_bad else f"good {number}" for number, is_bad in enumerate(bad)]
     rows = batch({(NOON, city): number for number, city in enumerate(cities)})
@@ -142,7 +142,7 @@ def _soon() -> Iterator[None]:
         patched.setattr(sending, "_FIRST_PAUSE_S", 0.001)
         patched.setattr(kafka_sink_module, "DELIVERY_TIMEOUT_MS", 5_000)
         yield
-    client.kept.clear()
+    client.pool.clear()
     grpcserver.forget()
 
 

@@ -43,8 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
-    calls.kept.clear()
+    client.pool.clear()
+    calls.pool.clear()
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def test_a_key_goes_to_the_server_of_its_secret_alone(made: Path) -> None:
 def test_a_trial_shakes_hands_with_the_certificate(made: Path) -> None:
     with demanding(made) as (url, _):
         good = tried(http_case.sink(url, **shown(made)))
-        client.kept.clear()
+        client.pool.clear()
         bad = tried(http_case.sink(url, **shown(made, key="stranger")))
 
     before = [("http", step, "") for step in ("secrets", "address", "connect")]

@@ -48,7 +48,7 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No client of a server that is gone is kept, and none is waited for."""
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
+    client.pool.clear()
 
 
 def to_clevertap(fake: CleverTap, folder: Path, **said: Any) -> Target:

@@ -50,7 +50,7 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No client of a server that is gone is kept, and none is waited for."""
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
+    client.pool.clear()
 
 
 def taking(got: Received, result: Callable[[dict[str, Any]], dict[str, Any]]) -> Reply:
@@ -485,7 +485,7 @@ def test_elasticsearch_knows_who_writes_by_a_password_and_a_wrong_one_is_told(
     made = sink(elasticsearch, create_index=True, auth=spec_pb2.HttpAuth(basic=basic))
     outcome = write(target(made), batch(many(20)))
     secret.write_text("another\n")
-    client.kept.clear()
+    client.pool.clear()
     checked = refused(lambda: sinks.check(target(made))).error
     written = refused(lambda: sinks.open_writer(target(made)).write(batch(many(1)), 0)).error
 

@@ -30,7 +30,7 @@ Found = Counter[tuple[str, str, int]]
 def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
+    client.pool.clear()
 
 
 class Place:

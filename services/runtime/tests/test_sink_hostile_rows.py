@@ -20,7 +20,7 @@ from services.runtime.tests.test_sink_contract import SCHEMA, Bench, on_servers,
 
 from runtime import sinks
 from runtime.clients import quarantine
-from runtime.launch import refused, unwritable
+from runtime.launch import refused_rows, unwritable
 from runtime.sinks import Target
 
 pytestmark = pytest.mark.integration
@@ -103,7 +103,7 @@ def through(bench: Bench, rows: pa.RecordBatch) -> dict[int, str]:
     """Write a batch as a worker does, and set aside what is refused; the reasons, by row."""
     aimed = prepared(bench)
     writer = sinks.open_writer(aimed)
-    first = unwritable.written(writer, rows, 0)
+    first = unwritable.write_rows(writer, rows, 0)
     bench.printed += first.printed
     last = writer.finish()
     sinks.commit(aimed, aimed.writes.batch, [last.receipt] if last.receipt else [])
@@ -112,7 +112,7 @@ def through(bench: Bench, rows: pa.RecordBatch) -> dict[int, str]:
         held = outcome.rows if outcome.rows is not None else rows
         keys = held.column("__key_0").cast(pa.binary()).to_pylist()
         for refusal, (record, key) in zip(
-            outcome.refused, refused.quarantined(aimed, held, outcome.refused), strict=True
+            outcome.refused, refused_rows.quarantine_records(aimed, held, outcome.refused), strict=True
         ):
             quarantine._cut(record)
             assert len(record.SerializeToString()) < 1_000_000
@@ -151,6 +151,6 @@ def test_a_row_that_is_too_large_is_kept_by_reference_and_hash() -> None:
 
     assert (record.row, record.truncated, len(record.sha256)) == (b"", True, 32)
     assert len(record.SerializeToString()) < 1_000_000
-    quarantine.refer(record)
+    quarantine.strip_content(record)
     assert quarantine.is_reference(record)
     assert len(record.SerializeToString()) < 8_000

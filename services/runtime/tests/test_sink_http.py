@@ -672,4 +672,4 @@ def test_a_forked_worker_has_connections_of_its_own(server: Server) -> None:
 def _closed() -> Iterator[None]:
     """No client of a server that is gone is kept."""
     yield
-    client.kept.clear()
+    client.pool.clear()

@@ -24,7 +24,7 @@ from daggersql import Column, Role
 from runtime import sinks
 from runtime.encode.line_protocol import Encoder
 from runtime.encode.rows import Layout, Refusal, event_id, keys
-from runtime.launch.refused import quarantined
+from runtime.launch.refused_rows import quarantine_records
 from runtime.sinks import Target
 
 TIME = pa.timestamp("us", "UTC")
@@ -111,7 +111,7 @@ def logged(batch: pa.RecordBatch) -> list[Any]:
 def set_aside(batch: pa.RecordBatch) -> list[str]:
     sink = spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink()))
     refusals = [Refusal(row, "NO_FIELDS", "") for row in range(batch.num_rows)]
-    found = list(quarantined(target(batch, sink), batch, refusals))
+    found = list(quarantine_records(target(batch, sink), batch, refusals))
     assert [record.key.decode() for record, _ in found] == [key for _, key in found]
     return [event_id("sink", key, None) for _, key in found]
 

@@ -206,8 +206,8 @@ def test_where_that_was_allowed_all_points_are_refused_though_none_passed_a_mome
 ) -> None:
     database.write(rows([1], pa.int64()))
     aimed = database.target()
-    learnt = bisection.learnt_of(aimed.resolved.SerializeToString(deterministic=True))
-    learnt.closed(time.monotonic())
+    history = bisection.history_of(aimed.resolved.SerializeToString(deterministic=True))
+    history.record_closed(time.monotonic())
     many, writer = rows([0.5] * 110, pa.float64()), sinks.open_writer(aimed)
     long = many.set_column(0, "tag_city", pa.array(["x" * 70_000] * 110))
     waits = refused(lambda: writer.write(long, 0)).error

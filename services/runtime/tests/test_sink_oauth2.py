@@ -23,7 +23,7 @@ from services.runtime.tests.test_testsinks import tried
 from runtime import sinks
 from runtime.clients import calls, sending
 from runtime.clients.http import client
-from runtime.clients.http.oauth2 import UNSAID_S, good_for
+from runtime.clients.http.oauth2 import DEFAULT_LIFETIME_S, usable_s
 from runtime.errors import JobError
 from runtime.hiding import hidden
 from runtime.sinks import Outcome
@@ -65,8 +65,8 @@ def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No connection is kept, and a server that takes nothing is given up at once."""
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
-    calls.kept.clear()
+    client.pool.clear()
+    calls.pool.clear()
 
 
 @pytest.fixture
@@ -134,10 +134,18 @@ def test_a_token_that_has_ended_is_not_shown_again(
 
 @pytest.mark.parametrize(
     ("said", "seconds"),
-    [(3600, 3570), ("100", 90), (None, UNSAID_S), ("soon", UNSAID_S), (-5, 0), (float("inf"), 0), (0, 0)],
+    [
+        (3600, 3570),
+        ("100", 90),
+        (None, DEFAULT_LIFETIME_S),
+        ("soon", DEFAULT_LIFETIME_S),
+        (-5, 0),
+        (float("inf"), 0),
+        (0, 0),
+    ],
 )
 def test_a_token_is_kept_until_shortly_before_its_end(said: object, seconds: float) -> None:
-    assert good_for(said) == seconds
+    assert usable_s(said) == seconds
 
 
 def test_a_token_that_is_refused_is_asked_for_anew_once(
@@ -235,7 +243,7 @@ def test_a_trial_says_whether_a_token_is_given(
 ) -> None:
     said = http_case.sink(server.url, auth=auth)
     good = tried(said)
-    client.kept.clear()
+    client.pool.clear()
     issuer.reply = Reply(401)
     bad = tried(said)
 

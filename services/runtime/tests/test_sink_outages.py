@@ -58,22 +58,22 @@ def test_what_a_sink_asks_for_is_over_some_time_and_never_a_year() -> None:
 
 
 def test_each_sink_has_its_own_rule_once_it_has_been_away_for_long_enough() -> None:
-    away = Outages(RULES, {}).heard(0, RULES, ())
+    away = Outages(RULES, {}).observe(0, RULES, ())
 
     assert (away.to_skip(5 * MINUTE - 1), away.to_fail(5 * MINUTE - 1)) == (frozenset(), frozenset())
     assert (away.to_skip(5 * MINUTE), away.to_fail(5 * MINUTE)) == ({"skipped"}, {"needed"})
 
 
 def test_an_outage_begins_once_and_ends_with_the_first_rows_that_are_taken() -> None:
-    away = Outages(RULES, {}).heard(0, ["skipped"], ()).heard(4 * MINUTE, ["skipped"], ())
-    back = away.heard(5 * MINUTE, (), ["skipped"]).heard(6 * MINUTE, ["skipped"], ())
+    away = Outages(RULES, {}).observe(0, ["skipped"], ()).observe(4 * MINUTE, ["skipped"], ())
+    back = away.observe(5 * MINUTE, (), ["skipped"]).observe(6 * MINUTE, ["skipped"], ())
 
     assert (away.to_skip(5 * MINUTE), back.to_skip(6 * MINUTE)) == ({"skipped"}, frozenset())
 
 
 def test_after_so_many_bytes_in_a_day_a_batch_waits_and_the_next_day_it_does_not() -> None:
-    away = Outages(RULES, {}).heard(0, ["skipped"], ()).set_aside(MINUTE, DAY_BYTES // 2)
-    full = away.set_aside(2 * MINUTE, DAY_BYTES // 2)
+    away = Outages(RULES, {}).observe(0, ["skipped"], ()).count_skipped(MINUTE, DAY_BYTES // 2)
+    full = away.count_skipped(2 * MINUTE, DAY_BYTES // 2)
 
     assert (away.to_skip(DAY / 2), full.to_skip(DAY / 2)) == ({"skipped"}, frozenset())
     assert full.to_skip(DAY + 3 * MINUTE) == {"skipped"}
@@ -97,7 +97,7 @@ def test_a_sink_that_refuses_most_has_nothing_more_set_aside(
     breaker = FloodBreaker[int](0.5)
     taken = [each for rows, refused in steps for each in breaker.add(rows, refused, refused)]
 
-    assert (sum([*taken, *breaker.rest()]), breaker.is_open) == (aside, is_open)
+    assert (sum([*taken, *breaker.flush()]), breaker.is_open) == (aside, is_open)
 
 
 @given(st.lists(st.integers(0, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))))
@@ -111,9 +111,9 @@ def test_without_a_share_all_is_set_aside_unless_none_of_many_passes(steps: list
         assert ready in (0, refused)
         assert ready == refused or refused == rows
         if breaker.is_open:
-            assert not breaker.rest()
+            assert not breaker.flush()
             return
-    ready += sum(breaker.rest())
+    ready += sum(breaker.flush())
 
     assert ready == refused
 
@@ -123,7 +123,7 @@ def test_rows_that_no_server_has_seen_are_set_aside_however_many(steps: list[int
     breaker = FloodBreaker[int](None)
     ready = sum(sum(breaker.add(rows, rows, rows, by_server=0)) for rows in steps)
 
-    assert ready + sum(breaker.rest()) == sum(steps)
+    assert ready + sum(breaker.flush()) == sum(steps)
 
 
 @given(st.lists(st.integers(0, 300)))

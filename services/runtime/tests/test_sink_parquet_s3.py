@@ -78,7 +78,7 @@ class Table(local.Table):
 
     def waiting(self) -> list[str]:
         """Uploads that are open."""
-        return [name for name, _ in self.files.staged("")]
+        return [name for name, _ in self.files.list_staged("")]
 
 
 def sink(server: str, secret: Path) -> spec_pb2.ResolvedSink:

@@ -25,7 +25,7 @@ from daggerspec.columns import Column, role_of
 from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.clients import postgres as clients
-from runtime.clients.written import Marker
+from runtime.clients.batch_marks import PartitionMarker
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
 from runtime.sinks import BatchRef, Outcome, Part, Source, Target
@@ -487,7 +487,7 @@ def test_a_partition_is_there_whole_or_not_at_all_when_its_connection_ends(
     with Proxy(place.sink.address.port) as way:
         direct, place.sink.address.port = place.sink.address.port, way.port
         with monkeypatch.context() as cut:
-            cut.setattr(Marker, "claim", lambda *_: way.cut())
+            cut.setattr(PartitionMarker, "claim", lambda *_: way.cut())
             with pytest.raises(TemporaryError):
                 appending.write(range(9_000))
         assert place.ids() == []
@@ -502,9 +502,9 @@ def test_a_partition_is_there_whole_or_not_at_all_when_its_connection_ends(
 def killed_after(point: str, resolved: bytes) -> None:
     """A worker that is killed when it has come so far."""
     place = Place(spec_pb2.ResolvedSink.FromString(resolved), "", Path())
-    claim = Marker.claim
+    claim = PartitionMarker.claim
 
-    def claimed(mark: Marker, *given: Any) -> Any:
+    def claimed(mark: PartitionMarker, *given: Any) -> Any:
         if point == "before its mark":
             os._exit(9)
         before = claim(mark, *given)
@@ -512,7 +512,7 @@ def killed_after(point: str, resolved: bytes) -> None:
             os._exit(9)
         return before
 
-    Marker.claim = claimed  # type: ignore[method-assign]  # this process is its own
+    PartitionMarker.claim = claimed  # type: ignore[method-assign]  # this process is its own
     Appending(place).write(range(7_000))
     os._exit(9)  # after its commit, before it could say so
 

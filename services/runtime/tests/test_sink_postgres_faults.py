@@ -105,7 +105,7 @@ class Exchanges:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.number, self.at = 0, -1
         self.act: Callable[[], object] = lambda: None
-        wait = clients.Attentive.wait
+        wait = clients.MonitoredConnection.wait
 
         def counted(connection: Any, *said: Any, **more: Any) -> Any:
             if self.number == self.at:
@@ -113,7 +113,7 @@ class Exchanges:
             self.number += 1
             return wait(connection, *said, **more)
 
-        monkeypatch.setattr(clients.Attentive, "wait", counted)
+        monkeypatch.setattr(clients.MonitoredConnection, "wait", counted)
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ REDIRECTS: Final = {f"{status}": Reply(status, headers={"Location": "/login"}) f
 def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sending, "PATIENCE_S", 0.3)
     yield
-    client.kept.clear()
+    client.pool.clear()
 
 
 @pytest.fixture

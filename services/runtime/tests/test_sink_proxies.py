@@ -38,7 +38,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     yield
-    client.kept.clear()
+    client.pool.clear()
     influx._write_service.cache_clear()
 
 
@@ -171,7 +171,7 @@ def test_a_call_of_grpc_outside_goes_by_the_proxy_and_one_on_loopback_never(
                 assert answer.status == grpc.StatusCode.OK
                 assert proxy.asked == asked
     finally:
-        calls.kept.clear()
+        calls.pool.clear()
         server.stop(0)
 
 

@@ -35,9 +35,9 @@ STATUSES: Final = (200, 204, 400, 401, 403, 404, 405, 409, 413, 422, 429, 451, 5
 def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sending, "PATIENCE_S", 0.05)
     monkeypatch.setattr(sending, "_FIRST_PAUSE_S", 0.001)
-    bisection.learnt_of.cache_clear()
+    bisection.history_of.cache_clear()
     yield
-    client.kept.clear()
+    client.pool.clear()
 
 
 def error_of(resolved: spec_pb2.ResolvedSink) -> JobError | None:

@@ -50,7 +50,7 @@ def calls() -> Iterator[grpcserver.Server]:
 def _closed() -> Iterator[None]:
     """No client of a server that is gone is kept."""
     yield
-    client.kept.clear()
+    client.pool.clear()
     grpcserver.forget()
 
 

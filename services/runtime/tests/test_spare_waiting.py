@@ -79,40 +79,40 @@ def test_a_spare_is_the_launch_whose_directory_its_own_has_become(home: Path) ->
 
 def test_a_spare_that_is_told_to_stop_or_has_lost_its_directory_is_over(home: Path) -> None:
     told, lost = Spare(scheduler()), Spare(scheduler())
-    before = told.over()
+    before = told.is_over()
     (home / rundir.STOP).touch()
-    stopped = told.over(), told.wait("")
+    stopped = told.is_over(), told.wait("")
     for file in home.iterdir():
         file.unlink()
     home.rmdir()
 
     assert (before, stopped) == (False, (True, None))
-    assert lost.over()
+    assert lost.is_over()
 
 
 def test_a_spare_whose_scheduler_has_ended_is_over(home: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         spare = Spare(scheduler(process.pid))
-        before = spare.over()
+        before = spare.is_over()
         process.communicate(b"\n", DEADLINE_S)
 
-    assert (before, spare.over(), spare.wait("")) == (False, True, None)
+    assert (before, spare.is_over(), spare.wait("")) == (False, True, None)
 
 
 def test_another_process_with_the_pid_of_its_scheduler_is_not_its_scheduler(home: Path) -> None:
-    assert Spare(scheduler(later=-1)).over()
+    assert Spare(scheduler(later=-1)).is_over()
 
 
 def test_a_launch_that_a_scheduler_gave_before_it_ended_is_run(home: Path) -> None:
     spare = Spare(scheduler(later=-1))
-    gone = spare.over()
+    gone = spare.is_over()
     launched(home)
     assigned = spare.wait("")
 
     assert gone
     assert assigned is not None
     assert assigned.generation == 42
-    assert not spare.over()
+    assert not spare.is_over()
 
 
 def test_a_spare_in_whose_place_something_else_is_runs_nothing(home: Path) -> None:

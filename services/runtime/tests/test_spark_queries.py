@@ -110,7 +110,7 @@ def test_a_batch_that_has_just_been_written_is_committed_and_none_follows(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its commit waits for the lock that whoever ends the query has: to wait for it would be for ever."""
-    runs, may_end, lets_end = threading.Event(), threading.Event(), queries._lets_end
+    runs, may_end, lets_end = threading.Event(), threading.Event(), queries._may_end
 
     def write(rows: DataFrame, batch_id: int) -> None:
         runs.set()
@@ -124,7 +124,7 @@ def test_a_batch_that_has_just_been_written_is_committed_and_none_follows(
             assert time.monotonic() < deadline
         return found
 
-    monkeypatch.setattr(queries, "_lets_end", looks)
+    monkeypatch.setattr(queries, "_may_end", looks)
     query = start(session, tmp_path, write)
     assert runs.wait(PATIENCE_S)
     ending = threading.Thread(target=queries.last_batch, args=(query,), daemon=True)

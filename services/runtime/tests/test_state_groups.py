@@ -57,9 +57,9 @@ def grown(
         feed(folder, "bookings", f"b{batch}", records + [many] * size)
         drain(stream(session, plan, folder), folder)
         for number in range(done, newest(folder) + 1):
-            groups.committed(number, [operator])
+            groups.record_batch(number, [operator])
         done = newest(folder) + 1
-        groups.look()
+        groups.check()
         told.append(list(groups.warnings()))
         clock[0] += timedelta(minutes=1)
     return told
@@ -165,8 +165,8 @@ def test_different_values_are_told_of_when_they_near_their_bound(
     groups = Groups(
         plan.bounds, plan.horizon, changes=partial(changes, session, str(tmp_path / "checkpoint"))
     )
-    groups.committed(0, [SAVES])
-    groups.look()
+    groups.record_batch(0, [SAVES])
+    groups.check()
 
     assert "has 850,000 values in COUNT(DISTINCT …), near the 1,000,000" in groups.warnings()[0]
 

@@ -53,7 +53,7 @@ class Driver:
         watermarks = {KEY: WatermarkState(self.reached, newest.time if newest else None, DELAY_MS, False)}
         told = {"t": late} if late else {}
         batch = symptoms.Batch(at, read, told, 2 * late, opens, gave, self.watermark, readers, watermarks)
-        self.known = symptoms.committed(self.known, batch)
+        self.known = symptoms.add_batch(self.known, batch)
         if self.reached is not None:
             moved = datetime.fromtimestamp((self.reached - DELAY_MS) / 1000, UTC)
             self.watermark = max(moved, self.watermark or moved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from runtime.launch.waits import BEHIND, Waits, looked, warnings
+from runtime.launch.waits import BEHIND, Waits, observe, warnings
 from runtime.source.status import ObservedTimes, OpenTransaction, Published, ReaderStatus
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -33,7 +33,7 @@ def told(known: Waits, after: timedelta) -> list[str]:
 
 
 def test_a_partition_that_is_behind_is_named_with_since_when_and_by_how_much() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 18}), NOON)
+    known = observe(Waits(), published({"lag/0": 0, "lag/1": 18}), NOON)
 
     assert told(known, timedelta(seconds=12)) == [
         "EVENT_TIME_WAITS: event time has waited for lag/1 since 2026-01-01T12:00:00Z (12 s), whose newest "
@@ -44,7 +44,7 @@ def test_a_partition_that_is_behind_is_named_with_since_when_and_by_how_much() -
 def test_after_five_minutes_it_is_a_reason_with_the_time_that_it_lasts() -> None:
     known = Waits()
     for minute in range(6):
-        known = looked(known, published({"lag/0": 0, "lag/1": 400}), NOON + timedelta(minutes=minute))
+        known = observe(known, published({"lag/0": 0, "lag/1": 400}), NOON + timedelta(minutes=minute))
     (warned,) = warnings(known, NOON + BEHIND)
 
     assert warned.code == "PARTITION_BEHIND"
@@ -57,7 +57,7 @@ def test_a_steady_lag_is_told_by_how_much_it_costs() -> None:
     day = timedelta(days=1)
     codes = []
     for lag in (8, 60, 300):
-        known = looked(Waits(), published({"lag/0": 0, "lag/1": lag}), NOON)
+        known = observe(Waits(), published({"lag/0": 0, "lag/1": lag}), NOON)
         codes.append([text.partition(":")[0] for text in told(known, day)])
 
     assert codes == [[], ["EVENT_TIME_WAITS"], ["PARTITION_BEHIND"]]
@@ -65,12 +65,12 @@ def test_a_steady_lag_is_told_by_how_much_it_costs() -> None:
 
 def test_who_waits_for_a_partition_without_records_waits_as_long_as_that_lasts() -> None:
     for read, open_ in (({"lag/0": 0, "lag/1": None}, False), ({"lag/0": 0, "lag/1": 3}, True)):
-        known = looked(Waits(), published(read, transactions=open_), NOON)
+        known = observe(Waits(), published(read, transactions=open_), NOON)
         assert told(known, BEHIND)[0].startswith("PARTITION_BEHIND")
 
 
 def test_an_open_transaction_is_told_with_both_offsets_and_kafkas_command() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 3}, transactions=True), NOON)
+    known = observe(Waits(), published({"lag/0": 0, "lag/1": 3}, transactions=True), NOON)
 
     assert told(known, timedelta(0)) == [
         "EVENT_TIME_WAITS: event time has waited for lag/1 since 2026-01-01T11:59:00Z (1 min), whose newest "
@@ -83,7 +83,7 @@ def test_an_open_transaction_is_told_with_both_offsets_and_kafkas_command() -> N
 
 
 def test_a_partition_without_records_is_told_before_one_that_is_behind() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 18, "lag/2": None}), NOON)
+    known = observe(Waits(), published({"lag/0": 0, "lag/1": 18, "lag/2": None}), NOON)
     (text,) = told(known, timedelta(seconds=12))
 
     assert "lag/2 and 1 more since" in text
@@ -92,18 +92,18 @@ def test_a_partition_without_records_is_told_before_one_that_is_behind() -> None
 
 def test_nothing_is_told_of_what_is_in_time_idle_alone_or_only_for_a_moment() -> None:
     late = timedelta(hours=1)
-    together = looked(Waits(), published({"lag/0": 0, "lag/1": 5}), NOON)
-    idle = looked(Waits(), published({"lag/0": 0, "lag/1": 50}, idle=("lag/1",)), NOON)
-    alone = looked(Waits(), published({"lag/0": 50}), NOON)
-    nothing = looked(Waits(), published({"lag/0": None, "lag/1": None}), NOON)
-    moment = looked(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
+    together = observe(Waits(), published({"lag/0": 0, "lag/1": 5}), NOON)
+    idle = observe(Waits(), published({"lag/0": 0, "lag/1": 50}, idle=("lag/1",)), NOON)
+    alone = observe(Waits(), published({"lag/0": 50}), NOON)
+    nothing = observe(Waits(), published({"lag/0": None, "lag/1": None}), NOON)
+    moment = observe(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
 
     assert [told(known, late) for known in (together, idle, alone, nothing)] == [[]] * 4
     assert told(moment, timedelta(seconds=9)) == []
 
 
 def test_who_has_caught_up_is_told_of_no_longer() -> None:
-    known = looked(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
-    caught_up = looked(known, published({"lag/0": 0, "lag/1": 1}), NOON + timedelta(minutes=9))
+    known = observe(Waits(), published({"lag/0": 0, "lag/1": 50}), NOON)
+    caught_up = observe(known, published({"lag/0": 0, "lag/1": 1}), NOON + timedelta(minutes=9))
 
     assert told(caught_up, timedelta(minutes=10)) == []

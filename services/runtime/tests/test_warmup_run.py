@@ -20,7 +20,7 @@ def test_the_dagger_of_a_warm_up_is_one_that_a_driver_takes_and_aggregates_in_it
 ) -> None:
     made = warmup_run.job(tmp_path, "127.0.0.1:9092", 1)
 
-    plan = planned.checked(made)
+    plan = planned.check_spec(made)
 
     assert plan.partial_aggregation is not None
     assert [column.name for column in plan.columns][:3] == ["tag_dagger", "beats", "records"]
@@ -28,7 +28,7 @@ def test_the_dagger_of_a_warm_up_is_one_that_a_driver_takes_and_aggregates_in_it
 
 
 def test_the_mock_cluster_answers_all_that_a_planner_and_a_reader_ask(tmp_path: Path) -> None:
-    with mock_cluster.opened(["beats"]) as address:
+    with mock_cluster.run_cluster(["beats"]) as address:
         warmup_run._write(spec_pb2.KafkaAddress(bootstrap_servers=address))
         broker = Broker({"bootstrap.servers": address}, "g")
         topic = broker.topics(["beats"])["beats"]
@@ -43,7 +43,7 @@ def test_the_mock_cluster_answers_all_that_a_planner_and_a_reader_ask(tmp_path: 
 
 
 def test_the_mock_cluster_is_gone_behind_it() -> None:
-    with mock_cluster.opened(["beats"]) as address:
+    with mock_cluster.run_cluster(["beats"]) as address:
         pass
     consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 0})
 
@@ -55,5 +55,5 @@ def test_the_mock_cluster_is_gone_behind_it() -> None:
 def test_a_librdkafka_without_a_mock_cluster_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mock_cluster._FUNCTIONS, "rd_kafka_of_nobody", ((), None))
 
-    with pytest.raises(JobError, match="has no mock cluster"), mock_cluster.opened([]):
+    with pytest.raises(JobError, match="has no mock cluster"), mock_cluster.run_cluster([]):
         pass

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from services.runtime.tests.sessions import planned, schema, spark_session
 from tests.conformance.corpus import tables
 
-from runtime.launch.wholeness import whole
+from runtime.launch.wholeness import drop_incomplete
 from runtime.source.status import Gap
 from runtime.spark import session as spark
 
@@ -206,7 +206,7 @@ def test_rows_that_are_written_around_a_gap_are_those_of_the_whole_history(
         for table, frames in holed.items():
             frames[which].createOrReplaceTempView(table)
         found = spark.rows(session, plan.spark_sql)
-        found = whole(found, gaps, plan.lookahead) if among else found
+        found = drop_incomplete(found, gaps, plan.lookahead) if among else found
         if told:  # pairs need nothing but their two records, and lack one where that was lost
             names = ("__since_of_window", "__since", "__window_start")
             since = [F.col(name).isNotNull() for name in names if name in found.columns]

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from services.runtime.tests.sessions import START, drain, feed, moment, planned, spark_session, stream
 
-from runtime.launch.wholeness import whole
+from runtime.launch.wholeness import drop_incomplete
 from runtime.source.status import Gap
 
 pytestmark = pytest.mark.integration
@@ -42,7 +42,7 @@ def test_where_a_partial_session_ends_no_group_by_a_result_is_written(
     batches: list[list[Row]] = []
 
     def keep(batch: DataFrame, _: int) -> None:
-        batches.append(whole(batch, [Gap(None, COMPLETE_FROM)], plan.lookahead).collect())
+        batches.append(drop_incomplete(batch, [Gap(None, COMPLETE_FROM)], plan.lookahead).collect())
 
     for second in (200, 300, 400):
         feed(tmp_path, "customer_events", f"{second}", events("clock", second))

@@ -80,7 +80,7 @@ def discover(
     judge = partial(_fit, kind=kinds[0]) if stream.stream.message else partial(fit.best, kinds=kinds)
     with (
         closing(kafka.consumer(stream.kafka, "daggers-discover", READING)) as consumer,
-        kafka.explained(stream.kafka),
+        kafka.mapping_errors(stream.kafka),
     ):
         there = consumer.list_topics(timeout=_METADATA_S).topics
         asked = list(dict.fromkeys(stream.stream.topics))

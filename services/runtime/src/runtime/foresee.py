@@ -1,10 +1,11 @@
-"""`python -m runtime.foresee`: what a replay would say of the records that are meant.
+"""Forecast a replay: `python -m runtime.foresee`.
 
-Its standard input is a ForeseeJob. It goes by what the replay will go by: the quarantine, the streams' Kafka,
-and the checkpoint of the driver. It changes nothing, and starts no Spark.
+Reads a ForeseeJob from standard input. The forecast reads what the replay will read: the quarantine, the
+streams' Kafka, and the driver's checkpoint. It changes nothing and starts no Spark. Frames on standard
+output:
 
     S  ForeseenReplay   the answer
-    E  DaggerError      why there is none
+    E  DaggerError      why there is no answer
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import daggersql
 from daggerspec import checkpointroot, state
 from runtime import framed
 from runtime.errors import user
-from runtime.replay.foreseeing import foreseen
+from runtime.replay.foreseeing import forecast_replay
 from runtime.replay.replaying import Attempt
 from runtime.state import checkpoint
 from runtime.state.store.local import LocalPlace
@@ -29,26 +30,26 @@ _LAST: Final = 2**62
 
 
 def main() -> int:
-    """Read and write frames; 0 when all is said."""
+    """Answer the request on standard input with frames on standard output; return 0."""
     return framed.answer_job("quarantine", host_pb2.ForeseeJob, lambda job: [answer(job)])
 
 
-def answer(told: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
-    """What would be said. Raises: JobError."""
-    job, request = told.job, told.request
+def answer(job_request: host_pb2.ForeseeJob) -> host_pb2.ForeseenReplay:
+    """Forecast the outcomes of a replay. Raises: JobError."""
+    job, request = job_request.job, job_request.request
 
-    def closed(plan: daggersql.Plan) -> datetime | None:
+    def closed_until(plan: daggersql.Plan) -> datetime | None:
         root = checkpointroot.directory(job.checkpoint_root)
         if root is None:
             scheme = checkpointroot.scheme(job.checkpoint_root)
             detail = f"Checkpoints in {scheme}:// take a JVM to look at: only the replay does that."
             raise user("CHECKPOINT_ELSEWHERE", detail)
-        return checkpoint.closed(LocalPlace(Path(root)), state.identity(job.spec, plan))
+        return checkpoint.closed_until(LocalPlace(Path(root)), state.identity(job.spec, plan))
 
-    # It comes behind all that was ever asked.
+    # a sequence behind those of all requests: the forecast counts every replay before
     attempt = Attempt(job, request.asked, _LAST, request.create_sequence)
-    forecast = foreseen(attempt, {edit.id: edit for edit in request.edits}, closed)
-    return host_pb2.ForeseenReplay(forecast=forecast)
+    outcomes = forecast_replay(attempt, {edit.id: edit for edit in request.edits}, closed_until)
+    return host_pb2.ForeseenReplay(forecast=outcomes)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""`python -m runtime.planreads`: what a launch would read that finds the checkpoint of another query.
+"""Plan the reads of a launch after an edit: `python -m runtime.planreads`.
 
-Its standard input is a JobSpec with the edited spec. It goes by what the launch will go by: the checkpoint
-that is there, `launch.past`, and the start offsets of each stream. It changes nothing, and starts no Spark:
-of open sessions it cannot say when they began.
+Reads a JobSpec with the edited spec from standard input. The plan uses what the launch will use: the
+checkpoint of the query before, `launch.predecessor`, and the start offsets of each stream. It changes nothing
+and starts no Spark: the starts of open sessions are unknown to it. Frames on standard output:
 
     S  PlannedReads   the answer
-    E  DaggerError    why there is none
+    E  DaggerError    why there is no answer
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime import framed
 from runtime.clients import kafka
 from runtime.errors import external, user
 from runtime.launch import planned
-from runtime.launch.past import past
+from runtime.launch.predecessor import predecessor_offsets
 from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner import start_offsets
@@ -46,9 +46,9 @@ def main() -> int:
 
 def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
     """What a launch of the job reads again, and what of it is there no more. Raises: JobError."""
-    plan = planned.checked(job)
+    plan = planned.check_spec(job)
     stand = standing(job.checkpoint_root, state.identity(job.spec, plan))
-    before = past(stand, plan, lambda _: None)
+    before = predecessor_offsets(stand, plan, lambda _: None)
     answer = gateway_pb2.PlannedReads()
     if stand is not None and stand.watermark is not None:
         answer.closed.FromDatetime(stand.watermark)

@@ -73,7 +73,7 @@ def sample(
     """
     with (
         closing(kafka.consumer(stream.kafka, "daggers-sample", READING)) as consumer,
-        kafka.explained(stream.kafka),
+        kafka.mapping_errors(stream.kafka),
     ):
         kafka_has = consumer.list_topics(timeout=_METADATA_S)
         there = kafka_has.topics

@@ -37,7 +37,7 @@ from daggerspec import address, destinations, secrets
 from daggerspec.address import Address
 from runtime import framed, sinks
 from runtime.clients import egress, eventloop, handshake
-from runtime.clients.credentials import forbidden
+from runtime.clients.credentials import address_refused
 from runtime.clients.http.oauth2 import Token, Tokens
 from runtime.clients.secrets import resolve
 from runtime.encode.rows import Layout
@@ -69,7 +69,7 @@ def _found(job: spec_pb2.JobSpec, send_one: bool) -> Iterator[gateway_pb2.TestSi
 def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:
     """Every step, and what became of it. Raises: JobError for a specification that is none."""
     has_query = job.spec.sql != "" or job.spec.HasField("forward")
-    layout = planned.layout(job, planned.checked(job)) if has_query else Layout((), ())
+    layout = planned.layout(job, planned.check_spec(job)) if has_query else Layout((), ())
     row = _made_up(layout, now, is_wanted=send_one)
     files = planned.messages(job)
     for name, whole in planned.named_sinks(job).items():
@@ -144,9 +144,9 @@ class _Trial:
                 continue
             try:
                 scheme = server.scheme or "https"
-                hosts = egress.addresses(told, text, server.host.strip("[]"), server.port, scheme)
+                hosts = egress.resolve_addresses(told, text, server.host.strip("[]"), server.port, scheme)
             except AddressRefused as why:
-                raise forbidden(text, str(why)) from None
+                raise address_refused(text, str(why)) from None
             except OSError:
                 raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} has no address.") from None
             self._reached.append((server, hosts))
@@ -207,12 +207,12 @@ class _Trial:
         async def asked() -> Token:
             tokens = Tokens(auth.oauth2, told)
             try:
-                return await tokens.asked()
+                return await tokens.request_token()
             finally:
                 await tokens.close()
 
         token = eventloop.run(asked())
-        return f"{auth.oauth2.token_url} gives one, which is kept for {token.for_s:.0f} s."
+        return f"{auth.oauth2.token_url} gives one, which is kept for {token.usable_s:.0f} s."
 
     def sent(self, row: pa.RecordBatch) -> str:
         """Write a row, as a batch of its own."""

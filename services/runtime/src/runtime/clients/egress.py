@@ -1,4 +1,4 @@
-"""The way out to addresses of tenants: connections are held to what a launch was told."""
+"""Restrict connections to tenants' addresses by the egress rules of a launch."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from chassis.egress.proxies import Proxies
 _log = logging.getLogger(__name__)
 
 
-def checked(egress: spec_pb2.Egress, what: str, by_proxy: str = "") -> Pools:
-    """Pools of urllib3 for connections to `what`, as a person knows it. They raise AddressRefused.
+def checked_pools(egress: spec_pb2.Egress, name: str, by_proxy: str = "") -> Pools:
+    """Build urllib3 pools that check each address they connect to, and raise AddressRefused.
 
-    by_proxy: the URL of what a ProxyManager calls through its proxy.
+    name: the server's, for people. by_proxy: the URL that a ProxyManager calls through its proxy.
     """
     target = destination(by_proxy) if by_proxy else None
-    return pools(Allowed.parse(egress.hosts, egress.networks), judge(egress, what), by_proxy=target)
+    return pools(Allowed.parse(egress.hosts, egress.networks), judge(egress, name), by_proxy=target)
 
 
 def destination(url: str) -> Target:
-    """Scheme, host and port of a URL."""
+    """Split a URL into scheme, host and port; 0 for a scheme without a default port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
 
 
 def proxy_of(url: str) -> str | None:
-    """The URL of the proxy by which this process calls a server, by its environment; None: none."""
+    """Return the URL of the proxy that the environment sets for a server; None where it sets none."""
     return Proxies.of_environment().of(*destination(url))
 
 
-def credentials_for(proxy: str) -> dict[str, str]:
-    """The headers of urllib3 that show a proxy who calls, where its URL says that."""
+def proxy_credentials(proxy: str) -> dict[str, str]:
+    """Return urllib3's headers with the user and password of the proxy's URL; empty where it has none."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
-    shown = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    headers: dict[str, str] = make_headers(proxy_basic_auth=shown)
+    user_and_password = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    headers: dict[str, str] = make_headers(proxy_basic_auth=user_and_password)
     return headers
 
 
-def addresses(
+def resolve_addresses(
     egress: spec_pb2.Egress | None,
-    what: str,
+    name: str,
     host: str,
     port: int,
     scheme: str = "https",
     *,
     may_be_unknown: bool = False,
 ) -> list[str]:
-    """The addresses of a host, for a client that connects to no others; `scheme` is http where it does not
-    encrypt. All of them without `egress`: an administrator vouches for the host.
+    """Resolve a host to the addresses that a client may connect to; it must connect to no others.
 
-    may_be_unknown: whether a proxy calls it, which may know it where this machine does not.
-    Raises: OSError where it has none, AddressRefused.
+    egress: rules; None: an administrator vouches for the host. scheme: http where the client does not
+    encrypt. may_be_unknown: a proxy calls the host, and may resolve it where this machine cannot. Raises:
+    OSError where it has no address, AddressRefused.
     """
     try:
         resolved = resolve(host, port)
@@ -70,15 +70,15 @@ def addresses(
     if egress is not None:
         why = refusal(scheme, host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
         if why is not None:
-            judge(egress, what)(why)
+            judge(egress, name)(why)
     return list(map(str, resolved))
 
 
-def judge(egress: spec_pb2.Egress, what: str) -> Judge:
-    """Who hears why `what` may not be reached: refuses, or tells the log."""
+def judge(egress: spec_pb2.Egress, name: str) -> Judge:
+    """Return the reaction to a refused address: raise AddressRefused, or log it where rules only warn."""
 
-    @lru_cache(maxsize=8)  # a reason that goes on is said once
-    def tell(why: str) -> None:
-        _log.warning("%s would be refused: %s", what, why)
+    @lru_cache(maxsize=8)  # log a repeated reason once
+    def log_reason(why: str) -> None:
+        _log.warning("%s would be refused: %s", name, why)
 
-    return refuse if egress.enforce else tell
+    return refuse if egress.enforce else log_reason

@@ -1,6 +1,6 @@
-"""One event loop of a process, in a thread of its own: connections stay open, and are heard, between batches.
+"""Run one event loop for a process, in its own thread, so that connections are served between batches.
 
-It is made when somebody first asks. A process that was forked meanwhile makes its own.
+The first call starts it. A forked child starts its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _running: list[tuple[asyncio.AbstractEventLoop, threading.Thread]] = []
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """What comes of this, in the loop. Raises what it raises."""
+    """Run a coroutine in the loop and block until its result. Raises: what the coroutine raises."""
     return asyncio.run_coroutine_threadsafe(work, _loop()).result()
 
 
@@ -33,7 +33,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def stop() -> None:
-    """End the loop; the next who asks gets another one."""
+    """Stop the loop; the next call of `run` starts another one."""
     with _guard:
         while _running:
             loop, thread = _running.pop()
@@ -43,8 +43,8 @@ def stop() -> None:
 
 
 def _forget() -> None:
-    """In a child the thread is gone, and its loop is the parent's."""
-    global _guard  # a thread that is not here any more may hold it
+    """Drop the loop in a forked child: its thread is gone, and the loop belongs to the parent."""
+    global _guard  # a thread that does not exist in the child may hold it
     _guard = threading.Lock()
     _running.clear()
 

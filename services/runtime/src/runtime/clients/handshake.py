@@ -1,4 +1,4 @@
-"""What a server shows in a handshake of TLS, and is shown: SINK_TLS where that cannot be used."""
+"""Set up TLS to servers: trusted certificates and the client's own; SINK_TLS where they are unusable."""
 
 from __future__ import annotations
 
@@ -13,75 +13,77 @@ from daggers.v1 import spec_pb2
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, external
 
-_REFUSED: Final = re.compile(
+_REJECTED: Final = re.compile(
     r"ALERT_\w*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE)", re.IGNORECASE
 )
-"""What OpenSSL says when a server ends a handshake for the sake of a certificate of ours, or of none."""
+"""OpenSSL's texts for a server that rejects the client's certificate, or misses one."""
 
 
-def is_refusal(said: str) -> bool:
-    """Whether words of OpenSSL say that the server does not take what it was shown."""
-    return bool(_REFUSED.search(said))
+def is_refusal(text: str) -> bool:
+    """Tell whether a text of OpenSSL means that the server rejects the client's certificate."""
+    return bool(_REJECTED.search(text))
 
 
-def refused(name: str) -> JobError:
-    """A server that does not take the certificate that it was shown, or wants one."""
+def rejected_error(name: str) -> JobError:
+    """Build the error of a server that rejects the client's certificate, or wants one."""
     detail = f"{name} does not take the certificate of who calls: see `tls.client_certificate_file`."
     return external("SINK_TLS", detail, retryable=True)
 
 
-def untrusted(name: str, remedy: str = "name their issuer by `ca_file`") -> JobError:
-    """A server whose certificate is of another name, or of an issuer that nobody here trusts."""
+def untrusted_error(name: str, remedy: str = "name their issuer by `ca_file`") -> JobError:
+    """Build the error of a server whose certificate has another name, or an untrusted issuer."""
     detail = f"{name} is not the server that its certificates speak of: {remedy}."
     return external("SINK_TLS", detail, retryable=True)
 
 
-def untrusted_here(name: str) -> JobError:
-    """The same of a server that is known by the issuers of this host alone."""
-    return untrusted(name, "their issuer must be one that the driver's host trusts")
+def untrusted_here_error(name: str) -> JobError:
+    """Build the error of an untrusted server for which only this host's issuers count."""
+    return untrusted_error(name, "their issuer must be one that the driver's host trusts")
 
 
-def client_key(told: spec_pb2.ClientTls, to: str) -> bytes:
-    """The private key; empty where none is said. Raises: JobError."""
-    return resolve(told.client_key, to).encode() if told.HasField("client_key") else b""
+def client_key(tls: spec_pb2.ClientTls, to: str) -> bytes:
+    """Resolve the private key, in PEM; empty where the sink has none. Raises: JobError."""
+    return resolve(tls.client_key, to).encode() if tls.HasField("client_key") else b""
 
 
-def context(ca_file: str, told: spec_pb2.ClientTls, to: str, name: str) -> ssl.SSLContext:
-    """What is trusted, and shown to the server at `to`, which people know by `name`. Raises: JobError."""
+def context(ca_file: str, tls: spec_pb2.ClientTls, to: str, name: str) -> ssl.SSLContext:
+    """Build the TLS context for the server at `to`. name: for people. Raises: JobError."""
     try:
-        made = ssl.create_default_context(cafile=ca_file or None)
+        ssl_context = ssl.create_default_context(cafile=ca_file or None)
     except (OSError, ssl.SSLError):
         detail = f"{ca_file}, by which {name} is to be known, cannot be read as certificates."
         raise external("SINK_TLS", detail, retryable=True) from None
-    if told.client_certificate_file:
-        _show(made, told, client_key(told, to), name)
-    return made
+    if tls.client_certificate_file:
+        _load_client_certificate(ssl_context, tls, client_key(tls, to), name)
+    return ssl_context
 
 
-def certificate(told: spec_pb2.ClientTls, name: str) -> bytes:
-    """The certificates that a server is shown. Raises: JobError."""
+def certificate(tls: spec_pb2.ClientTls, name: str) -> bytes:
+    """Read the client's certificates, in PEM. Raises: JobError."""
     try:
-        return Path(told.client_certificate_file).read_bytes()
+        return Path(tls.client_certificate_file).read_bytes()
     except OSError:
-        raise _unusable(told, name) from None
+        raise _unusable(tls, name) from None
 
 
-def _show(made: ssl.SSLContext, told: spec_pb2.ClientTls, key: bytes, name: str) -> None:
-    """Raises: JobError."""
-    memory = os.memfd_create("key")  # OpenSSL takes keys of files alone; this one is on no disk
+def _load_client_certificate(
+    ssl_context: ssl.SSLContext, tls: spec_pb2.ClientTls, key: bytes, name: str
+) -> None:
+    """Load the client's certificates and key into the context. Raises: JobError."""
+    memory = os.memfd_create("key")  # OpenSSL takes keys only from files; this one never reaches a disk
     try:
         os.write(memory, key)
-        # An empty passphrase: without one it would ask the terminal.
-        made.load_cert_chain(told.client_certificate_file, f"/proc/self/fd/{memory}", password="")
+        # without an empty passphrase OpenSSL would prompt on the terminal
+        ssl_context.load_cert_chain(tls.client_certificate_file, f"/proc/self/fd/{memory}", password="")
     except (OSError, ssl.SSLError):
-        raise _unusable(told, name) from None
+        raise _unusable(tls, name) from None
     finally:
         os.close(memory)
 
 
-def _unusable(told: spec_pb2.ClientTls, name: str) -> JobError:
+def _unusable(tls: spec_pb2.ClientTls, name: str) -> JobError:
     detail = (
-        f"{told.client_certificate_file}, which {name} is to be shown, cannot be read as certificates, or its"
+        f"{tls.client_certificate_file}, which {name} is to be shown, cannot be read as certificates, or its"
         " client_key is not theirs."
     )
     return external("SINK_TLS", detail, retryable=True)

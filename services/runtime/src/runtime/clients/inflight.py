@@ -1,7 +1,7 @@
-"""How many requests of a sink may be under way at once: as many as its server takes, found by trying. Pure.
+"""Limit the requests in flight to a sink by additive increase and multiplicative decrease (AIMD). Pure.
 
-Additive increase, multiplicative decrease: a limit that grows by one for each limit's worth of answers, and
-shrinks by a tenth when the server asks for less. For sinks whose requests are independent of each other.
+The limit grows by one for each limit's worth of successes, and shrinks by a tenth when the server asks for
+less: so it settles at what the server takes. For sinks whose requests are independent of each other.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Final
 
 FIRST: Final = 4.0
 MOST: Final = 1024.0
-_SHRUNK: Final = 0.9
+_SHRINK_FACTOR: Final = 0.9
 _APART_S: Final = 0.1
-"""Refusals within this are one: their requests went out under one limit."""
+"""Throttlings within this time count once: their requests went out under one limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class InFlightLimit:
-    """The limit after some answers; times are seconds of one monotonic clock."""
+    """The limit after some answers. Times are seconds of one monotonic clock."""
 
     value: float = FIRST
     most: float = MOST
-    """What an administrator allows, at most."""
-    shrunk: float = float("-inf")
-    """When it shrank last."""
+    """Upper bound that an administrator has set."""
+    shrunk_at: float = float("-inf")
+    """When the limit last shrank."""
 
     @property
     def requests(self) -> int:
-        """So many may be under way: at least one, or nothing would ever be known."""
+        """Requests that may be in flight: at least one, else no answer would ever change the limit."""
         return max(int(min(self.value, self.most)), 1)
 
-    def taken(self) -> InFlightLimit:
-        """A request succeeded."""
-        # once for each request, where `replace` would take a share of it that is seen
-        return InFlightLimit(min(self.value + 1 / self.value, self.most), self.most, self.shrunk)
+    def grow(self) -> InFlightLimit:
+        """Return the limit after a success."""
+        # not `replace`: it runs once for each request, and would show in profiles
+        return InFlightLimit(min(self.value + 1 / self.value, self.most), self.most, self.shrunk_at)
 
-    def throttled(self, now: float) -> InFlightLimit:
-        """The server asked for less (429, RESOURCE_EXHAUSTED), or did not answer in time."""
-        if now - self.shrunk < _APART_S:
+    def shrink(self, now: float) -> InFlightLimit:
+        """Return the limit after the server asked for less (429, RESOURCE_EXHAUSTED) or timed out."""
+        if now - self.shrunk_at < _APART_S:
             return self
-        return replace(self, value=max(self.value * _SHRUNK, 1.0), shrunk=now)
+        return replace(self, value=max(self.value * _SHRINK_FACTOR, 1.0), shrunk_at=now)

@@ -1,4 +1,4 @@
-"""How the runtime talks to Kafka: client properties out of an address."""
+"""Build Kafka clients out of addresses, and map their errors."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ Client = TypeVar("Client")
 
 
 def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
-    """librdkafka properties for `address`, secrets resolved: never log or print what this returns.
+    """Return librdkafka's properties for an address, with secrets resolved: never log or print them.
 
     Raises `JobError`: USER for an address that no cluster could be registered with (all that is wrong is
     named), EXTERNAL when a secret cannot be read.
     """
-    if wrong := list(kafka.address("cluster.kafka", address)):
-        raise refused(wrong)
+    if violations := list(kafka.address("cluster.kafka", address)):
+        raise refused(violations)
     return librdkafka(address, lambda reference: secrets.resolve(reference, address.bootstrap_servers))
 
 
 def consumer(
     address: spec_pb2.KafkaAddress, group: str, more: Mapping[str, int] = MappingProxyType({})
 ) -> Consumer:
-    """A consumer that reads for a person, and nothing yet. Raises `JobError`."""
+    """Create a consumer without an assignment, with the settings of ad-hoc reads. Raises: JobError."""
     return client(Consumer, {**client_properties(address), **READER, **more, "group.id": group})
 
 
 def client(kind: Callable[..., Client], properties: Mapping[str, Any]) -> Client:
-    """A client of librdkafka with these properties. What it logs is in our log when it is polled.
+    """Create a client of librdkafka. Its log lines reach our log when it is polled.
 
     Raises: JobError (EXTERNAL) for properties that librdkafka refuses.
     """
-    with made(properties):
+    with hiding_secrets(properties):
         return kind(dict(properties), logger=LOG)
 
 
 @contextmanager
-def made(properties: Mapping[str, Any]) -> Iterator[None]:
-    """While a client is made with these properties: their secrets are hidden from now on.
+def hiding_secrets(properties: Mapping[str, Any]) -> Iterator[None]:
+    """Hide the properties' secrets from logs from now on, and map errors of creating a client with them.
 
     Raises: JobError (EXTERNAL) for properties that librdkafka refuses.
     """
@@ -67,8 +67,8 @@ def made(properties: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def explained(address: spec_pb2.KafkaAddress) -> Iterator[None]:
-    """What reading raises, as TemporaryError."""
+def mapping_errors(address: spec_pb2.KafkaAddress) -> Iterator[None]:
+    """Raise errors of reading as TemporaryError KAFKA_UNREACHABLE."""
     try:
         yield
     except TimeoutError as late:

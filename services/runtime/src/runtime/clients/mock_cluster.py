@@ -1,8 +1,8 @@
-"""A Kafka inside this process, for a warm-up run: librdkafka's own mock cluster, on a free port of loopback.
+"""Run librdkafka's mock cluster inside this process, for a warm-up run, on a free port of loopback.
 
-It answers all that a launch asks of one broker, forgets everything when it is closed, and nobody else is told
-of it. Python's client has no way to start one, so it is called as `source.reader.native_library` calls the
-rest of librdkafka: by way of that client's own copy.
+It answers everything that a launch needs of one broker, and stores nothing after it is closed. Python's
+client cannot start one, so it is called by `ctypes` in that client's own copy of librdkafka, as
+`source.reader.native_library` does.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ _FUNCTIONS = {
 
 
 @contextmanager
-def opened(topics: Sequence[str]) -> Iterator[str]:
-    """Its address, HOST:PORT, while it is open, with these topics of one partition.
+def run_cluster(topics: Sequence[str]) -> Iterator[str]:
+    """Run a cluster with these topics of one partition each, and yield its address, HOST:PORT.
 
     Raises: JobError (INTERNAL) where this librdkafka has none.
     """
-    with started(topics) as (kafka, cluster):
+    with start_cluster(topics) as (kafka, cluster):
         yield kafka.rd_kafka_mock_cluster_bootstraps(cluster).decode()
 
 
 @contextmanager
-def started(topics: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """The library and its mock cluster, as `opened`."""
+def start_cluster(topics: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """Run a cluster with these topics, and yield the library and the handle of the cluster.
+
+    Raises: JobError (INTERNAL) where this librdkafka has none.
+    """
     kafka = _library()
     error = ctypes.create_string_buffer(512)
     properties = kafka.rd_kafka_conf_new()
@@ -53,7 +56,7 @@ def started(topics: Sequence[str]) -> Iterator[tuple[Any, Any]]:
     if not cluster:
         raise internal("NO_MOCK_CLUSTER", f"librdkafka starts no mock cluster: {error.value.decode()}")
     try:
-        kafka.rd_kafka_mock_set_controller_id(cluster, 1)  # who describes topics asks the controller
+        kafka.rd_kafka_mock_set_controller_id(cluster, 1)  # topics are described by the controller
         for topic in topics:
             kafka.rd_kafka_mock_topic_create(cluster, topic.encode(), 1, 1)
         yield kafka, cluster

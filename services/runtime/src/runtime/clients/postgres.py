@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what its errors mean for rows and for a job."""
+"""Keep connections to PostgreSQL open, and interpret its errors: are they about rows, or about the sink?"""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from psycopg.abc import PQGen
 from chassis.egress.addresses import AddressRefused
 from daggerspec.sinks import postgres
 from runtime.clients import egress, handshake
-from runtime.clients.bisection import Refused
+from runtime.clients.bisection import RefusalCause
 from runtime.clients.secrets import resolve
 from runtime.errors import JobError, TemporaryError, external
 
 CONNECT_S: Final = 10
 SILENCE_S: Final = 10.0
-"""After so long without a byte of an answer the server is asked whether it is there."""
+"""Silence of a server after which a new connection probes whether it is alive."""
 _STATEMENT_S: Final = 60
-# A session whose writer is gone, or stands still, gives its locks back: the next writer waits for them.
-_LEFT_S: Final = 60
+# ends the session of a writer that died or stands still: the next writer waits for its locks
+_IDLE_S: Final = 60
 OPTIONS: Final = (
     f"-c statement_timeout={_STATEMENT_S}s -c lock_timeout=20s -c TimeZone=UTC"
-    f" -c idle_in_transaction_session_timeout={_LEFT_S}s"
+    f" -c idle_in_transaction_session_timeout={_IDLE_S}s"
     " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=4"
 )
-_STATE: Final = ("08", "25", "40", "53", "57", "58", "55P03", "55006")
-"""SQLSTATEs of a server's state: connections, read-only, transactions that ended, resources, shutdowns,
-disks, locks. Whatever else it says may be for the sake of a row."""
+_SERVER_STATES: Final = ("08", "25", "40", "53", "57", "58", "55P03", "55006")
+"""SQLSTATEs about the server: connections, read-only, ended transactions, resources, shutdowns, disks, locks.
+Any other may be about a row."""
 _VALUES: Final = ("22", "23")
-_POOLER: Final = "unsupported startup parameter"
-"""What pgbouncer says to who sets more of a session than it knows."""
-"""Those of values: data exceptions, and constraints."""
+"""SQLSTATEs about values: data exceptions, and constraints."""
+_POOLER_TEXT: Final = "unsupported startup parameter"
+"""pgbouncer's text for session options that it does not know."""
 _RIGHTS: Final = "42501"
 _DENIED: Final = ("28", _RIGHTS)
 _MISSING: Final = ("3D", "3F", "42P01")
 _STATEMENT: Final = ("3D", "3F", "42")
-"""Those of a statement, which is refused before any row is looked at, unless it is one within a function."""
+"""SQLSTATEs about a statement, which fails before any row is read, unless it is one within a function."""
 _CHECKS_RIGHTS: Final = "aclcheck_error"
-"""Where in the server it is found that somebody may not write, whichever the row; of row-level security it is
-found elsewhere, with the same SQLSTATE."""
-# What libpq says when it has no SQLSTATE, in its own words and the server's.
+"""Server function that reports missing rights on a table. Row-level security reports the same SQLSTATE for
+single rows, by another function."""
+# texts of libpq and of the server where there is no SQLSTATE
 _SAYS_DENIED: Final = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|role .* does not exist"
 )
@@ -59,23 +59,23 @@ _AT_COLUMN: Final = re.compile(r"COPY [^,]+, line \d+, column ([^:]+):")
 _Result = TypeVar("_Result")
 
 
-class Attentive(psycopg.Connection[tuple[Any, ...]]):
-    """Waits for a server as long as that is there, and not much longer than a statement may take.
+class MonitoredConnection(psycopg.Connection[tuple[Any, ...]]):
+    """Connection that stops waiting when its server does not answer a probe, or a statement takes too long.
 
-    A machine that stands still keeps its connections open, and no statement's timeout ends there.
+    A machine that stands still keeps its connections open, and does not enforce its statement timeout.
     """
 
-    told: dict[str, Any]
-    """What it was opened with."""
+    parameters: dict[str, Any]
+    """Connection parameters, for probes."""
 
     def wait(self, gen: PQGen[_Result], *args: Any, **kwargs: Any) -> _Result:
-        """As psycopg does. Raises: OperationalError where the server is silent."""
-        return super().wait(self._heard(gen), *args, **kwargs)
+        """Wait for a result as psycopg does. Raises: OperationalError where the server stays silent."""
+        return super().wait(self._watch_server(gen), *args, **kwargs)
 
-    def _heard(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
-        """What psycopg waits for, until there is nobody to wait for; it comes by ten times a second."""
+    def _watch_server(self, gen: PQGen[_Result]) -> Generator[Any, Any, _Result]:
+        """Drive psycopg's generator, and probe a silent server. psycopg resumes it ten times a second."""
         ready: Any = None
-        began = asked = time.monotonic()
+        began = probed = time.monotonic()
         while True:
             try:
                 wanted = gen.send(ready)
@@ -84,17 +84,17 @@ class Attentive(psycopg.Connection[tuple[Any, ...]]):
                 return result
             ready, now = (yield wanted), time.monotonic()
             if ready:
-                began = asked = now
-            elif now - asked >= SILENCE_S:
+                began = probed = now
+            elif now - probed >= SILENCE_S:
                 if now - began >= _STATEMENT_S + SILENCE_S or not self._is_answered():
                     self.close()
                     raise psycopg.OperationalError("the server is silent")
-                asked = time.monotonic()
+                probed = time.monotonic()
 
     def _is_answered(self) -> bool:
-        """Whether the server says anything to somebody new, if only that it is full."""
+        """Tell whether the server answers a new connection, if only that it has too many."""
         try:
-            psycopg.connect(**self.told).close()
+            psycopg.connect(**self.parameters).close()
         except psycopg.errors.ConnectionTimeout:
             return False
         except psycopg.Error:
@@ -102,51 +102,51 @@ class Attentive(psycopg.Connection[tuple[Any, ...]]):
         return True
 
 
-_open: dict[bytes, Attentive] = {}
+_open: dict[bytes, MonitoredConnection] = {}
 
 
 class RefusedError(Exception):
-    """The database refuses rows, perhaps for what is in them. Its text is one sentence without values."""
+    """Raised where the database refuses rows, perhaps for their values. Its text quotes none."""
 
-    def __init__(self, why: Refused) -> None:
+    def __init__(self, why: RefusalCause) -> None:
         super().__init__(why.detail)
         self.why = why
 
 
 @contextmanager
-def connected(sink: spec_pb2.ResolvedSink) -> Iterator[psycopg.Connection]:
-    """A connection of this process, kept for the next who asks, and made anew after each error of its own.
+def open_connection(sink: spec_pb2.ResolvedSink) -> Iterator[psycopg.Connection]:
+    """Open a connection, or reuse the process's; it is dropped after each error of its own.
 
-    So a password that was rotated is read again. Autocommit is on: `transaction()` begins one.
-    Raises: TemporaryError, JobError, RefusedError for what happens inside.
+    So a rotated password is read again. Autocommit is on: `transaction()` begins a transaction.
+    Raises: TemporaryError, JobError, RefusedError for errors inside the block.
     """
-    key = _key(sink)
+    key = _connection_key(sink)
     try:
         connection = _open.get(key)
         if connection is None or connection.closed:
             connection = _open[key] = _connect(sink)
         yield connection
     except psycopg.Error as error:
-        raised = meaning(error, sink.sink.postgres.address)
+        raised = interpret_error(error, sink.sink.postgres.address)
         if not isinstance(raised, RefusedError):
             drop(sink)
         raise raised from None
 
 
-def _connect(sink: spec_pb2.ResolvedSink) -> Attentive:
-    """A new connection. Raises: psycopg.Error; JobError for a secret that is not there, or an address."""
+def _connect(sink: spec_pb2.ResolvedSink) -> MonitoredConnection:
+    """Open a new connection. Raises: psycopg.Error; JobError for a missing secret or a refused address."""
     address = sink.sink.postgres.address
-    host, checked = _hosts(sink)
+    host, hostaddr = _resolve_hosts(sink)
     ca = address.tls.ca_file
     trusted = "prefer" if postgres.is_here(address.host) and not ca else "verify-full"
-    is_known = address.password.WhichOneof("source") is not None
-    told: dict[str, Any] = {
+    has_password = address.password.WhichOneof("source") is not None
+    parameters: dict[str, Any] = {
         "host": host,
-        "hostaddr": checked,
+        "hostaddr": hostaddr,
         "port": address.port,
         "dbname": address.database,
         "user": address.user,
-        "password": resolve(address.password, place(address)) if is_known else "",
+        "password": resolve(address.password, host_port(address)) if has_password else "",
         "passfile": os.devnull,
         "sslmode": trusted,
         "sslrootcert": (ca or "system") if trusted == "verify-full" else None,
@@ -156,47 +156,47 @@ def _connect(sink: spec_pb2.ResolvedSink) -> Attentive:
         "options": OPTIONS,
         "autocommit": True,
     }
-    connection = Attentive.connect(**told)
-    connection.told = told
+    connection = MonitoredConnection.connect(**parameters)
+    connection.parameters = parameters
     return connection
 
 
-def place(address: spec_pb2.PostgresAddress) -> str:
-    """The server as host:port."""
+def host_port(address: spec_pb2.PostgresAddress) -> str:
+    """Format the server as host:port."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"
 
 
-def _hosts(sink: spec_pb2.ResolvedSink) -> tuple[str, str | None]:
-    """What libpq is told of the host: its name, once for each address that was checked, and these.
+def _resolve_hosts(sink: spec_pb2.ResolvedSink) -> tuple[str, str | None]:
+    """Return libpq's `host` and `hostaddr`: the name, repeated for each checked address, and these.
 
-    Raises: JobError.
+    Without egress rules libpq resolves the name itself. Raises: JobError.
     """
     address = sink.sink.postgres.address
     if not sink.HasField("egress"):
         return address.host, None
-    what = f"PostgreSQL at {place(address)}"
+    detail = f"PostgreSQL at {host_port(address)}"
     try:
-        checked = egress.addresses(sink.egress, what, address.host, address.port)
+        hostaddr = egress.resolve_addresses(sink.egress, detail, address.host, address.port)
     except OSError:
-        raise TemporaryError("SINK_UNAVAILABLE", f"{what} has no address.") from None
+        raise TemporaryError("SINK_UNAVAILABLE", f"{detail} has no address.") from None
     except AddressRefused as refused:
         raise external(
-            "SINK_ADDRESS_REFUSED", f"{what} may not be reached: {refused}.", retryable=True
+            "SINK_ADDRESS_REFUSED", f"{detail} may not be reached: {refused}.", retryable=True
         ) from None
-    return ",".join([address.host] * len(checked)), ",".join(checked)
+    return ",".join([address.host] * len(hostaddr)), ",".join(hostaddr)
 
 
-def _key(sink: spec_pb2.ResolvedSink) -> bytes:
-    """Of a kept connection: what it was made of."""
-    made_of = spec_pb2.ResolvedSink(egress=sink.egress if sink.HasField("egress") else None)
-    made_of.sink.postgres.address.CopyFrom(sink.sink.postgres.address)
-    return made_of.SerializeToString(deterministic=True)
+def _connection_key(sink: spec_pb2.ResolvedSink) -> bytes:
+    """Return the key of a connection: the parts of the sink that it depends on, serialised."""
+    key_sink = spec_pb2.ResolvedSink(egress=sink.egress if sink.HasField("egress") else None)
+    key_sink.sink.postgres.address.CopyFrom(sink.sink.postgres.address)
+    return key_sink.SerializeToString(deterministic=True)
 
 
 def drop(sink: spec_pb2.ResolvedSink) -> None:
-    """Close what is kept for this sink."""
-    connection = _open.pop(_key(sink), None)
+    """Close the process's connection for this sink."""
+    connection = _open.pop(_connection_key(sink), None)
     if connection is not None:
         with suppress(psycopg.Error):
             connection.close()
@@ -209,29 +209,29 @@ def _close() -> None:
             _open.popitem()[1].close()
 
 
-def meaning(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError | RefusedError:
-    """What an error of the database means for the job, or perhaps for rows. It quotes no row."""
-    server = f"PostgreSQL at {place(address)}"
-    state, said = error.sqlstate or "", " ".join(str(error).split())
+def interpret_error(error: psycopg.Error, address: spec_pb2.PostgresAddress) -> JobError | RefusedError:
+    """Interpret an error of the database: RefusedError where it may be about rows. It quotes no row."""
+    server = f"PostgreSQL at {host_port(address)}"
+    state, text = error.sqlstate or "", " ".join(str(error).split())
     if state.startswith(_VALUES):
-        return RefusedError(_refused(error, state, None))
-    if _POOLER in said:
-        what = "is a pooler that takes no options of a session: let it ignore them, for pgbouncer by"
-        return TemporaryError("SINK_UNAVAILABLE", f"{server} {what} ignore_startup_parameters = options.")
+        return RefusedError(_refusal_cause(error, state, None))
+    if _POOLER_TEXT in text:
+        detail = "is a pooler that takes no options of a session: let it ignore them, for pgbouncer by"
+        return TemporaryError("SINK_UNAVAILABLE", f"{server} {detail} ignore_startup_parameters = options.")
     if state == errors.ReadOnlySqlTransaction.sqlstate:
         return TemporaryError("SINK_READ_ONLY", f"{server} takes no writes now: it is read-only.")
     if state == errors.LockNotAvailable.sqlstate:
         return TemporaryError("SINK_UNAVAILABLE", f"{server} makes rows wait: another session has a lock.")
-    if state.startswith(_STATE):
+    if state.startswith(_SERVER_STATES):
         return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
-    otherwise = _otherwise(error, state, said, server, address)
+    otherwise = _destination_error(error, state, text, server, address)
     if not state or _is_of_statement(error, state):
         return otherwise
-    return RefusedError(_refused(error, state, otherwise))
+    return RefusedError(_refusal_cause(error, state, otherwise))
 
 
 def _is_of_statement(error: psycopg.Error, state: str) -> bool:
-    """Whether it is about what was asked, whichever the rows: no function of a trigger has asked it."""
+    """Tell whether an error is about the statement itself, and not of one within a trigger's function."""
     if state.startswith("28"):
         return True
     if state == _RIGHTS:
@@ -239,32 +239,32 @@ def _is_of_statement(error: psycopg.Error, state: str) -> bool:
     return state.startswith(_STATEMENT) and not error.diag.context
 
 
-def _otherwise(
-    error: psycopg.Error, state: str, said: str, server: str, address: spec_pb2.PostgresAddress
+def _destination_error(
+    error: psycopg.Error, state: str, text: str, server: str, address: spec_pb2.PostgresAddress
 ) -> JobError:
-    """What an error means where it is about no row."""
-    if state.startswith(_DENIED) or (not state and _SAYS_DENIED.search(said)):
-        what = f"{server} refuses {address.user!r} in {address.database!r}"
-        return external("SINK_DENIED", f"{what}: check its password, and its rights.", retryable=True)
-    if state.startswith(_MISSING) or (not state and _SAYS_MISSING.search(said)):
-        what = f"{server} has no such database, schema or table in {address.database!r}"
-        return external("SINK_MISSING", f"{what}: make it, or name another.", retryable=True)
-    if not state and _SAYS_UNTRUSTED.search(said):
-        return handshake.untrusted(server)
+    """Build the job's error for a database error that is not about rows."""
+    if state.startswith(_DENIED) or (not state and _SAYS_DENIED.search(text)):
+        detail = f"{server} refuses {address.user!r} in {address.database!r}"
+        return external("SINK_DENIED", f"{detail}: check its password, and its rights.", retryable=True)
+    if state.startswith(_MISSING) or (not state and _SAYS_MISSING.search(text)):
+        detail = f"{server} has no such database, schema or table in {address.database!r}"
+        return external("SINK_MISSING", f"{detail}: make it, or name another.", retryable=True)
+    if not state and _SAYS_UNTRUSTED.search(text):
+        return handshake.untrusted_error(server)
     if not state:
         return TemporaryError("SINK_UNAVAILABLE", f"{server} does not answer ({type(error).__name__}).")
-    what = f"{server} takes no row ({type(error).__name__}): somebody changed the table, or what it calls."
-    return external("SINK_SCHEMA", what, retryable=True)
+    detail = f"{server} takes no row ({type(error).__name__}): somebody changed the table, or what it calls."
+    return external("SINK_SCHEMA", detail, retryable=True)
 
 
-def _refused(error: psycopg.Error, state: str, otherwise: JobError | None) -> Refused:
-    """Why rows are refused, without the values: the kind of error, and of which column or constraint."""
+def _refusal_cause(error: psycopg.Error, state: str, otherwise: JobError | None) -> RefusalCause:
+    """Build the cause of refused rows: kind of error, and column or constraint, without values."""
     diagnosis = error.diag
     column = diagnosis.column_name
     if column is None and (match := _AT_COLUMN.search(diagnosis.context or "")):
         column = match[1]
-    place = f" in the column {column}" if column else ""
+    where = f" in the column {column}" if column else ""
     if diagnosis.constraint_name:
-        place = f" by the constraint {diagnosis.constraint_name}"
+        where = f" by the constraint {diagnosis.constraint_name}"
     reason = "CONSTRAINT" if state.startswith("23") else "SINK_REFUSED"
-    return Refused(reason, f"PostgreSQL refuses the row{place} ({type(error).__name__}).", otherwise)
+    return RefusalCause(reason, f"PostgreSQL refuses the row{where} ({type(error).__name__}).", otherwise)

@@ -1,4 +1,4 @@
-"""Quarantined records: written to `daggers.quarantine`, with why, so that the job can go on."""
+"""Write bad records to `daggers.quarantine`, with the reason, so that the job can go on."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MAX_VALUE_BYTES = 512 * 1024
 MAX_KEY_BYTES = 4 * 1024
 MAX_PREFIX_CHARS = 64 * 1024
 MAX_ROW_BYTES = 512 * 1024
-# All of it together: a broker's default limit of a record is 1,000,000 bytes, before it is compressed.
+# of a whole record: a broker's default limit is 1,000,000 bytes, uncompressed
 _MAX_BYTES = 960_000
-_AROUND_BYTES = 16 * 1024
-"""What a record has beside its value, its row and its key; and what is around it."""
+_OVERHEAD_BYTES = 16 * 1024
+"""Bytes of a record besides value, row and key, and of its batch."""
 _MAX_DETAIL_CHARS = 1_000
-# What may wait for the platform's Kafka in one process: a flood is no faster than Kafka takes it.
+# limit of a process's unacknowledged records: a flood is slowed down to what Kafka accepts
 MAX_WAITING_KIB = 16 * 1024
 
 _log = logging.getLogger(__name__)
@@ -39,34 +39,34 @@ _SAY_S = 10.0
 
 
 class Quarantine:
-    """Writes quarantined records. At least once: nothing is lost once `flush` has returned.
+    """Writes quarantined records at least once: none is lost after `flush` has returned.
 
-    A batch that is repeated quarantines its records again, under the same ce_id. `properties` are those of
-    the platform's own Kafka, which may be away for `patience_s`.
+    A repeated batch quarantines its records again, under the same ce_id. properties: of the platform's own
+    Kafka. patience_s: how long that may be away.
     """
 
     def __init__(self, properties: Mapping[str, str], patience_s: float = _PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._failure: JobError | None = None
         self._too_large: list[tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = []
-        """Records that their topic does not take, to be written again: alone, then by reference."""
+        """Records that are too large for a batch: written again alone, then without their content."""
         self._waiting: dict[int, tuple[telemetry_pb2.Quarantined, list[tuple[str, bytes]]]] = {}
-        """Records that Kafka has not acknowledged, by a number of each."""
+        """Records that Kafka has not acknowledged, by a running number."""
         self._numbers = count()
         limits = topiclimits.of(properties, QUARANTINE)
-        self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _AROUND_BYTES, 0))
-        writing = {
+        self._most = min(_MAX_BYTES, max((limits.max_bytes or _MAX_BYTES * 2) - _OVERHEAD_BYTES, 0))
+        producer_properties = {
             **limits.properties,
-            # A user's limits are about the user's cluster; what stands here is what "nothing is lost" needs.
+            # the settings below override the user's: without them records could be lost
             **properties,
             "acks": "all",
             "enable.idempotence": True,
             "message.timeout.ms": 0,
             "queue.buffering.max.kbytes": MAX_WAITING_KIB,
-            "compression.type": "gzip",  # what every client can read without further libraries
+            "compression.type": "gzip",  # every client can read it without further libraries
         }
         self._producers: Replaceable[Producer] = Replaceable(
-            lambda _: client(Producer, writing), lambda: answers(properties), discard
+            lambda _: client(Producer, producer_properties), lambda: answers(properties), discard
         )
 
     @property
@@ -74,11 +74,14 @@ class Quarantine:
         return self._producers.current
 
     def put(self, record: telemetry_pb2.Quarantined, identity: str) -> int:
-        """Takes a record to write; cuts it, sets its id, and the time if unset. Its size in bytes.
+        """Queue a record, and return its size in bytes.
 
-        `identity` tells apart what has one place: of a record it is its topic's id, because topics of one
-        name are on several clusters, or are made anew; of a row that a sink refused the row's own. Waits for
-        room while `MAX_WAITING_KIB` wait already; raises `JobError` as `flush` does.
+        Cuts it to its limits, sets its id, and an unset time.
+
+        identity: distinguishes records of one place: the topic's id, because topics of one name are on
+        several clusters, or are recreated; for a row that a sink refused the row's own. Blocks while
+        `MAX_WAITING_KIB` are unacknowledged. Raises: JobError where Kafka stays away, or refuses a record for
+        good.
         """
         _cut(record, self._most)
         now = datetime.now(UTC)
@@ -96,7 +99,7 @@ class Quarantine:
         return self._produce(record, [*headers])
 
     def _produce(self, record: telemetry_pb2.Quarantined, headers: list[tuple[str, bytes]]) -> int:
-        """Hand a record to the client; its size in bytes."""
+        """Hand a record to the client, and return its size in bytes."""
         number, value = next(self._numbers), record.SerializeToString()
         end = time.monotonic() + self._patience_s
         while True:
@@ -106,15 +109,15 @@ class Quarantine:
                     value,
                     record.dagger.encode(),
                     headers=[*headers],
-                    on_delivery=partial(self._delivered, number),
+                    on_delivery=partial(self._on_delivery, number),
                 )
             except BufferError:
-                self._give_up_at(end)
+                self._raise_after(end)
                 self._producer.poll(1.0)
                 self._replace_if_stuck()
             except KafkaException as refusal:
                 self._waiting[number] = record, headers
-                self._delivered(number, refusal.args[0], None)
+                self._on_delivery(number, refusal.args[0], None)
                 return len(value)
             else:
                 self._waiting[number] = record, headers
@@ -122,9 +125,9 @@ class Quarantine:
                 return len(value)
 
     def _replace_if_stuck(self) -> None:
-        """After half a minute without an answer have another client, if it is answered, write what waits.
+        """Replace a client without an answer for half a minute, if another one gets answers.
 
-        What the stuck one had in flight may be written, too; whoever reads takes an id once.
+        Records in flight of the stuck client may be written twice; readers deduplicate by id.
         """
         if not self._producers.failed():
             return
@@ -134,34 +137,34 @@ class Quarantine:
             self._produce(record, headers)
 
     def flush(self) -> None:
-        """Returns when Kafka has acknowledged every record; waits while it is unreachable, and says so.
+        """Block until Kafka has acknowledged every record; log while it is unreachable.
 
-        Raises `JobError` (EXTERNAL, retryable) when that takes longer than the patience there is, or when
-        Kafka refuses a record for good: the batch is not committed, and is repeated by the next launch.
+        Raises: JobError (EXTERNAL, retryable) where that exceeds the patience, or Kafka refuses a record for
+        good: the batch is not committed, and the next launch repeats it.
         """
-        self._flush()
+        self._flush_client()
         for by_reference in (False, True):
-            again, self._too_large = self._too_large, []
-            for record, headers in again:
+            too_large, self._too_large = self._too_large, []
+            for record, headers in too_large:
                 if by_reference:
-                    refer(record)
+                    strip_content(record)
                 self._produce(record, headers)
-                self._flush()  # alone: Kafka refuses a whole batch, and most of its records fit
+                self._flush_client()  # one by one: Kafka refuses a whole batch, most of whose records fit
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _flush(self) -> None:
+    def _flush_client(self) -> None:
         end = time.monotonic() + self._patience_s
         while self._producer.flush(min(_SAY_S, self._patience_s)):
-            self._give_up_at(end)
+            self._raise_after(end)
             _log.warning(
                 "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
             )
             self._replace_if_stuck()
 
-    def _give_up_at(self, end: float) -> None:
-        """Raise when it is later than `end`, a monotonic time."""
+    def _raise_after(self, end: float) -> None:
+        """Raise JobError after `end`, a monotonic time."""
         if time.monotonic() < end:
             return
         waiting = len(self._producer)
@@ -173,7 +176,7 @@ class Quarantine:
             retryable=True,
         )
 
-    def _delivered(self, number: int, error: KafkaError | None, _: Message | None) -> None:
+    def _on_delivery(self, number: int, error: KafkaError | None, _: Message | None) -> None:
         record, headers = self._waiting.pop(number)
         if error is None:
             self._producers.succeeded()
@@ -189,26 +192,26 @@ class Quarantine:
 
 
 def is_reference(record: telemetry_pb2.Quarantined) -> bool:
-    """Whether nothing of its content is kept."""
+    """Tell whether a record has no content left."""
     return not (record.row or record.value or record.decoded_prefix)
 
 
-def refer(record: telemetry_pb2.Quarantined) -> None:
-    """Leave out what it has of the record or the row: its place, its key and its hash say which it is."""
-    _digest(record)
+def strip_content(record: telemetry_pb2.Quarantined) -> None:
+    """Remove the content of a record or row; place, key and hash still identify it."""
+    _set_digest(record)
     for field in ("row", "value", "decoded_prefix"):
         record.ClearField(field)
     record.truncated = True
 
 
-def _digest(record: telemetry_pb2.Quarantined) -> None:
-    """Keep the hash of the whole, of a row as it is, before any of it is cut."""
+def _set_digest(record: telemetry_pb2.Quarantined) -> None:
+    """Set the hash of the whole content, before it is cut."""
     if not record.sha256:
         record.sha256 = hashlib.sha256(record.row or record.value).digest()
 
 
 def _cut(record: telemetry_pb2.Quarantined, most_bytes: int = _MAX_BYTES) -> None:
-    """Cut a record to its limits. Half of a row is none: a greater one is left out, and its hash is kept."""
+    """Cut a record to its limits. A row that is too large is removed whole, and its hash stays."""
     record.detail = record.detail[:_MAX_DETAIL_CHARS]
     record.key = record.key[:MAX_KEY_BYTES]
     record.decoded_prefix = record.decoded_prefix[:MAX_PREFIX_CHARS]
@@ -216,12 +219,12 @@ def _cut(record: telemetry_pb2.Quarantined, most_bytes: int = _MAX_BYTES) -> Non
         record.decoded_prefix = record.decoded_prefix[: most_bytes // 16]
     room = most_bytes - len(record.decoded_prefix.encode()) - len(record.key)
     if len(record.row) > min(MAX_ROW_BYTES, room):
-        _digest(record)
+        _set_digest(record)
         record.ClearField("row")
         record.truncated = True
     most = max(min(MAX_VALUE_BYTES, room - len(record.row)), 0)
     if len(record.value) > most:
         if not record.row:
-            _digest(record)
+            _set_digest(record)
             record.truncated = True
         record.value = record.value[:most]

@@ -1,7 +1,6 @@
-"""Secrets by reference, resolved at the moment of use; kept by the clients that use them, and to be hidden.
+"""Resolve references of secrets at the moment of use, and hide the values from logs.
 
-A secret goes to the servers that its reference names, and to no others: whatever led here, a value that may
-not be sent somewhere is not even read.
+A secret may go only to the servers that its reference names: for any other server its value is not even read.
 """
 
 import os
@@ -15,24 +14,25 @@ from daggerspec import address
 from runtime.errors import external
 from runtime.hiding import hide
 
-_REPLACED_S: Final = 0.5
-"""So long an empty file may be one whose text is being replaced, by `>` or an editor."""
-_AGAIN_S: Final = 0.02
+_REPLACE_S: Final = 0.5
+"""How long a file may be empty while its text is replaced, by `>` or an editor."""
+_RETRY_S: Final = 0.02
 
 
 def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
-    """The secret that `reference` names, trailing white space dropped, to be sent to `to`: a URL, or
-    host:port,host:port ….
+    """Return the secret that `reference` names, without trailing white space, to be sent to `to`.
 
-    Raises `JobError` (EXTERNAL) that names the reference, never the value, when it may not be sent there, or
-    there is nothing to read.
+    to: a URL, or host:port,host:port ….
+
+    Raises: JobError (EXTERNAL) that names the reference, never the value, where the secret may not be sent
+    there, or cannot be read.
     """
     if reference.addresses and not address.covers(reference.addresses, to):
         allowed = ", ".join(reference.addresses)
         raise external("SECRET_ADDRESS", f"The secret for {to} may be sent only to {allowed}.")
     match reference.WhichOneof("source"):
         case "env":
-            # The names are data of the job, so no settings class can list them.
+            # names are data of the job: no settings class can list them
             value = os.environ.get(reference.env)  # noqa: TID251 - see the line above
             if value is None:
                 raise external(
@@ -43,7 +43,7 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
             source = f"the environment variable {reference.env!r}"
         case "file":
             try:
-                value = _content(reference.file)
+                value = _read_file(reference.file)
             except secretfile.UnreadableError as why:
                 raise external(
                     "SECRET_MISSING", f"The secret file {reference.file!r} cannot be read: {why}."
@@ -57,12 +57,12 @@ def resolve(reference: spec_pb2.SecretRef, to: str) -> str:
     return secret
 
 
-def _content(file: str) -> str:
+def _read_file(file: str) -> str:
     """Read a secret's file, again for half a second while it is empty. Raises: UnreadableError.
 
-    Who replaces its text empties it first, and a driver ends where there is no secret.
+    Whoever replaces the text may empty the file first, and a driver without its secret ends.
     """
-    end = time.monotonic() + _REPLACED_S
+    end = time.monotonic() + _REPLACE_S
     while not (text := secretfile.content(file)) and time.monotonic() < end:
-        time.sleep(_AGAIN_S)
+        time.sleep(_RETRY_S)
     return text

@@ -1,4 +1,4 @@
-"""What a topic takes: how large a batch of records may be, and whether each has to have a key."""
+"""Read what a topic accepts: the size of a batch of records, and whether each needs a key."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from runtime.errors import JobError
 
 _ANSWER_S: Final = 3.0
 _LARGEST: Final = 1_000_000
-"""What librdkafka takes for the largest record, and the largest batch, unless it is told otherwise."""
+"""librdkafka's default for the largest record, and the largest batch, in bytes."""
 _MOST: Final = 1_000_000_000
-"""What librdkafka can be told at most."""
+"""librdkafka's upper bound of `message.max.bytes`."""
 _FRAME: Final = 256
-"""What is around the records of a batch, in bytes: a header, and the lengths of what it has."""
+"""Bytes of a batch besides its records: a header, and lengths."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """Of one topic, as far as its broker tells; a broker does not tell everybody."""
+    """Limits of one topic, as far as its broker lets this client read them."""
 
     max_bytes: int | None = None
-    """`max.message.bytes`: the most that a batch of records may have, as it is sent."""
+    """`max.message.bytes`: limit of a batch of records, as compressed; None where it is unknown."""
     is_compacted: bool = False
-    """Whether a record without a key is refused, with all of its batch."""
+    """Whether the topic is compacted: a record without a key is refused with its whole batch."""
 
     @property
     def properties(self) -> dict[str, Any]:
-        """Properties of a producer whose batches fit, before they are compressed. A larger record is a batch
-        by itself, and fits once it is small enough compressed.
+        """Properties of a producer whose batches fit uncompressed. A larger record is sent in a batch of its
+        own, and fits if it is small enough compressed.
         """
         if self.max_bytes is None:
             return {}
@@ -48,16 +48,18 @@ class TopicLimits:
 
 
 def of(properties: Mapping[str, Any], topic: str) -> TopicLimits:
-    """Those of a topic, which is read by a client with these properties; none where nobody tells.
+    """Read the limits of a topic by a client with these properties; unknown where it may not read them.
 
     Raises: JobError for properties that librdkafka refuses.
     """
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         admin = client(AdminClient, properties)
-        told = admin.describe_configs([resource], request_timeout=_ANSWER_S)[resource].result(_ANSWER_S + 1)
-        most = told.get("max.message.bytes")
-        policy = told.get("cleanup.policy")
+        settings = admin.describe_configs([resource], request_timeout=_ANSWER_S)[resource].result(
+            _ANSWER_S + 1
+        )
+        most = settings.get("max.message.bytes")
+        policy = settings.get("cleanup.policy")
         return TopicLimits(
             int(most.value) if most is not None and most.value else None,
             policy is not None and "compact" in (policy.value or ""),

@@ -1,4 +1,4 @@
-"""What keeps every record out of a topic of Kafka, found before the first one: no topic, or no rights."""
+"""Check before the first record whether a topic exists and lets this client write."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CREATES: Final = "auto.create.topics.enable"
 
 
 def check(properties: Mapping[str, Any], topic: str) -> str:
-    """What a broker says of a topic that a client with these properties writes to, in a sentence; empty where
-    it does not say. Raises: JobError for a topic that is not there and that no record makes, or that takes
-    none of this client's.
+    """Describe a topic to write to in a sentence; empty where the broker does not tell.
+
+    Raises: JobError for a topic that is missing and not created automatically, or that denies writes.
     """
     place = f"Kafka at {properties['bootstrap.servers']}"
     admin = client(AdminClient, properties)
@@ -32,20 +32,20 @@ def check(properties: Mapping[str, Any], topic: str) -> str:
             TopicCollection([topic]), include_authorized_operations=True, request_timeout=_ANSWER_S
         )[topic].result(_ANSWER_S + 1)
     except (KafkaException, TimeoutError) as problem:
-        return _refused(admin, place, topic, problem, properties)
-    rights = described.authorized_operations  # nothing of a broker that does not know the question
+        return _check_missing(admin, place, topic, problem, properties)
+    rights = described.authorized_operations  # empty from brokers that do not support it
     if rights and AclOperation.WRITE not in rights:
-        raise _denied(place, topic, properties)
+        raise _denied_error(place, topic, properties)
     return f"It has the topic {topic}, of {len(described.partitions)} partitions, and lets this job write."
 
 
-def _refused(
+def _check_missing(
     admin: AdminClient, place: str, topic: str, problem: Exception, properties: Mapping[str, Any]
 ) -> str:
     error = problem.args[0] if isinstance(problem, KafkaException) else None
     code = error.code() if isinstance(error, KafkaError) else None
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # who may write may describe
-        raise _denied(place, topic, properties)
+        raise _denied_error(place, topic, properties)
     if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
         return ""
     creates = _creates_topics(admin)
@@ -57,7 +57,7 @@ def _refused(
 
 
 def _creates_topics(admin: AdminClient) -> bool | None:
-    """Whether a broker creates topics that are written to; None where it does not say."""
+    """Tell whether the broker creates missing topics; None where it does not tell."""
     try:
         cluster = admin.describe_cluster(request_timeout=_ANSWER_S).result(_ANSWER_S + 1)
         broker = ConfigResource(ResourceType.BROKER, str(cluster.nodes[0].id))
@@ -68,7 +68,7 @@ def _creates_topics(admin: AdminClient) -> bool | None:
     return None if setting is None or setting.value is None else setting.value == "true"
 
 
-def _denied(place: str, topic: str, properties: Mapping[str, Any]) -> Exception:
+def _denied_error(place: str, topic: str, properties: Mapping[str, Any]) -> Exception:
     principal = f"User:{properties.get('sasl.username') or 'NAME'}"
     allow = f"kafka-acls.sh --bootstrap-server {properties['bootstrap.servers']} --add"
     allow += f" --allow-principal {principal} --operation Write --topic {topic}"

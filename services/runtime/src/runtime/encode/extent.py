@@ -1,7 +1,7 @@
-"""How far rows reach: the last window, or of each partition of a topic the first and the last offset.
+"""Compute the extent of rows: the last window, or the first and last offset of each partition.
 
-After an edit a query reads again what came before. Where rows cannot take their own places, what the query
-before it has written is left out by this.
+After an edit a query reads earlier records again. Where a sink cannot overwrite rows, those that the query
+before has written are left out by its extent.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from runtime.encode.rows import Layout
 
 
 class Extent(TypedDict):
-    """As JSON has it."""
+    """Extent of rows, in its JSON form."""
 
     windows_to: str | None
-    """The end of the last window; None of rows that are none."""
+    """End of the last window; None for rows without windows."""
     offsets: dict[str, dict[str, list[int]]]
-    """By topic and partition; empty for rows that are not made of one record each."""
+    """First and last offset by topic and partition; empty unless each row comes from one record."""
 
 
 def of(layout: Layout, rows: pa.RecordBatch) -> Extent:
-    """How far the rows of a batch reach, which has some."""
+    """Compute the extent of a batch that is not empty."""
     windows_to, offsets = None, dict[str, dict[str, list[int]]]()
     if layout.windowed:
         windows_to = pc.max(rows.column(WINDOW_END)).as_py().isoformat()
@@ -38,20 +38,20 @@ def of(layout: Layout, rows: pa.RecordBatch) -> Extent:
     return Extent(windows_to=windows_to, offsets=offsets)
 
 
-def united(extents: Iterable[Extent]) -> Extent:
-    """How far several reach."""
+def unite(extents: Iterable[Extent]) -> Extent:
+    """Unite several extents."""
     windows_to, offsets = None, dict[str, dict[str, list[int]]]()
     for extent in extents:
         windows_to = max(filter(None, (windows_to, extent["windows_to"])), default=None)
         for topic, parts in extent["offsets"].items():
             for part, (first, last) in parts.items():
-                held = offsets.setdefault(topic, {}).setdefault(part, [first, last])
-                held[:] = [min(held[0], first), max(held[1], last)]
+                range_ = offsets.setdefault(topic, {}).setdefault(part, [first, last])
+                range_[:] = [min(range_[0], first), max(range_[1], last)]
     return Extent(windows_to=windows_to, offsets=offsets)
 
 
 def covers(layout: Layout, extent: Extent, rows: pa.RecordBatch) -> pa.Array:
-    """Which rows are of a window, or a record, that it reaches to."""
+    """Return a mask of the rows whose window or record is within the extent."""
     if layout.windowed:
         ends, to = rows.column(WINDOW_END), extent["windows_to"]
         closed = pa.scalar(datetime.fromisoformat(to), ends.type) if to else pa.scalar(None, ends.type)
@@ -67,7 +67,7 @@ def covers(layout: Layout, extent: Extent, rows: pa.RecordBatch) -> pa.Array:
 
 
 def _ranges(topics: pa.Array, parts: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, str, int, int]]:
-    """The first and the last offset of each partition."""
+    """Yield topic, partition, first and last offset."""
     rows = pa.table({"topic": topics, "part": parts, "offset": offsets})
     ranges = rows.group_by(["topic", "part"]).aggregate([("offset", "min"), ("offset", "max")])
     for value in ranges.to_pylist():

@@ -1,4 +1,4 @@
-"""What an output row is made of, whatever it is encoded to: its columns, its time, its key."""
+"""Describe output rows independent of their encoding: columns, time, key, identity."""
 
 from __future__ import annotations
 
@@ -13,79 +13,79 @@ import pyarrow as pa
 from daggerspec.columns import KEY, WINDOW_END, WINDOW_START, Column, time_column
 from runtime.encode import json_text
 
-# A time below the microsecond has this many values: the place where a forwarded record's identity goes.
+# nanoseconds in a microsecond: a forwarded record's identity is put there
 _SUB_MICROSECOND = 1000
-# From one element of a record, or one partner, to the next: n offsets of k elements each have n k places of
-# their own up to n k = 297, and no other step has more; k elements of one record up to 1,000.
+# step from one element of a record, or one partner, to the next: n offsets with k elements each have n k
+# distinct places up to n k = 297, the best of all steps; k elements of one record have up to 1,000
 _STEP = 297
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One row that cannot be written, and why: UPPER_SNAKE reason, one sentence."""
+    """Row that cannot be written, with an UPPER_SNAKE reason and one sentence."""
 
     row: int
     """Index in the Arrow batch."""
     reason: str
     detail: str
     by_server: bool = False
-    """Whether a server has refused it; else it can be sent to none."""
+    """Whether a server refused it; else it cannot be sent to any server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The output columns of a dagger, as its plan names them."""
+    """Output columns of a dagger, as its plan names them."""
 
     columns: tuple[Column, ...]
     """Visible columns, in order."""
     hidden: tuple[str, ...]
-    """Further columns that carry the row's identity, in order, after the visible ones."""
+    """Columns behind the visible ones with the row's identity, in order."""
     key: tuple[str, ...] = ()
-    """The visible columns that are the row's identity, where all of it is seen."""
+    """Visible columns that are the row's identity, if all of it is visible; else empty."""
     fields: tuple[tuple[str, int], ...] = ()
-    """Of each visible column the message and the number of the field that it is; "" and 0 where computed."""
+    """Message and field number of each visible column; ("", 0) for a computed one."""
     has_records: bool = False
-    """Whether rows are records as they were read: their columns are `daggerspec.query.RECORD_COLUMNS`."""
+    """Whether rows are unchanged records, with the columns `daggerspec.query.RECORD_COLUMNS`."""
 
     @property
     def time(self) -> str | None:
-        """The column that is the row's time: window_timestamp, else rowtime; None when there is neither."""
+        """Column of the row's time: window_timestamp, else rowtime; None without both."""
         return time_column(self.columns, self.hidden)
 
     @property
     def windowed(self) -> bool:
-        """Whether rows are windows; else each is made of one record."""
+        """Whether rows are windows; else each comes from one record."""
         return WINDOW_START in self.hidden
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that make up the row's key, in order."""
+        """Columns of the row's key, in order."""
         window = (WINDOW_START, WINDOW_END) if self.windowed else ()
         return (*window, *(name for name in self.hidden if name.startswith(KEY)))
 
     def visible(self, batch: pa.RecordBatch) -> list[tuple[Column, pa.Array]]:
-        """The visible columns with their values."""
+        """Return the visible columns with their values."""
         return [(column, batch.column(index)) for index, column in enumerate(self.columns)]
 
 
 def keys(layout: Layout, batch: pa.RecordBatch) -> list[str]:
-    """The key of each row as compact JSON text: the same in every attempt, another for every other row."""
+    """Return the key of each row as compact JSON: unique, and the same in every attempt."""
     parts = [json_text.texts(batch.column(name), json_text.KEY) for name in layout.key_columns]
     return [f"[{','.join(values)}]" for values in zip(*parts, strict=True)] if parts else []
 
 
-def checked(batch: pa.RecordBatch) -> None:
-    """Raise pyarrow.ArrowInvalid for a batch that has a text which is no UTF-8."""
+def check_texts(batch: pa.RecordBatch) -> None:
+    """Check that all texts of a batch are UTF-8. Raises: pyarrow.ArrowInvalid."""
     for array in batch.columns:
         if not _is_ascii(array):
             array.validate(full=True)
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Judge whether an array has texts of ASCII alone; False where that is not seen at once.
+    """Tell whether an array has only ASCII texts; False where that takes more than one look at its bytes.
 
-    All bytes at once take a sixth of the time that Arrow takes for one text after another.
+    Checking all bytes at once takes a sixth of the time of Arrow's check of each text.
     """
     if array.type != pa.string() or len(array) == 0:
         return False
@@ -96,11 +96,11 @@ def _is_ascii(array: pa.Array) -> bool:
 
 
 def readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, for people: in a text that is no UTF-8 a sign in place of what is wrong, and nothing in
-    place of a value that has such a text within it.
+    """Make rows readable for people: invalid UTF-8 becomes a replacement sign, and a nested value with such a
+    text becomes NULL.
     """
     try:
-        checked(batch)
+        check_texts(batch)
     except pa.ArrowInvalid:
         return pa.RecordBatch.from_arrays([*map(_readable, batch.columns)], schema=batch.schema)
     return batch
@@ -119,32 +119,31 @@ def _readable(array: pa.Array) -> pa.Array:
 
 
 def record_values(batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
-    """Of records as they were read: the value of each, and the refusals of those that have none, where a
-    request has to have one.
-    """
+    """Return the values of unchanged records, and refusals of those without a value."""
     values: list[bytes | None] = batch.column("value").to_pylist()
     why = "The record has no value (a tombstone), and a request has to have one."
     return values, [Refusal(row, "EMPTY_VALUE", why) for row, value in enumerate(values) if value is None]
 
 
 def event_id(source: str, key: str, batch_id: int | None) -> str:
-    """128 bits, in hexadecimal, that tell an event of a row from all others of its source.
+    """Compute the id of a row's event, unique within its source: 128 bits in hexadecimal.
 
-    With early emission each update of a row is an event of its own, and `batch_id` says which: a replay has
-    its old number. None where a row is written once.
+    batch_id: identifies the update of a row with early emission; a replay uses the old number. None: rows are
+    written once.
     """
     part = "" if batch_id is None else f"/{batch_id}"
     return hashlib.blake2b(f"{source}{part}/{key}".encode(), digest_size=16).hexdigest()
 
 
 def microseconds(array: pa.Array) -> list[int | None]:
-    """A time column in microseconds after the epoch, UTC."""
+    """Convert a time column to microseconds since 1970, UTC."""
     values: list[int | None] = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64()).to_pylist()
     return values
 
 
 def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
-    """Nanoseconds below the microsecond that tell forwarded records of one instant apart; 0 for windows.
+    """Compute nanoseconds below the microsecond that distinguish forwarded records of one instant; 0 for
+    windows.
 
     Consecutive offsets of a partition never meet within 1,000, nor do the elements of one record; partitions
     start at different places, and may meet.
@@ -162,12 +161,12 @@ def identities(layout: Layout, batch: pa.RecordBatch) -> Sequence[int]:
 
 
 def _place(start: str, offset: int, others: Sequence[str | None]) -> int:
-    """Where a row goes: numbers move it from where texts begin, each in steps of its own."""
-    moved, step = offset, 1
+    """Compute the place of a row: texts give the start, numbers move it, each in steps of its own."""
+    position, step = offset, 1
     for text in others:
         step *= _STEP
         if text is not None and _NUMBER.fullmatch(text):
-            moved += int(text) * step
+            position += int(text) * step
         else:
             start = f"{start},{text}"
-    return (zlib.crc32(start.encode()) + moved) % _SUB_MICROSECOND
+    return (zlib.crc32(start.encode()) + position) % _SUB_MICROSECOND

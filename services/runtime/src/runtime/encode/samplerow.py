@@ -1,4 +1,4 @@
-"""One row that is made up, with the columns of a query: what is written where somebody tries a sink."""
+"""Make up a sample row with the columns of a query, to be written by the test of a sink."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ _TYPES: Final[dict[str, tuple[pa.DataType, Any]]] = {
     "binary": (pa.binary(), b""),
 }
 _OF_RECORDS: Final = ("string", "int", "bigint")
-"""Of the topic, partition and offset that a row's identity is."""
+"""Types of topic, partition and offset, where these are a row's identity."""
 
 
 def sample(layout: Layout, now: datetime) -> pa.RecordBatch:
-    """A row of the visible and the hidden columns: empty values, and this time.
+    """Build a row of the visible and hidden columns, with empty values and the time `now`.
 
-    Raises: JobError (USER) for a column of a type that nothing is made up of.
+    Raises: JobError (USER) for a column of a type without a sample value.
     """
-    columns = {column.name: _of(column.name, column.type, now) for column in layout.columns}
+    columns = {column.name: _type_and_value(column.name, column.type, now) for column in layout.columns}
     keys = [name for name in layout.hidden if name.startswith(KEY)]
-    told = dict(zip(coordinates(layout), _OF_RECORDS, strict=False))
+    types_by_name = dict(zip(coordinates(layout), _OF_RECORDS, strict=False))
     for name in layout.hidden:
-        columns[name] = _of(name, told.get(name, "string") if name in keys else "timestamp", now)
+        columns[name] = _type_and_value(
+            name, types_by_name.get(name, "string") if name in keys else "timestamp", now
+        )
     schema = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
     return pa.RecordBatch.from_pydict({name: [value] for name, (_, value) in columns.items()}, schema=schema)
 
 
-def _of(name: str, kind: str, now: datetime) -> tuple[pa.DataType, Any]:
-    """The type of a column in Arrow, and a value."""
+def _type_and_value(name: str, kind: str, now: datetime) -> tuple[pa.DataType, Any]:
+    """Return a column's type in Arrow, and a value."""
     if match := _DECIMAL.fullmatch(kind):
         return pa.decimal128(int(match[1]), int(match[2])), Decimal(0)
     if kind == "timestamp":

@@ -1,4 +1,4 @@
-"""Rows as CSV that a database copies into a table: values that CSV has no form for become text."""
+"""Encode rows as CSV that a database copies into a table; values without a form in CSV become text."""
 
 from __future__ import annotations
 
@@ -15,63 +15,67 @@ from runtime.encode import json_text
 from runtime.encode.rows import Layout, Refusal
 
 NUMBER: Final = "daggers_row"
-"""The column with the number of each row in its batch: no query has one of this name by chance."""
+"""Column with the row's number in its batch; no query has a column of this name by chance."""
 _FORM: Final = csv.WriteOptions(include_header=False, quoting_style="needed")
 _TEXT: Final = pa.string()
 _NUL: Final = "\0"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _DAYS: Final = range(date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH + 1)
-"""Since the epoch, of the years 1 to 9999."""
+"""Days since 1970 of the years 1 to 9999."""
 _MICROSECONDS: Final = range(_DAYS.start * 86_400_000_000, _DAYS.stop * 86_400_000_000)
 
 
 def text(rows: pa.Table) -> memoryview:
-    """The CSV of rows, without a header."""
+    """Encode rows as CSV without a header."""
     out = io.BytesIO()
     csv.write_csv(rows, out, _FORM)
     return out.getbuffer()
 
 
 def rows(layout: Layout, batch: pa.RecordBatch, *, nul_to_space: bool) -> tuple[pa.Table, list[Refusal]]:
-    """The visible columns of a batch as CSV can hold them, rows numbered; and rows that are none."""
+    """Build the table of a batch's visible columns, with numbered rows; and refusals of rows with U+0000.
+
+    nul_to_space: replace U+0000 by a space; no row is refused then.
+    """
     numbers = pa.array(range(batch.num_rows), pa.int64())
-    held = pa.table({NUMBER: numbers, **columns(layout, batch)})
-    return (_spaced(held), []) if nul_to_space else _without_nul(held)
+    table = pa.table({NUMBER: numbers, **columns(layout, batch)})
+    return (_replace_nul(table), []) if nul_to_space else _without_nul(table)
 
 
 def columns(layout: Layout, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of a batch as CSV can hold them and PostgreSQL reads them."""
+    """Convert the visible columns of a batch to what CSV can have and PostgreSQL reads."""
     return {column.name: _plain(values) for column, values in layout.visible(batch)}
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    kept = values.type
-    if types.is_timestamp(kept) and _are_far(values, _MICROSECONDS):
+    kind = values.type
+    if types.is_timestamp(kind) and _are_out_of_range(values, _MICROSECONDS):
         return pa.array(json_text.shortest_times(values), _TEXT)
-    if types.is_date(kept) and _are_far(values.cast(pa.int32()), _DAYS):
+    if types.is_date(kind) and _are_out_of_range(values.cast(pa.int32()), _DAYS):
         return pa.array(json_text.dates(values), _TEXT)
-    if types.is_binary(kept) or types.is_large_binary(kept):
+    if types.is_binary(kind) or types.is_large_binary(kind):
         return pa.array(
             [None if value is None else f"\\x{value.hex()}" for value in values.to_pylist()], _TEXT
         )
-    if types.is_nested(kept):
+    if types.is_nested(kind):
         return pa.array([None if text == json_text.NULL else text for text in json_text.texts(values)], _TEXT)
-    if types.is_duration(kept):
+    if types.is_duration(kind):
         texts = [text.strip('"') for text in json_text.texts(values)]
         return pa.array([None if text == json_text.NULL else text for text in texts], _TEXT)
     return values
 
 
-def _are_far(times: pa.Array, known: range) -> bool:
-    """Whether some are not of the years 1 to 9999. Behind the year 32,767 Arrow writes another year, which a
-    database takes for the one that was meant.
+def _are_out_of_range(times: pa.Array, range_: range) -> bool:
+    """Tell whether some times are beyond the years 1 to 9999.
+
+    For years beyond 32,767 Arrow would write a wrong year, which a database would accept.
     """
     counted = pc.min_max(times.cast(pa.int64())).values()
-    return any(time is not None and time not in known for time in (stamp.as_py() for stamp in counted))
+    return any(time is not None and time not in range_ for time in (stamp.as_py() for stamp in counted))
 
 
 def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
-    """The rows without U+0000 in their texts, and why the others are refused."""
+    """Return the rows without U+0000 in their texts, and refusals of the others."""
     column: dict[int, str] = {}
     for name, texts in _texts(rows):
         has = pc.fill_null(pc.match_substring(texts, _NUL), False)
@@ -83,8 +87,8 @@ def _without_nul(rows: pa.Table) -> tuple[pa.Table, list[Refusal]]:
     return rows.filter(pc.invert(pc.is_in(rows[NUMBER], pa.array(column, pa.int64())))), refusals
 
 
-def _spaced(rows: pa.Table) -> pa.Table:
-    """The rows with a space in place of each U+0000."""
+def _replace_nul(rows: pa.Table) -> pa.Table:
+    """Replace each U+0000 by a space."""
     for name, texts in _texts(rows):
         spaced = pc.replace_substring(texts, _NUL, " ")
         rows = rows.set_column(rows.column_names.index(name), name, spaced)
@@ -92,7 +96,7 @@ def _spaced(rows: pa.Table) -> pa.Table:
 
 
 def _texts(rows: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """The columns of text."""
+    """Yield the text columns with their names."""
     for name in rows.column_names:
         if types.is_string(rows[name].type) or types.is_large_string(rows[name].type):
             yield name, rows[name]

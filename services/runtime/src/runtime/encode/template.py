@@ -1,4 +1,4 @@
-"""Templates over Arrow columns: a text for each row, or a JSON text."""
+"""Fill templates from Arrow columns: a text, or a JSON text, for each row."""
 
 from __future__ import annotations
 
@@ -18,56 +18,57 @@ from daggerspec.template import Part, Reference
 from runtime.encode import json_text
 
 Columns: TypeAlias = Mapping[str, pa.Array]
-"""The values of rows, by the names of their columns."""
+"""Values of rows by column."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-"""The years 1 to 9999, of which alone `strftime` writes times; a TIMESTAMP reaches from -290308 to 294247."""
+"""The years 1 to 9999, which `strftime` is limited to; a TIMESTAMP reaches from -290308 to 294247."""
 
 
 def texts(text: str, columns: Columns, rows: int, quoted: Callable[[str], str] = str) -> list[str | None]:
-    """The text of each row, `quoted` around each value; None for a row that lacks one of them, or has a time
-    that its format cannot write: `why_missing` says which.
+    """Fill a text template for each row; None for a row with a NULL, or with a time beyond its format.
+
+    quoted: applied to each value. `why_missing` explains a None.
     """
-    return _joined([_plain(part, columns, quoted) for part in template.parts(text)], rows)
+    return _join([_plain(part, columns, quoted) for part in template.parts(text)], rows)
 
 
 def objects(text: str, columns: Columns, rows: int) -> list[str | None]:
-    """The JSON text of each row; None for a row of which a value within a string is NULL, or a time is none
-    that its format can write.
+    """Fill a JSON template for each row; None for a row with a NULL within a string, or a time beyond its
+    format.
     """
-    made = [_json(part, columns) for part in _merged(_segments(template.parsed(text)))]
-    return _joined(made, rows)
+    segments = [_json(part, columns) for part in _merge(_segments(template.parsed(text)))]
+    return _join(segments, rows)
 
 
 def why_missing(templates: Iterable[str], columns: Columns, row: int) -> tuple[str, str]:
-    """Reason and sentence for a row of which one of these templates has no text."""
+    """Return reason and sentence of a row for which one of these templates has no text."""
     formatted = (
         reference for text in templates for reference in template.references(text) if reference.format
     )
     for reference in formatted:
         value = columns[reference.column].slice(row, 1)
         if not value.null_count and _times(value) == [None]:
-            what = f"{reference.format} writes the years 1 to 9999, and {reference.column} is beyond them."
-            return "OUT_OF_RANGE", what
+            detail = f"{reference.format} writes the years 1 to 9999, and {reference.column} is beyond them."
+            return "OUT_OF_RANGE", detail
     return "TEMPLATE_NULL", "A value of the row within a text is NULL."
 
 
 @dataclass(frozen=True, slots=True)
-class _Typed:
-    """A place for a value as JSON has it."""
+class _TypedReference:
+    """Reference that is replaced by a JSON value of its type."""
 
     reference: Reference
 
 
-_Segment: TypeAlias = Part | _Typed
+_Segment: TypeAlias = Part | _TypedReference
 _Values: TypeAlias = str | Sequence[str | None]
 """A constant, or one text for each row."""
 
 
-def _joined(made: Sequence[_Values], rows: int) -> list[str | None]:
-    columns = [repeat(column, rows) if isinstance(column, str) else column for column in made]
+def _join(segments: Sequence[_Values], rows: int) -> list[str | None]:
+    columns = [repeat(column, rows) if isinstance(column, str) else column for column in segments]
     if not columns:
         return [""] * rows
     return [None if None in row else "".join(map(str, row)) for row in zip(*columns, strict=False)]
@@ -83,9 +84,9 @@ def _json(segment: _Segment, columns: Columns) -> _Values:
     match segment:
         case str():
             return segment
-        case _Typed(reference) if not reference.format:
+        case _TypedReference(reference) if not reference.format:
             return json_text.texts(columns[reference.column])
-        case _Typed(reference):
+        case _TypedReference(reference):
             values = _values(reference, columns)
             there = columns[reference.column].is_valid().to_pylist()
             quoted = [None if value is None else encode_basestring(value) for value in values]
@@ -97,7 +98,7 @@ def _json(segment: _Segment, columns: Columns) -> _Values:
 
 
 def _values(reference: Reference, columns: Columns) -> list[str | None]:
-    """Values as texts, times in the format that is asked for."""
+    """Convert values to texts, times in the reference's format."""
     array = columns[reference.column]
     if reference.format:
         return [None if time is None else time.strftime(reference.format) for time in _times(array)]
@@ -105,7 +106,7 @@ def _values(reference: Reference, columns: Columns) -> list[str | None]:
 
 
 def _times(array: pa.Array) -> list[datetime | None]:
-    """Timestamps as Python has them; None for NULL, and for the years that it has not."""
+    """Convert timestamps to Python; None for NULL, and for years beyond Python's."""
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     fits = pc.and_(pc.greater_equal(micros, _FIRST), pc.less_equal(micros, _LAST))
     if not pc.all(fits, min_count=0).as_py():
@@ -115,7 +116,7 @@ def _times(array: pa.Array) -> list[datetime | None]:
 
 
 def plain(array: pa.Array) -> list[str | None]:
-    """Each value as a text: of JSON what stands between its quotes, unescaped; None for NULL."""
+    """Convert values to texts: JSON without its outer quotes, escapes stay; None for NULL."""
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         values: list[str | None] = array.to_pylist()
         return values
@@ -124,11 +125,11 @@ def plain(array: pa.Array) -> list[str | None]:
 
 
 def _segments(value: Any) -> Iterator[_Segment]:
-    """A JSON value, cut at its references."""
+    """Cut a JSON value at its references."""
     if isinstance(value, str):
         parts = template.parts(value)
         if len(parts) == 1 and isinstance(parts[0], Reference):
-            yield _Typed(parts[0])
+            yield _TypedReference(parts[0])
             return
         yield '"'
         for part in parts:
@@ -148,8 +149,8 @@ def _segments(value: Any) -> Iterator[_Segment]:
         yield json.dumps(value)
 
 
-def _merged(segments: Iterator[_Segment]) -> list[_Segment]:
-    """The same, texts beside each other as one."""
+def _merge(segments: Iterator[_Segment]) -> list[_Segment]:
+    """Merge neighbouring texts."""
     merged: list[_Segment] = []
     for segment in segments:
         if isinstance(segment, str) and merged and isinstance(merged[-1], str):

@@ -1,4 +1,4 @@
-"""Rows as events of users: whose, what, when, and the JSON of their properties."""
+"""Convert rows to events of users: identity, name, time, and properties as JSON."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from runtime.encode.rows import Layout, Refusal, microseconds
 
 @dataclass(frozen=True, slots=True)
 class UserEvents:
-    """The rows of a batch; what each list has is of the row of its place."""
+    """Events of a batch; element i of each list is of row i."""
 
     names: Sequence[str | None]
-    """Of the events; None for a row that lacks a value of it."""
+    """Names of the events; None for a row that lacks a value of its template."""
     identities: Sequence[str | None]
-    """Whose they are."""
+    """Identities of the users."""
     times: Sequence[int | None]
-    """Microseconds after the epoch; None for rows without a time."""
+    """Microseconds since 1970; None for rows without a time."""
     properties: Sequence[str]
-    """What is not NULL, as the inside of a JSON object; empty where all of it is."""
+    """Properties that are not NULL, as the inside of a JSON object; empty if all are NULL."""
     too_long: Mapping[int, str]
-    """Rows with a value of more bytes than it may have, and the first property of which that is so."""
+    """First property with too many bytes, by row."""
     longest: int = 0
-    """Bytes that a value may have; 0: any."""
+    """Limit of a value in bytes; 0: none."""
     unnamed: Mapping[int, tuple[str, str]] = field(default_factory=dict)
-    """Why rows have no name."""
+    """Reason and sentence for rows without a name."""
 
     def refusals(self) -> list[Refusal]:
-        """The rows that are no events of anybody, or have a value that is too long."""
+        """Refuse rows without an identity or a name, or with a value that is too long."""
         why: dict[int, tuple[str, str]] = {
             row: ("TOO_LARGE", f"The value of {name} has more than {self.longest} bytes.")
             for row, name in self.too_long.items()
@@ -54,7 +54,7 @@ def of(
     longest: int = 0,
     without: Collection[str] = (),
 ) -> UserEvents:
-    """The events that rows are; `without` are names that no property has.
+    """Convert the rows of a batch. without: names of properties that are left out.
 
     Raises: JobError (USER) for a column without a text.
     """
@@ -69,7 +69,7 @@ def of(
         if name not in without:
             start = f"{json_text.quoted(name)}:"
             pieces.append(["" if text == json_text.NULL else start + text for text in texts])
-    said = zip(*pieces, strict=True) if pieces else ((),) * rows.num_rows
+    property_rows = zip(*pieces, strict=True) if pieces else ((),) * rows.num_rows
     time = layout.time or (WINDOW_END if layout.windowed else None)
     count = rows.num_rows
     names = template.texts(event, columns, count) if event else ["profile"] * count
@@ -78,7 +78,7 @@ def of(
         names,
         template.texts(f"${{{identity}}}", columns, count),
         microseconds(rows.column(time)) if time else [None] * count,
-        [",".join(filter(None, row)) for row in said],
+        [",".join(filter(None, row)) for row in property_rows],
         too_long,
         longest,
         {row: template.why_missing([event], columns, row) for row in missing},
@@ -86,7 +86,7 @@ def of(
 
 
 def _longer(texts: Sequence[str], most: int) -> Iterator[int]:
-    """The places of texts with more bytes. No character has more than four."""
+    """Yield the indexes of texts with more than `most` bytes. A character has at most four."""
     for place, text in enumerate(texts):
         if len(text) > most // 4 and len(text.encode(errors="replace")) > most:
             yield place

@@ -1,10 +1,11 @@
-"""One launch of one dagger, in the driver.
+"""Run one launch of one dagger, in the driver.
 
-main       from the command line to the exit code
+main       runs a launch from its command line to its exit code
 spare      waits for a launch, after a `warmup_run`
-driver     the life of a launch; `job` is what it computes, `guard` the second check of its SQL
-batch      what happens to each micro-batch; `delivery` is its half in the workers
-listener   what Spark tells of batches; `progress` adds it up, `heartbeat` tells the platform
-symptoms   what a driver finds wrong with its own work
-driverlog  keeps driver.log short
+driver     starts and watches a launch; `job` assembles what it computes, `guard` checks its SQL a second time
+batch      processes each micro-batch; `writing` writes it, `delivery` is the half in the workers
+listener   takes Spark's events of batches; `progress` folds them, `heartbeat` sends them
+symptoms   finds late rows, and input without output
+shadow     runs beside a driver until it takes over; `boundary` is where that driver ends
+driverlog  truncates driver.log
 """

@@ -1,7 +1,7 @@
-"""What waits in Kafka while a batch runs.
+"""Report the unread records in Kafka while a batch runs.
 
-Spark tells of that once the batch is committed, and as it was when the batch was planned: long ago, where a
-sink is slow.
+Spark reports them only when the batch is committed, as they were when it was planned: long ago with a slow
+sink.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from runtime.source.planner import pace
 
 
 def follow(launch: Launch) -> None:
-    """Look as often as a heartbeat tells of it, while a batch runs for longer; until the launch has ended."""
+    """Measure once per heartbeat while a batch runs for longer than that, until the launch has ended."""
     threading.Thread(target=_run, args=(launch,), name="backlog", daemon=True).start()
 
 
 def _run(launch: Launch) -> None:
     while not launch.ended.wait(PERIOD_S):
-        known = launch.heartbeat.progress
-        since = known.running_since
+        current = launch.heartbeat.progress
+        since = current.running_since
         if since is None or (datetime.now(UTC) - since).total_seconds() < PERIOD_S:
             continue
         try:
             records = pace.unread(launch.spec.dagger, launch.spec.generation)
-        except JobError:  # the next batch meets it, and says so
+        except JobError:  # the next batch fails of it, and reports it
             continue
-        if records:  # of readers that have not begun nothing is known
-            launch.heartbeat.update(partial(progress.behind, batch_id=known.running, records=records))
+        if records:  # readers that have not begun report none
+            launch.heartbeat.update(partial(progress.behind, batch_id=current.running, records=records))

@@ -1,7 +1,7 @@
-"""Where a driver ends that has a shadow beside it: it writes no window behind its boundary (ADR 109).
+"""End a driver that has a shadow at a boundary in event time: it writes no window behind it (ADR 109).
 
-That makes a cutover quick. What keeps a window from being written twice is not here: a driver may have looked
-before there was a boundary.
+That makes a cutover quick. It does not prevent that a window is written twice: a driver may have read the
+file before the boundary was set.
 """
 
 from __future__ import annotations
@@ -15,41 +15,42 @@ from runtime.source.watermark import NEVER, Windows
 
 
 class Boundary:
-    """The boundary of one driver, once there is one."""
+    """Boundary of one driver, read from its run directory once it is set."""
 
     def __init__(self, run_dir: Path, windows: Windows | None, closed: datetime | None) -> None:
-        """`windows` are those of the query; up to `closed` its checkpoint says that they are written."""
+        """windows: of the query. closed: event time up to which its checkpoint has them as written."""
         self._file = run_dir / rundir.BOUNDARY
         self._windows = windows
         self._closed = millis(closed)
 
     def is_reached(self) -> bool:
-        """Whether every window up to it is written."""
+        """Tell whether all windows up to the boundary are written."""
         boundary = self._read()
         if boundary is None or self._windows is None:
             return False
         return not self._windows.closes_one(self._closed, boundary)
 
-    def is_passed(self, closes: datetime | None) -> bool:
-        """Whether a batch that closes windows up to `closes` is not to be written: it would write one behind
-        it, or none up to it is left.
+    def is_passed(self, closes_until: datetime | None) -> bool:
+        """Tell whether a batch that closes windows up to `closes_until` must not be written.
+
+        It would write a window behind the boundary, or all windows up to it are written.
         """
         boundary = self._read()
         if boundary is None or self._windows is None:
             return False
-        return self.is_reached() or self._windows.closes_one(boundary, millis(closes))
+        return self.is_reached() or self._windows.closes_one(boundary, millis(closes_until))
 
-    def written(self, closes: datetime | None) -> None:
-        """A batch is written that closed windows up to `closes`."""
-        self._closed = max(self._closed, millis(closes))
+    def record_written(self, closes_until: datetime | None) -> None:
+        """Record that a batch is written that closed windows up to `closes_until`."""
+        self._closed = max(self._closed, millis(closes_until))
 
     def _read(self) -> int | None:
-        """In ms; None while there is none."""
+        """Read the boundary in ms; None while none is set."""
         with suppress(OSError, ValueError):
             return int(self._file.read_text()) // 1000
         return None
 
 
 def millis(when: datetime | None) -> int:
-    """An event time in ms since the epoch; before all of them for none."""
+    """Convert an event time to ms since 1970; NEVER for None."""
     return NEVER if when is None else round(when.timestamp() * 1000)

@@ -1,8 +1,8 @@
-"""Writes one partition of a batch to all sinks, inside a Python worker, and reports in a few rows.
+"""Write one partition of a batch to all sinks, inside a Python worker, and report in a few rows.
 
-The rows pass once, whatever the number of sinks: each Arrow batch goes to every sink in turn. A sink that
-does not take rows just now is tried for a few seconds here, then given up for this attempt; the driver sees
-why and comes again, for the sinks and partitions that are still open.
+The rows are computed once for all sinks: each Arrow batch goes to every sink in turn. A sink that accepts no
+rows for the moment is retried for a few seconds, then given up for this attempt; the driver gets the reason,
+and tries the open sinks and partitions again.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from runtime.clients.quarantine import Quarantine
 from runtime.encode import rows
 from runtime.encode.rows import Refusal
 from runtime.errors import FencedError, JobError, TemporaryError
-from runtime.launch.refused import quarantined
-from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, line, waits
-from runtime.launch.unwritable import written
+from runtime.launch.refused_rows import quarantine_records
+from runtime.launch.report import PRINTED, RECEIPT, REFUSED, SCHEMA, TROUBLE, WRITTEN, is_waitable, line
+from runtime.launch.unwritable import write_rows
 from runtime.sinks import BatchRef, Outcome, Part, Target, Writer, open_writer
 from runtime.state.store.local import LocalStore
 
 _PATIENCE_S = 5.0
 _FIRST_PAUSE_S = 0.2
-# Rows, and why they are refused.
-_Refused = tuple[pa.RecordBatch, Sequence[Refusal]]
+# rows, and the refusals of some of them
+_RefusedRows = tuple[pa.RecordBatch, Sequence[Refusal]]
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One attempt to write a batch. Picklable; called by Spark with the rows of one partition."""
+    """One attempt to write a batch. Spark pickles it to workers, and calls it with one partition's rows."""
 
     targets: tuple[Target, ...]
     generation: int
     platform: bytes
-    """A serialised `KafkaAddress`: where refused rows are quarantined."""
+    """A serialised `KafkaAddress`: the Kafka of the quarantine."""
     batch_id: int
     done: frozenset[tuple[int, str]]
-    """(partition, sink) pairs that earlier attempts have finished."""
+    """(partition, sink) pairs that earlier attempts finished."""
     store: LocalStore | None = None
-    """Where the lease is, if workers can look at it: a driver that stood still may have lost it meanwhile."""
-    held: frozenset[str] = frozenset()
-    """Sinks that are not to be tried now."""
+    """The lease's store, if workers can read it: a driver that stood still may have lost the lease."""
+    paused: frozenset[str] = frozenset()
+    """Sinks to leave out in this attempt."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Sinks whose rows are set aside in place of being written, and why."""
+    """Sinks whose rows are quarantined instead of written, with the reason."""
     checkpoint: str = ""
-    """As in `BatchRef`."""
+    """Checkpoint of the batch: that of its `BatchRef`."""
     may_refuse: bool = False
-    """Whether sinks may refuse as many rows as they like, whatever their rules say."""
+    """Whether sinks may refuse any number of rows, whatever their rules say."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition; yields one Arrow batch of report rows. Raises FencedError."""
@@ -67,60 +67,62 @@ class Delivery:
         open_sinks = [
             _Sink(target, self._writer(target, partition), may_refuse=self.may_refuse)
             for target in self.targets
-            if (partition, target.name) not in self.done and target.name not in self.held
+            if (partition, target.name) not in self.done and target.name not in self.paused
         ]
         quarantine: Quarantine | None = None
 
-        def set_aside(sink: _Sink, refused: Sequence[_Refused]) -> None:
+        def quarantine_rows(sink: _Sink, refused: Sequence[_RefusedRows]) -> None:
             nonlocal quarantine
             for batch, refusals in refused:
                 quarantine = quarantine or _quarantine(self.platform, sink.target.dagger)
-                sink.set_aside(self._quarantine_rows(quarantine, sink.target, batch, refusals), refusals)
+                sink.count_quarantined(
+                    self._quarantine_rows(quarantine, sink.target, batch, refusals), refusals
+                )
 
-        for batch in batches:  # read to the end even when no sink takes rows: Spark's state depends on it
+        for batch in batches:  # read to the end even if no sink accepts rows: Spark's state depends on it
             for sink in open_sinks:
-                self._stand()
-                set_aside(sink, sink.write(_wanted(batch, sink.target), self.batch_id))
+                self._raise_if_fenced()
+                quarantine_rows(sink, sink.write(_select_rows(batch, sink.target), self.batch_id))
         for sink in open_sinks:
-            self._stand()
-            set_aside(sink, sink.finish())
+            self._raise_if_fenced()
+            quarantine_rows(sink, sink.finish())
         if quarantine is not None:
-            quarantine.flush()  # before the sinks that refused count as done
+            quarantine.flush()  # before sinks that refused rows count as done
         lines = [line for sink in open_sinks for line in sink.report()]
         yield pa.RecordBatch.from_pylist([{"partition": partition, **line} for line in lines], schema=SCHEMA)
 
     def _writer(self, target: Target, partition: int) -> Writer:
         if (why := self.skipped.get(target.name)) is not None:
-            return _Skipping(why)
+            return _SkippingWriter(why)
         part = Part(BatchRef(self.checkpoint, self.batch_id, self.generation), partition)
         return open_writer(replace(target, part=part, may_refuse=self.may_refuse))
 
-    def _stand(self) -> None:
-        """Return unless a newer generation is known to hold the lease: the driver looks for all else."""
+    def _raise_if_fenced(self) -> None:
+        """Raise FencedError if a newer generation holds the lease; all else the driver checks."""
         with suppress(OSError, ValueError):
-            if self.store is not None and (held := self.store.read()) > self.generation:
-                raise FencedError(self.generation, held)
+            if self.store is not None and (holder := self.store.read()) > self.generation:
+                raise FencedError(self.generation, holder)
 
     def _quarantine_rows(
         self, quarantine: Quarantine, target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
     ) -> int:
-        """Hand refused rows to the quarantine at once: few are held here, however many come. Their size."""
+        """Hand refused rows to the quarantine at once, so that few are in memory; return their bytes."""
         size = 0
-        for record, key in quarantined(target, batch, refusals):
+        for record, key in quarantine_records(target, batch, refusals):
             record.generation, record.batch_id = self.generation, self.batch_id
             identity = rows.event_id(target.name, key, self.batch_id if target.updates else None)
             size += quarantine.put(record, identity)
         return size
 
 
-def _wanted(batch: pa.RecordBatch, target: Target) -> pa.RecordBatch:
-    """The rows that a sink gets, without what conditions say of them."""
+def _select_rows(batch: pa.RecordBatch, target: Target) -> pa.RecordBatch:
+    """Select the rows that meet the sink's condition, without the columns of conditions."""
     rows = batch.filter(batch.column(target.condition)) if target.condition else batch
     return rows if rows.num_columns == len(target.schema) else rows.select(target.schema.names)
 
 
-class _Skipping:
-    """Writes nothing: every row is set aside."""
+class _SkippingWriter:
+    """Writer that refuses all rows, so that they are quarantined."""
 
     def __init__(self, why: str) -> None:
         self._why = why
@@ -131,18 +133,18 @@ class _Skipping:
         return Outcome(refused=[Refusal(row, AWAY, self._why) for row in range(batch.num_rows)])
 
     def finish(self) -> Outcome:
-        """Nothing is kept."""
+        """Return an empty outcome: nothing was written."""
         return Outcome()
 
 
 class _Sink:
-    """One sink while a partition is written to it."""
+    """One sink while a partition is written to it: its writer, its breaker, its counts."""
 
     def __init__(self, target: Target, writer: Writer, *, may_refuse: bool = False) -> None:
         self.target = target
         self._writer = writer
-        is_off = may_refuse or isinstance(writer, _Skipping)
-        self._breaker = FloodBreaker[_Refused](target.max_refused, is_off)
+        is_off = may_refuse or isinstance(writer, _SkippingWriter)
+        self._breaker = FloodBreaker[_RefusedRows](target.max_refused, is_off)
         self._written = 0
         self._refused = Counter[str]()
         self._skipped = 0
@@ -150,47 +152,47 @@ class _Sink:
         self._receipt = b""
         self._trouble: JobError | None = None
 
-    def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_Refused]:
-        """Write one Arrow batch, unless this sink is in trouble already; the rows to set aside now."""
+    def write(self, batch: pa.RecordBatch, batch_id: int) -> Sequence[_RefusedRows]:
+        """Write a batch, unless this sink has trouble already; return the rows to quarantine now."""
         if batch.num_rows == 0:
             return ()
-        return self._taken(batch, lambda: written(self._writer, batch, batch_id))
+        return self._record(batch, lambda: write_rows(self._writer, batch, batch_id))
 
-    def finish(self) -> Sequence[_Refused]:
-        """End the partition: now everything is durable, or staged. The rows to set aside now."""
-        more = self._taken(None, self._writer.finish)
-        return [*more, *self._breaker.rest()]
+    def finish(self) -> Sequence[_RefusedRows]:
+        """End the partition, so that all is durable or staged; return the rows to quarantine now."""
+        more = self._record(None, self._writer.finish)
+        return [*more, *self._breaker.flush()]
 
-    def _taken(self, batch: pa.RecordBatch | None, ask: Callable[[], Outcome]) -> Sequence[_Refused]:
-        """What came of a step; `batch` are the rows that it was given."""
+    def _record(self, batch: pa.RecordBatch | None, write: Callable[[], Outcome]) -> Sequence[_RefusedRows]:
+        """Run a step with the rows `batch`, and count its outcome; return the rows to quarantine now."""
         if self._trouble is not None:
             return ()
         try:
-            outcome = _patiently(ask)
+            outcome = _write_patiently(write)
         except JobError as trouble:
-            if not waits(trouble):
+            if not is_waitable(trouble):
                 raise
             self._trouble = trouble
             return ()
-        given = batch.num_rows if batch is not None else 0
-        self._written += given - len(outcome.refused)
+        row_count = batch.num_rows if batch is not None else 0
+        self._written += row_count - len(outcome.refused)
         self._printed += outcome.printed
         self._receipt = outcome.receipt or self._receipt
         refused = outcome.rows if outcome.rows is not None else batch
         by_server = sum(refusal.by_server for refusal in outcome.refused)
-        ready = self._breaker.add(given, len(outcome.refused), (refused, outcome.refused), by_server)
+        ready = self._breaker.add(row_count, len(outcome.refused), (refused, outcome.refused), by_server)
         if self._breaker.is_open:
-            self._trouble = self._breaker.why(refusal.reason for refusal in outcome.refused)
+            self._trouble = self._breaker.flood_error(refusal.reason for refusal in outcome.refused)
         return ready
 
-    def set_aside(self, size: int, refusals: Sequence[Refusal]) -> None:
-        """These rows were set aside, so many bytes."""
+    def count_quarantined(self, size: int, refusals: Sequence[Refusal]) -> None:
+        """Count quarantined rows, of `size` bytes."""
         self._refused.update(refusal.reason for refusal in refusals)
-        if isinstance(self._writer, _Skipping):
+        if isinstance(self._writer, _SkippingWriter):
             self._skipped += size
 
     def report(self) -> list[Mapping[str, Any]]:
-        """The report rows of this sink: what it did, or why it must be tried again."""
+        """Return the report rows of this sink: its counts, or its trouble."""
         name = self.target.name
         if self._trouble is not None:
             error = self._trouble.error
@@ -204,8 +206,8 @@ class _Sink:
         ]
 
 
-def _patiently(write: Callable[[], Outcome]) -> Outcome:
-    """Try a write again for a few seconds: a restart of a sink is usually over by then."""
+def _write_patiently(write: Callable[[], Outcome]) -> Outcome:
+    """Retry a write for a few seconds, which covers most restarts of a sink."""
     pause, end = _FIRST_PAUSE_S, time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -219,8 +221,9 @@ def _patiently(write: Callable[[], Outcome]) -> Outcome:
 
 @lru_cache(maxsize=4)
 def _quarantine(platform: bytes, dagger: str) -> Quarantine:
-    """The quarantine's producer, kept by the worker between batches: one for each dagger, which alone waits
-    for what it has quarantined.
+    """Return the worker's producer for a dagger's quarantine, the same one in all batches.
+
+    Each dagger has its own, so that none waits for another's records.
     """
     del dagger
     return Quarantine(client_properties(spec_pb2.KafkaAddress.FromString(platform)))

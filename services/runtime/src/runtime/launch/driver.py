@@ -1,8 +1,8 @@
-"""The life of one driver, from its spec to its last words.
+"""Run one driver, from its spec to its exit.
 
-In this order, each step only when the one before holds: the stop file, the checkpoint root, the lease, the
-SQL, the checkpoint, Spark, the streams, the sinks, the query. Then it watches: the query, the stop file and
-SIGTERM, the lease, the checkpoint. A shadow has no lease and looks at no sink before it is handed over.
+It starts in this order, each step only after the one before: stop file, checkpoint root, lease, SQL,
+checkpoint, Spark, streams, sinks, query. Then it watches the query, the stop file and SIGTERM, the lease, and
+the checkpoint. A shadow takes no lease and checks no sink before it takes over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime.launch.batch import Batches
 from runtime.launch.boundary import Boundary
 from runtime.launch.launch import Launch
 from runtime.launch.listener import Listener
-from runtime.launch.shadow import LOOK_S, Shadow
+from runtime.launch.shadow import CHECK_S, Shadow
 from runtime.references.loading import References
 from runtime.source.planner import pace
 from runtime.spark import executors, queries
@@ -41,13 +41,13 @@ from runtime.state.checkpoint_watch import CheckpointWatcher
 from runtime.state.groups import Groups, changes
 
 _POLL_S = 1.0
-_ASKED = 5
+_TURNS_PER_PROBE = 5
 _DRAIN_POLL_S = 0.05
 _DRAIN_S = 120.0
 
 
 class Driver:
-    """The life of one launch; `jvm` is the process's."""
+    """Runs one launch. `jvm` is the watch of the process's JVM."""
 
     def __init__(self, launch: Launch, jvm: JvmWatch) -> None:
         self._launch = launch
@@ -55,7 +55,7 @@ class Driver:
         self._jvm = jvm
 
     def run(self) -> None:
-        """Run until told to stop. Raises what the launch died of; `JvmWatch.explain` has the words for it."""
+        """Run until ordered to stop. Raises: what ended the launch, for `JvmWatch.explain`."""
         launch = self._launch
         if launch.must_stop():
             return
@@ -66,7 +66,7 @@ class Driver:
             try:
                 self._compute()
             except BaseException as failure:
-                keeping.ended(launch, failure)
+                keeping.record_failure(launch, failure)
                 launch.heartbeat.update(partial(progress.exiting, error=self._jvm.explain(failure)))
                 raise
             finally:
@@ -74,11 +74,11 @@ class Driver:
                 launch.ended.set()
 
     def _compute(self) -> None:
-        """Everything that needs the plan and Spark."""
+        """Run the steps that need the plan and Spark."""
         launch = self._launch
-        plan = planned.checked(self._spec)
+        plan = planned.check_spec(self._spec)
         warnings = [f"{finding.code}: {finding.message}" for finding in plan.warnings]
-        launch.heartbeat.update(partial(progress.warned, warnings=warnings))
+        launch.heartbeat.update(partial(progress.set_warnings, warnings=warnings))
         references = self._references(plan)
         is_shadow = not launch.writing.is_set()
         choose = checkpoint.begin_shadow if is_shadow else checkpoint.choose
@@ -92,7 +92,7 @@ class Driver:
         if state.on_disk(self._spec.spec, plan):
             spark.keep_state_on_disk(session)
         ui_url = session.sparkContext.uiWebUrl or ""
-        launch.heartbeat.update(partial(progress.shown, ui_url=ui_url))
+        launch.heartbeat.update(partial(progress.set_ui_url, ui_url=ui_url))
         self.announce(ui_url)
         with _plan_errors():
             assembled = job.assemble(launch, plan, chosen)
@@ -138,20 +138,20 @@ class Driver:
 
         executing = executors.of(session, time.monotonic)
 
-        def look() -> None:
+        def check() -> None:
             executing.check()
             if shadow is not None and not launch.writing.is_set():
-                shadow.look(partial(self._prepare, assembled, references))
+                shadow.check(partial(self._prepare, assembled, references))
             if launch.writing.is_set():
                 launch.check_lease()
                 watcher.check()
                 if boundary.is_reached():
                     launch.stop()
-            listener.look()
+            listener.check()
 
         while assembled.closing:
             query = self._start(assembled, batches, chosen)
-            self._watch(query, batches, look, ends=True)
+            self._watch(query, batches, check, ends=True)
             if launch.must_stop():
                 return
             with _plan_errors():
@@ -161,29 +161,30 @@ class Driver:
         watcher.follow()
         groups.follow(launch.stopping)
         backlog.follow(launch)
-        self._watch(query, batches, look)
-        batches.keep_last()
+        self._watch(query, batches, check)
+        batches.save_last_event_times()
 
     def _prepare(self, assembled: job.Job, references: References) -> None:
-        """What a shadow has not done that a driver does before it writes. Raises: JobError."""
+        """Run the pre-write checks that a shadow skipped. Raises: JobError."""
         job.check_sinks(assembled.targets)
-        references.keep_in(self._kept)
+        references.keep_in(self._reference_store)
 
     @property
-    def _kept(self) -> Path:
-        """Where good versions of reference tables are kept from launch to launch."""
+    def _reference_store(self) -> Path:
+        """Folder for good versions of reference tables, shared by the launches."""
         return (self._launch.root.local or self._launch.run_dir.parent) / "references"
 
     def _references(self, plan: daggersql.Plan) -> References:
-        """The reference tables of the plan, read once; good versions are kept beside the checkpoints, by a
-        shadow with its run.
+        """Load the plan's reference tables, and keep them fresh.
+
+        Good versions are stored beside the checkpoints; a shadow stores its own in its run directory.
         """
         run_dir = self._launch.run_dir
         references = References(
             plan.references,
             self._spec.references,
             dagger=self._spec.dagger,
-            store=self._kept if self._launch.writing.is_set() else run_dir / rundir.KEPT,
+            store=self._reference_store if self._launch.writing.is_set() else run_dir / rundir.KEPT,
             folder=run_dir / rundir.REFERENCES,
             clock=time.monotonic,
         )
@@ -201,33 +202,34 @@ class Driver:
         with _plan_errors():
             if assembled.closing:
                 return writer.trigger(availableNow=True).start()
-            return writer.trigger(processingTime="0 seconds").start()  # readers wait until a batch is due
+            # no pause between batches: the readers block until one is due
+            return writer.trigger(processingTime="0 seconds").start()
 
     def _watch(
         self,
         query: StreamingQuery,
         batches: Batches,
-        look: Callable[[], None],
+        check: Callable[[], None],
         *,
         ends: bool = False,
     ) -> None:
-        """Return when the launch has drained, or its query has ended and `ends`; raise what it died of.
+        """Watch the query until the launch has drained, or the query has ended and `ends` is set.
 
-        `look` is called now and then, and raises what it is to die of.
-        Its query has ended then, whatever else runs in this process.
+        check: called regularly; raises what has to end the launch. The query has ended at return, also with
+        an error. Raises: what ended the launch.
         """
-        launch, woken = self._launch, False
+        launch, is_woken = self._launch, False
         try:
             for turn in count():
-                # Spark tells of a query's end, which ends the wait; it is also asked, now and then.
-                if (woken or turn % _ASKED == 0) and not query.isActive:
+                # the listener wakes this thread at a query's end; Spark is also polled, now and then
+                if (is_woken or turn % _TURNS_PER_PROBE == 0) and not query.isActive:
                     break
                 if launch.must_stop():
                     launch.heartbeat.update(progress.draining)
                     self._drain(query, batches)
                     break
-                look()
-                woken = launch.wake.wait(_POLL_S if launch.writing.is_set() else LOOK_S)
+                check()
+                is_woken = launch.wake.wait(_POLL_S if launch.writing.is_set() else CHECK_S)
                 launch.wake.clear()
         except BaseException:
             launch.stopping.set()
@@ -244,12 +246,11 @@ class Driver:
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 
     def _drain(self, query: StreamingQuery, batches: Batches) -> None:
-        """Let the running batch commit, then stop.
+        """Let the running batch commit, then stop the query.
 
-        Spark's `stop` interrupts whatever runs. So first Spark is told to begin no further batch, where it
-        interrupts none by that: the batch that runs ends as ever, and the query's thread by itself. A batch
-        that Spark was about to begin is one that runs, and a reader that is being started is waited for as
-        well: it would not find who started it.
+        Spark's `stop` interrupts what runs. So first Spark is made to begin no further batch: the running
+        batch ends normally, and the query's thread ends by itself. A batch that is about to begin counts as
+        running, and a reader that is starting is waited for, too: else it would miss its starter.
         """
         end = time.monotonic() + _DRAIN_S
         release = partial(pace.release, self._spec.dagger, self._spec.generation)
@@ -260,7 +261,7 @@ class Driver:
         query.stop()
 
     def announce(self, ui_url: str = "") -> None:
-        """Write driver.json: which process the Python half is, and where its UI is."""
+        """Write driver.json: the process of the Python half, and the address of Spark's UI."""
         pid = self._launch.pid
         facts = {"pid": pid, "start_ticks": processes.start_ticks(pid), "ui_url": ui_url}
         replace_text(self._launch.run_dir / rundir.DRIVER, json.dumps(facts))
@@ -268,9 +269,9 @@ class Driver:
 
 @contextmanager
 def _plan_errors() -> Iterator[None]:
-    """What Spark says of a query that it cannot run, as the user's error."""
+    """Raise Spark's analysis errors as the user's error BAD_PLAN."""
     try:
         yield
     except AnalysisException as refused:
-        what = str(refused).splitlines()[0]
-        raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
+        first_line = str(refused).splitlines()[0]
+        raise user("BAD_PLAN", f"Spark cannot run this query: {first_line}") from refused

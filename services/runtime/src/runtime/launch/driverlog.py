@@ -1,7 +1,7 @@
-"""Keeps driver.log short. Both halves of a driver append to it, and nobody else lives as long as they write.
+"""Rotate driver.log, from the driver itself: no other process lives as long as its two halves write.
 
-What is in the log moves to driver.log.1, whose own content goes, and the log is cut to nothing. Whoever
-started the driver opened it for appending, so all go on at its new end. A line written meanwhile may be lost.
+The log's content moves to driver.log.1, replacing that, and the log is truncated. All writers opened it for
+appending, so they continue at its new end. A line written during the rotation may be lost.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from chassis.logging import logger
 from daggerspec.rundir import LOG
 
 LIMIT_BYTES = 16 * 1024 * 1024
-"""A log that is longer is moved: a launch leaves twice that and what is written in `_PERIOD_S`, not more."""
+"""Size from which on a log is rotated: a launch leaves at most twice that, and what it writes in `_PERIOD_S`.
+"""
 _PERIOD_S = 5.0
 
 
 def follow(folder: Path) -> None:
-    """Keep the log of this run directory short from now on, on a thread of its own."""
+    """Rotate the log of this run directory from now on, in a thread of its own."""
 
     def watch() -> None:
         while True:
             try:
                 keep_short(folder / LOG)
-            except OSError as problem:  # a full disk, a directory that was tidied away
+            except OSError as problem:  # a full disk, a removed directory
                 logger().warning("driver.log not moved", why=problem.strerror)
             time.sleep(_PERIOD_S)
 
@@ -36,7 +37,7 @@ def follow(folder: Path) -> None:
 
 
 def keep_short(log: Path, limit: int = LIMIT_BYTES) -> None:
-    """Move what is in the log, if there is one, when that is more than `limit` bytes. Raises: OSError."""
+    """Rotate the log if it is larger than `limit` bytes. Raises: OSError."""
     if not log.exists() or log.stat().st_size <= limit:
         return
     older = tail.older(log)
@@ -44,6 +45,6 @@ def keep_short(log: Path, limit: int = LIMIT_BYTES) -> None:
     with log.open("rb") as old, fresh.open("wb") as copy:
         shutil.copyfileobj(old, copy)
         fresh.replace(older)
-        shutil.copyfileobj(old, copy)  # what came meanwhile
+        shutil.copyfileobj(old, copy)  # lines written during the copy
         copy.flush()
         os.truncate(log, 0)

@@ -1,4 +1,4 @@
-"""What a person is told of records that Kafka had deleted before they were read. Pure."""
+"""Warn of records that Kafka deleted before they were read. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from daggers.v1.telemetry_pb2 import Measure
 
 from daggerspec.limits import RECENT_S
-from runtime.launch.symptoms import Warned
+from runtime.launch.symptoms import DriverWarning
 from runtime.source.offsets import Lost
 
 _SPAN: Final = timedelta(seconds=RECENT_S)
@@ -18,11 +18,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_NAMED: Final = 3
 
 
-def warning(lost: Sequence[Lost], now: datetime, *, windowed: bool, early: bool) -> Warned | None:
-    """One sentence about all that was noticed lately, and how many records that is; None where nothing was.
+def warning(lost: Sequence[Lost], now: datetime, *, windowed: bool, early: bool) -> DriverWarning | None:
+    """Build one warning of all deletions noticed lately, with the count of records; None where there are
+    none.
 
-    `windowed`: whether rows are of windows or need partners; `early`: whether they are written before these
-    end.
+    windowed: rows are of windows, or need partners. early: rows are written before their windows end.
     """
     lately = {one for one in lost if now - _EPOCH - timedelta(milliseconds=one.noticed) < _SPAN}
     if not lately:
@@ -30,31 +30,31 @@ def warning(lost: Sequence[Lost], now: datetime, *, windowed: bool, early: bool)
     counts: Counter[str] = Counter()
     for one in lately:
         counts[one.partition] += one.records
-    named = ", ".join(f"{partition} {count:,}" for partition, count in counts.most_common(_MOST_NAMED))
+    largest = ", ".join(f"{partition} {count:,}" for partition, count in counts.most_common(_MOST_NAMED))
     more = f" and {len(counts) - _MOST_NAMED} more" if len(counts) > _MOST_NAMED else ""
     partitions = f"{len(counts)} partition{'s' if len(counts) > 1 else ''}"
-    told = (
-        f"up to {counts.total():,} records of {partitions} ({named}{more}) were deleted by"
+    sentence = (
+        f"up to {counts.total():,} records of {partitions} ({largest}{more}) were deleted by"
         " their topic's retention before they were read"
     )
     measure = Measure(value=counts.total(), limit=0, unit="count")
     if not windowed:
-        return Warned("RECORDS_EXPIRED", f"{told}; their rows are in no sink", measure)
+        return DriverWarning("RECORDS_EXPIRED", f"{sentence}; their rows are in no sink", measure)
     begin, end = min(one.begin for one in lately), max(one.end for one in lately)
-    left_out = f"{told}; what touches event times {_span(begin, end)} is left out, for it would lack some"
+    left_out = f"{sentence}; what touches event times {_span(begin, end)} is left out, for it would lack some"
     if early:
         left_out += ": the rows of these windows that were written early stay as they were written last"
-    return Warned("RECORDS_EXPIRED", left_out, measure)
+    return DriverWarning("RECORDS_EXPIRED", left_out, measure)
 
 
 def _span(begin: int, end: int) -> str:
-    """From and to which event times, in us."""
-    to = _told(end) or "now"
-    return f"from {from_} to {to}" if (from_ := _told(begin)) else f"up to {to}"
+    """Describe a span of event times, in us."""
+    to = _format_time(end) or "now"
+    return f"from {from_} to {to}" if (from_ := _format_time(begin)) else f"up to {to}"
 
 
-def _told(micros: int) -> str:
-    """An event time; empty for one that no calendar has."""
+def _format_time(micros: int) -> str:
+    """Format an event time, in us; empty for one beyond the calendar."""
     try:
         return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%SZ")
     except OverflowError:

@@ -1,11 +1,11 @@
-"""The second check of a query, on Spark's own parse of the SQL that daggersql has emitted.
+"""Check a query a second time, on Spark's own parse of the SQL that daggersql has emitted.
 
-daggersql lets through what it knows, and writes its SQL anew. Should that ever go wrong, nothing but what
-stands here reaches Spark: every object of the parsed plan must be of a class, every function and table of a
-name, that a query of ours is made of. What is not known is refused, so this needs no list of attacks.
+daggersql accepts only what it knows, and emits new SQL. Should that fail, this allow-list still holds: every
+object of the parsed plan must be of a class, every function and table of a name, that our queries consist of.
+Everything else is refused, so there is no list of attacks.
 
-Spark's settings (`runtime.spark.session`) refuse Java reflection, file tables and scripts besides; they let
-ADD JAR pass.
+Spark's settings (`runtime.spark.session`) also refuse Java reflection, file tables and scripts; they let ADD
+JAR pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from daggersql.emit import called
 from runtime.errors import JobError, user
 
 _CATALYST = "org.apache.spark.sql.catalyst"
-# Names in the plan that say what is looked up; each is looked at.
+# nodes with names that Spark looks something up by; each name is checked
 _FUNCTION = f"{_CATALYST}.analysis.UnresolvedFunction"
 _GENERATOR = f"{_CATALYST}.analysis.UnresolvedGenerator"
 _RELATION = f"{_CATALYST}.analysis.UnresolvedRelation"
@@ -50,7 +50,7 @@ _CLASSES = frozenset(
         _RELATION,
     }
 )
-# Values: nothing in them is looked up, called or read.
+# values: Spark looks up, calls or reads nothing in them
 _VALUES = re.compile(
     r"org\.apache\.spark\.sql\.types\.(Array|Binary|Boolean|Byte|CalendarInterval|Date|DayTimeInterval|Decimal|"
     r"Double|Float|Integer|Long|Map|Null|Short|String|Struct|Timestamp)Type\$?|"
@@ -63,10 +63,10 @@ _OUR_ERROR = "[daggers USER "
 
 
 def check(spark: SparkSession, sql: str, tables: Collection[str], own: Collection[str]) -> None:
-    """Return if Spark may run `sql`, which reads `tables` and calls our functions `own` (lower case).
+    """Check that Spark may run `sql`, which reads `tables` and calls our functions `own` (lower case).
 
-    Raises `JobError` (USER): FORBIDDEN_QUERY for what no query of ours is made of, SYNTAX_ERROR for what
-    Spark does not even read. Nothing is resolved, read or run by this.
+    Raises: JobError (USER): FORBIDDEN_QUERY for anything that no query of ours has, SYNTAX_ERROR for what
+    Spark cannot parse. It resolves, reads and runs nothing.
     """
     parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - Spark's parser has no other way in
     try:
@@ -77,18 +77,18 @@ def check(spark: SparkSession, sql: str, tables: Collection[str], own: Collectio
 
 
 class _Walk:
-    """Visits everything that a plan is made of."""
+    """Visits all objects of a plan."""
 
     def __init__(self, spark: SparkSession, tables: frozenset[str], own: frozenset[str]) -> None:
         self._gateway = spark.sparkContext._gateway  # noqa: SLF001 - what it is made of is Java's
         self._tables = tables
         self._own = own
-        # By class, what each question to the JVM would tell again: a launch waits for hundreds of them.
+        # answers of the JVM by class: a launch would wait for hundreds of repeated calls
         self._collections: dict[str, bool] = {}
         self._sizes: dict[str, int] = {}
 
     def visit(self, value: object) -> None:
-        """Look at a node and at all below it."""
+        """Check a node and all nodes below it. Raises: JobError."""
         if not isinstance(value, JavaObject):  # a text, a number, a truth value, or nothing
             return
         name = value.getClass().getName()
@@ -96,41 +96,41 @@ class _Walk:
             return
         if name == _OPTIONS:
             if not value.isEmpty():
-                raise _refused("options of a table")
+                raise _forbidden_error("options of a table")
             return
         if name not in _CLASSES and not _is_container(name):
-            raise _refused(name.rpartition(".")[2].rstrip("$"))
-        self._look_up(name, value)
+            raise _forbidden_error(name.rpartition(".")[2].rstrip("$"))
+        self._check_names(name, value)
         for part in self._parts(value, name):
             self.visit(part)
 
-    def _look_up(self, kind: str, node: JavaObject) -> None:
-        """The names that Spark will look something up by."""
+    def _check_names(self, kind: str, node: JavaObject) -> None:
+        """Check the names by which Spark will look something up."""
         match kind:
             case _ if kind == _RELATION:
                 parts = self._texts(node.multipartIdentifier())
                 if len(parts) != 1 or parts[0] not in self._tables:
-                    raise _refused(f"the table {'.'.join(parts)}")
+                    raise _forbidden_error(f"the table {'.'.join(parts)}")
             case _ if kind == _GENERATOR:
                 name = node.name().unquotedString()
                 if name not in _GENERATORS:
-                    raise _refused(f"the function {name}")
+                    raise _forbidden_error(f"the function {name}")
             case _ if kind == _FUNCTION:
-                self._called(self._texts(node.nameParts()), list(self._parts(node.arguments())))
+                self._check_call(self._texts(node.nameParts()), list(self._parts(node.arguments())))
 
-    def _called(self, parts: list[str], arguments: list[object]) -> None:
+    def _check_call(self, parts: list[str], arguments: list[object]) -> None:
         name = ".".join(parts)
         if name == called.RAISES and len(arguments) == 1 and str(arguments[0]).startswith(_OUR_ERROR):
             return
-        # A function of ours may need more than one of Spark's: `features` and `features_toomany`.
+        # a function of ours may emit several of Spark's: `features` and `features_toomany`
         if name not in called.functions() and name.partition("_")[0] not in self._own:
-            raise _refused(f"the function {name}")
+            raise _forbidden_error(f"the function {name}")
 
     def _texts(self, names: JavaObject) -> list[str]:
         return [str(name) for name in self._parts(names)]
 
     def _parts(self, value: JavaObject, name: str = "") -> Iterator[object]:
-        """The elements of a collection, or the arguments that a node was made of; `name` is its class."""
+        """Yield the elements of a collection, or the constructor arguments of a node. name: its class."""
         name = name or value.getClass().getName()
         if name not in self._collections:
             self._collections[name] = is_instance_of(self._gateway, value, "scala.collection.Iterable")
@@ -139,18 +139,18 @@ class _Walk:
             while parts.hasNext():
                 yield parts.next()
             return
-        if name not in self._sizes:  # as many for each object of a class
+        if name not in self._sizes:  # the same for all objects of a class
             self._sizes[name] = value.productArity()
         for place in range(self._sizes[name]):
             yield value.productElement(place)
 
 
 def _is_container(name: str) -> bool:
-    """Whether a class of Scala's library holds what is visited next."""
+    """Tell whether a class of Scala's library is a container, whose elements are visited."""
     return name in {"scala.None$", "scala.Some"} or bool(
         re.fullmatch(r"scala\.(Tuple\d+|collection\.(immutable|mutable)\.[A-Za-z0-9$]+)", name)
     )
 
 
-def _refused(what: str) -> JobError:
-    return user("FORBIDDEN_QUERY", f"The converted query holds {what}, which no dagger may use.")
+def _forbidden_error(part: str) -> JobError:
+    return user("FORBIDDEN_QUERY", f"The converted query holds {part}, which no dagger may use.")

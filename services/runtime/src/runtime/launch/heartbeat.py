@@ -1,7 +1,7 @@
-"""Tells `daggers.heartbeats` every few seconds, and at each change of state, what the driver is doing.
+"""Send heartbeats of a launch to `daggers.heartbeats`, every few seconds and at each change of state.
 
-A thread of its own, because Spark's listener is silent while a batch hangs and stuck would look dead. A
-broker that is away costs heartbeats, never the job.
+It has a thread of its own, because Spark's listener is silent while a batch hangs: a stuck driver would look
+dead. A broker that is away costs heartbeats, never the job.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _TYPE = Heartbeat.DESCRIPTOR.full_name
 
 
 class HeartbeatSender:
-    """Keeps a launch's progress and tells it. Thread-safe; a context manager: sends while it is open."""
+    """Holds a launch's progress and sends it while the context is open. Thread-safe."""
 
     def __init__(self, platform: spec_pb2.KafkaAddress, start: Progress, *, quiet: bool = False) -> None:
-        """Tells nothing until it is told to `speak`, if it is `quiet`."""
+        """Begin at `start`. quiet: sends nothing until `start` is called."""
         self._progress = start
         self._quiet = quiet
         self._lock = threading.Lock()
@@ -42,14 +42,14 @@ class HeartbeatSender:
         self._cpu_seconds = 0.0
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         properties = client_properties(platform)
-        sending = {
+        producer_properties = {
             "linger.ms": 0,
             "acks": 1,
             "message.timeout.ms": 30_000,
             "queue.buffering.max.messages": 100,
         }
         self._producers = Replaceable(
-            lambda _: client(Producer, properties | sending), lambda: answers(properties), discard
+            lambda _: client(Producer, properties | producer_properties), lambda: answers(properties), discard
         )
 
     def __enter__(self) -> HeartbeatSender:
@@ -63,18 +63,18 @@ class HeartbeatSender:
             self._thread.join(_LAST_WORDS_S)
             self._producers.current.flush(_LAST_WORDS_S)
 
-    def speak(self) -> None:
-        """Begin to tell; once, while it is open."""
+    def start(self) -> None:
+        """Start sending, of a quiet sender; once, while the context is open."""
         self._quiet = False
         self._thread.start()
 
     @property
     def progress(self) -> Progress:
-        """How far the launch has come."""
+        """Progress of the launch."""
         return self._progress
 
     def update(self, change: Callable[[Progress], Progress]) -> None:
-        """Apply a step of `progress.py`; a new state, other troubles, or an outage, is told at once."""
+        """Apply a step of `progress.py`; a change of state, troubles or outages is sent at once."""
         with self._lock:
             before, self._progress = self._progress.beat, change(self._progress)
             after = self._progress.beat
@@ -87,12 +87,12 @@ class HeartbeatSender:
             self._changed.clear()
 
     def _send(self, done: Progress) -> bool:
-        """Tell `done`; whether there will be more. One value throughout: the launch goes on meanwhile."""
+        """Send a snapshot of the progress; return whether more will follow."""
         now = datetime.now(UTC)
-        beat = progress.told(done, now)
+        beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
         used = processes.used(leader)
-        # What an orphan took is lost to its session once it has ended: time taken never becomes less.
+        # CPU time of ended orphans is missing from the session: never let the sum decrease
         self._cpu_seconds = max(self._cpu_seconds, used.cpu_seconds)
         beat.memory_bytes, beat.cpu_seconds = used.resident_bytes, self._cpu_seconds
         beat.overload = pressure.overload()
@@ -112,14 +112,14 @@ class HeartbeatSender:
                 beat.SerializeToString(),
                 beat.dagger,
                 headers=[*headers],
-                on_delivery=self._delivered,
+                on_delivery=self._on_delivery,
             )
             producer.poll(0)
         except (BufferError, KafkaException) as problem:
             logger().warning("heartbeat not sent", why=str(problem))
         return beat.state != Heartbeat.STATE_EXITING
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
             self._producers.succeeded()
         elif self._producers.failed():

@@ -1,6 +1,6 @@
-"""What a launch computes, put together from its spec: the plan, the streams, the rows, the sinks.
+"""Assemble what a launch computes from its spec: streams, rows, sinks.
 
-Everything that can be known to be wrong is known here, before the query starts.
+All errors that can be found before the query starts are found here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from daggersql.emit.rowconditions import with_conditions
 from runtime import functions, sinks
 from runtime.errors import JobError, internal
 from runtime.launch import guard, planned
-from runtime.launch.launch import Computed
-from runtime.launch.past import past
+from runtime.launch.launch import Computation
+from runtime.launch.predecessor import predecessor_offsets
 from runtime.sinks import Target
 from runtime.source import readers, warmup_source, watermark
 from runtime.source.context import SourceContext
@@ -40,38 +40,37 @@ from runtime.state.checkpoint import Checkpoint, read_until
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A launch that can start."""
+    """Parts of a launch whose query can start."""
 
     rows: DataFrame
-    """The output rows: visible columns, then hidden ones."""
+    """Output rows: visible columns, then hidden ones."""
     targets: tuple[Target, ...]
     updates: bool
-    """Whether rows are written again and again while their window is open."""
+    """Whether rows are written repeatedly while their window is open."""
     source: SourceContext
     patience: timedelta | None
     """How long windows may take to close; None where nothing waits for event time."""
     readers: Readers
-    """Who reads what."""
+    """Readers, with the assignment of partitions."""
 
     @property
     def closing(self) -> bool:
-        """Whether its query only ends what other topics began: run it to its end, and assemble again."""
+        """Whether the query only finishes topics of before an edit: run it to its end, and assemble again."""
         return bool(self.readers.until)
 
     @property
     def lost(self) -> Sequence[str]:
-        """What a person must know of records that it cannot end with, because their topics are gone."""
+        """Warnings of records that cannot be finished, because their topics are gone."""
         return self.readers.lost
 
 
 def assemble(
-    launch: Computed, plan: daggersql.Plan, checkpoint: Checkpoint, range_: Range | None = None
+    launch: Computation, plan: daggersql.Plan, checkpoint: Checkpoint, range_: Range | None = None
 ) -> Job:
-    """Open the streams, register what the SQL names, and build its rows. Raises `JobError`.
+    """Open the streams, register views and functions of the SQL, and build its rows. Raises: JobError.
 
-    With a range it is a preview's: rows that need earlier records are among them.
-
-    Who reads the streams, and from where, is decided and stored here, before anything that can take time.
+    range_: of a preview, whose rows may lack earlier records. The assignment of readers and start offsets is
+    decided and stored here, before anything that takes time.
     """
     spec, spark = launch.spec, launch.session
     source = SourceContext(
@@ -83,7 +82,7 @@ def assemble(
         descriptors=spec.descriptors,
         windows=watermark.windows_of(plan),
         consumer_group=spec.spec.consumer_group,
-        past=past(checkpoint.stand, plan, partial(openstate.oldest, spark)),
+        past=predecessor_offsets(checkpoint.stand, plan, partial(openstate.oldest, spark)),
         open=checkpoint.watermark and checkpoint.watermark - plan.horizon,
         max_rows_of_all=0 if range_ else spec.spec.max_rows_per_batch,
         batches=_batches(spec, plan),
@@ -96,38 +95,40 @@ def assemble(
     query = plan.partial_aggregation or plan
     stages = query.staged.stages if query.staged else ()
     sql = with_conditions(plan, query.staged.spark_sql if query.staged else query.spark_sql)
-    called = (*query.functions, *plan.condition_functions)
-    # Beside the streams, for whom the JVM mostly waits: hundreds of short questions to it.
-    guarded = [
-        warmup.beside(partial(guard.check, spark, text, [*reads, *(stage.name for stage in stages)], called))
+    function_names = (*query.functions, *plan.condition_functions)
+    # in parallel to opening streams, while the JVM mostly waits: hundreds of short calls
+    checks = [
+        warmup.beside(
+            partial(guard.check, spark, text, [*reads, *(stage.name for stage in stages)], function_names)
+        )
         for text in (sql, *(stage.spark_sql for stage in stages))
     ]
     streams = {stream.input.table: stream for stream in spec.streams if stream.input.table in reads}
-    who = readers.assign(spark, streams, source)
+    source_readers = readers.assign(spark, streams, source)
     for name, stream in streams.items():
         closing = tuple(map(watermark.windows, plan.closing[name]))
         context = replace(source, late_for=closing, marks_late=bool(stages))
-        rows = open_stream(spark, stream, reads[name], context, who, plan.partial_aggregation)
+        rows = open_stream(spark, stream, reads[name], context, source_readers, plan.partial_aggregation)
         rows.createOrReplaceTempView(f"`{name}`")
-    # The Python processes that Spark wants next. Nothing waits for them: what fails here fails again, and is
-    # told, where they are needed.
+    # start the Python processes that Spark needs next. Nothing waits for them: a failure here repeats, and is
+    # reported, where they are needed
     warmup.beside(partial(warmup_source.read, spark))
-    for name in dict.fromkeys(called):
+    for name in dict.fromkeys(function_names):
         functions.load(name).register(launch.functions)
-    for look in guarded:
-        look.result()
+    for check in checks:
+        check.result()
     whole_from = None if range_ else source.registry.published().complete_from()
     for stage in stages:
         counted = count_late(rows_of(spark, stage.spark_sql, whole_from), stage)
         counted.createOrReplaceTempView(f"`{stage.name}`")
     rows = rows_of(spark, sql, whole_from)
-    again = state.updates(spec.spec)
+    updates = state.updates(spec.spec)
     patience = _patience(source, streams.values())
-    return Job(rows, targets(spec, plan, rows, again), again, source, patience, who)
+    return Job(rows, targets(spec, plan, rows, updates), updates, source, patience, source_readers)
 
 
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
-    """When batches are due. Sessions and joins end at any instant: nothing can be waited for."""
+    """Build the rule for when batches are due. Sessions and joins end at any time: no wait for their ends."""
     rule = spec.batches
     ends = daggersql.sized(plan.window) is not None and not state.updates(spec.spec)
     longest_wait = milliseconds(rule.longest_wait)
@@ -148,25 +149,27 @@ def _patience(source: SourceContext, streams: Collection[spec_pb2.ResolvedStream
     return timedelta(milliseconds=source.windows.size) + delay + silence
 
 
-def targets(spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, again: bool) -> tuple[Target, ...]:
-    """The sinks that these rows go to; `again`: they come again and again. Raises: JobError."""
+def targets(
+    spec: spec_pb2.JobSpec, plan: daggersql.Plan, rows: DataFrame, updates: bool
+) -> tuple[Target, ...]:
+    """Build the targets of the rows. updates: rows are written repeatedly. Raises: JobError."""
     layout = planned.layout(spec, plan)
     conditions = {condition.text: condition_column(n) for n, condition in enumerate(plan.conditions)}
     own = [*(column.name for column in plan.columns), *plan.hidden]
-    promised = [*own, *conditions.values()]
-    if rows.columns != promised:
-        raise internal("BAD_PLAN", f"The plan promises the columns {promised}, Spark gives {rows.columns}.")
+    expected = [*own, *conditions.values()]
+    if rows.columns != expected:
+        raise internal("BAD_PLAN", f"The plan promises the columns {expected}, Spark gives {rows.columns}.")
     schema = to_arrow_schema(rows.select(own).schema if conditions else rows.schema, timezone="UTC")
     files = planned.messages(spec)
-    wanted = [conditions[sink.sink.when] if sink.sink.when else "" for sink in spec.sinks]
+    conditions_of_sinks = [conditions[sink.sink.when] if sink.sink.when else "" for sink in spec.sinks]
     return tuple(
-        Target(spec.dagger, sink, layout, schema, files, again, condition=condition)
-        for sink, condition in zip(planned.named_sinks(spec).values(), wanted, strict=True)
+        Target(spec.dagger, sink, layout, schema, files, updates, condition=condition)
+        for sink, condition in zip(planned.named_sinks(spec).values(), conditions_of_sinks, strict=True)
     )
 
 
 def check_sinks(targets: Sequence[Target]) -> None:
-    """Raise `JobError` for the sinks that cannot work, all of them in one sentence each."""
+    """Check all sinks. Raises: one JobError, with a sentence for each sink that cannot work."""
     problems: list[JobError] = []
     for target in targets:
         try:

@@ -1,8 +1,8 @@
-"""Whether a launch goes on with the checkpoint that its dagger kept, begins anew, or does neither (ADR 175).
+"""Decide whether a launch resumes its dagger's checkpoint, begins anew, or fails (ADR 175).
 
-A checkpoint that vanished is no reason to begin anew: rows would be written twice or never, and nobody would
-know. It is begun anew where a person asked for it, or where nobody can see a difference: every sink puts rows
-in the place of those before, and Kafka still holds all that `start` names.
+A lost checkpoint is no reason to begin anew: rows would be written twice or never, unnoticed. A launch begins
+anew only where a person asked for it, or where it makes no difference: every sink overwrites, and Kafka still
+has all records that `start` names.
 """
 
 from __future__ import annotations
@@ -20,50 +20,53 @@ from runtime.source.planner.broker import Broker
 from runtime.state import checkpoint, damage, root
 
 _NOTE = "damaged"
-"""In the checkpoint root of a dagger: Spark could not read what is there. A line for each failure in a row:
-how far the checkpoints had come.
+"""File in a dagger's checkpoint root: Spark could not read the checkpoint.
+
+It has a line for each failure in a row: the checkpoints' progress.
 """
-_BELIEVED = 2
-"""A checkpoint in which nothing is missing is only believed to be damaged when so many launches in a row say
-so, and none of them has committed a batch: one error may be of the moment.
+_MIN_FAILURES = 2
+"""Launches in a row that must fail, without a committed batch, before a checkpoint without missing files
+counts as damaged: a single error may be temporary.
 """
 
 
 def find_root(launch: Launch) -> None:
-    """Return if the root of all checkpoints is the one, before anything is written there. Raises JobError."""
+    """Check that the root of all checkpoints is the expected one, before writing there. Raises: JobError."""
     if launch.spec.HasField("checkpoints"):
         root.settle(launch.spec.checkpoints)
 
 
 def begin(launch: Launch, fingerprint: str) -> Sequence[str]:
-    """Make sure that a launch of a plan with this fingerprint has the checkpoint that was kept, or none; what
-    a person should know of that. Raises: OSError; `JobError` (EXTERNAL) where it may not begin at all.
+    """Prepare the checkpoint for a plan with this fingerprint: resume it, or begin anew; return warnings.
+
+    Raises: OSError; JobError (EXTERNAL) where the launch may not begin at all.
     """
     spec = launch.spec
     if spec.from_start:
         if not checkpoint.begin_anew(launch.root, spec.from_start):
             return ()
-        return [_begun(launch, "As it was asked to")]
+        return [_describe_new_start(launch, "As it was asked to")]
     if not spec.checkpoints.has_own:
         return ()
     note = launch.root / _NOTE
     damaged = damage.of_launch(launch.root, fingerprint)
-    if damaged is None and len(_failures(launch)) < _BELIEVED:
+    if damaged is None and len(_failures(launch)) < _MIN_FAILURES:
         return ()
-    if not (anew.overwrites(spec.spec) and _still_held(launch)):
+    if not (anew.overwrites(spec.spec) and _is_still_in_kafka(launch)):
         if damaged is not None:
             raise damaged.error(retryable=False)
-        note.remove()  # somebody may have mended it: Spark says
+        note.remove()  # it may have been repaired: Spark will tell
         return ()
     checkpoint.begin_anew(launch.root, 0)
     if note.exists():
         note.remove()
-    return [_begun(launch, damaged.detail if damaged else "Spark could not read its checkpoint")]
+    return [_describe_new_start(launch, damaged.detail if damaged else "Spark could not read its checkpoint")]
 
 
-def ended(launch: Launch, failure: BaseException) -> None:
-    """Leave word for the next launch where Spark could not read the checkpoint of this one. What is missing
-    by our own look, the next launch sees for itself.
+def record_failure(launch: Launch, failure: BaseException) -> None:
+    """Record for the next launch that Spark could not read this one's checkpoint.
+
+    Missing files are not recorded: the next launch finds them itself.
     """
     if raised_here(failure) is None and explain(failure).reason == anew.DAMAGED:
         with suppress(OSError):
@@ -72,7 +75,7 @@ def ended(launch: Launch, failure: BaseException) -> None:
 
 
 def _failures(launch: Launch) -> Sequence[str]:
-    """The failures in a row that were noted, none since which a batch was committed. Raises: OSError."""
+    """Read the recorded failures since the last committed batch. Raises: OSError."""
     note = launch.root / _NOTE
     if not note.exists():
         return ()
@@ -80,21 +83,21 @@ def _failures(launch: Launch) -> Sequence[str]:
     return [line for line in note.read_text().splitlines() if line == now]
 
 
-def _begun(launch: Launch, why: str) -> str:
-    words = f"{why}, it began anew: {anew.consequences(launch.spec.spec)}"
-    logger().warning("begins anew", why=words)
-    return f"{anew.BEGUN} {words}"
+def _describe_new_start(launch: Launch, why: str) -> str:
+    sentence = f"{why}, it began anew: {anew.consequences(launch.spec.spec)}"
+    logger().warning("begins anew", why=sentence)
+    return f"{anew.BEGUN} {sentence}"
 
 
-def _still_held(launch: Launch) -> bool:
-    """Whether Kafka holds all records that the dagger is to start with. Raises: `JobError`."""
+def _is_still_in_kafka(launch: Launch) -> bool:
+    """Tell whether Kafka still has all records that the dagger starts with. Raises: JobError."""
     for stream in launch.spec.streams:
         start = stream.input.start
         if not anew.names_a_place(start):
             return False
         group = launch.spec.spec.consumer_group
         with closing(Broker(client_properties(stream.kafka), group)) as broker:
-            asked = start_offsets.start_position(start)
-            if not start_offsets.still_held(broker, stream.stream.topics, asked):
+            position = start_offsets.start_position(start)
+            if not start_offsets.still_held(broker, stream.stream.topics, position):
                 return False
     return True

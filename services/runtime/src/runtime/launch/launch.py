@@ -1,7 +1,7 @@
-"""What one launch owns, and shares with no other launch of its process (ADR 39).
+"""Hold what one launch owns and shares with no other launch of its process (ADR 39).
 
 The process owns the rest: the JVM and its watch, the Spark application, signals, driver.log, its exit code.
-Whoever works for a launch is given the launch; nothing of one stands in a module.
+Code that works for a launch gets the launch as an argument; modules have no state of one.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from runtime.state.store.local import LocalStore
 from runtime.values.registration import Registration
 
 
-class Computed:
-    """What is computed: a spec, its folder, and the SQL session that no other has."""
+class Computation:
+    """A query to compute: its spec, its folder, and a SQL session of its own."""
 
     def __init__(self, spec: spec_pb2.JobSpec, started: Callable[[], SparkSession]) -> None:
-        """`started` waits for that session; raises why there is none."""
+        """started: blocks until the session is there, or raises why it is not."""
         self.spec = spec
         self.run_dir = Path(spec.run_dir)
-        self._started = started
+        self._wait_for_session = started
 
     @cached_property
     def session(self) -> SparkSession:
-        """Its SQL session: its settings, views, functions and query."""
-        return self._started()
+        """SQL session, with settings, views and functions of this query alone."""
+        return self._wait_for_session()
 
     @cached_property
     def functions(self) -> Registration:
-        """Our functions in its session, with its message types, and what they count."""
+        """Registration of our functions in the session, with the message types, and their counts."""
         return Registration(self.session, self.spec.descriptors.SerializeToString(deterministic=True))
 
 
-class Launch(Computed):
-    """One launch of one dagger: its spec, its heartbeat, and how to stop it."""
+class Launch(Computation):
+    """One launch of one dagger: its spec, lease and heartbeat, and its stop signals."""
 
     def __init__(self, spec: spec_pb2.JobSpec, started: Callable[[], SparkSession]) -> None:
-        """As what is computed."""
+        """Begin a launch that has not started. started: blocks until the session is there."""
         super().__init__(spec, started)
         self.pid = os.getpid()
         self.heartbeat = HeartbeatSender(
             spec.platform,
-            progress.launched(
+            progress.initial(
                 spec.dagger,
                 spec.generation,
                 socket.gethostname(),
@@ -65,30 +65,30 @@ class Launch(Computed):
             quiet=spec.HasField("shadow"),
         )
         self.writing = threading.Event()
-        """Set where it is the dagger's driver: a shadow is none until it is handed over."""
+        """Set while the launch is the dagger's driver: a shadow is not until it takes over."""
         if not spec.HasField("shadow"):
             self.writing.set()
         self.stopping = threading.Event()
-        """Set when it is to drain, and once it has ended: nothing new is begun."""
+        """Set when the launch has to drain, and once it has ended: nothing new begins."""
         self.wake = threading.Event()
-        """Set to end a wait of its main thread early."""
+        """Set to wake the main thread."""
         self.ended = threading.Event()
-        """Set once its query has ended: so do its threads."""
-        self._asked = False
+        """Set once the query has ended: the launch's threads end, too."""
+        self._is_stop_requested = False
         self._watcher: LeaseWatcher | None = None
 
     @property
     def root(self) -> Place:
-        """Where its checkpoints and its lease are. Raises `JobError` (EXTERNAL)."""
-        return self._opened[0]
+        """Root of the checkpoints and the lease. Raises: JobError (EXTERNAL)."""
+        return self._open_root[0]
 
     @cached_property
     def lease(self) -> Lease:
-        """Its right to write, not taken yet. Raises `JobError` (EXTERNAL)."""
-        return Lease(self._opened[1], self.spec.generation, time.monotonic)
+        """Lease of the right to write, not taken yet. Raises: JobError (EXTERNAL)."""
+        return Lease(self._open_root[1], self.spec.generation, time.monotonic)
 
     def take_lease(self) -> None:
-        """Take its right to write, and watch it from here on, however long the rest of its start takes.
+        """Take the lease, and watch it from now on, however long the start takes.
 
         Raises: FencedError; `JobError` (EXTERNAL).
         """
@@ -96,34 +96,34 @@ class Launch(Computed):
         self._watcher = LeaseWatcher(self.lease, wake=self.wake, ended=self.ended)
 
     def check_lease(self) -> None:
-        """Return if it may go on, as far as its lease goes, once that is taken. Raises as `Lease.check`."""
+        """Check the lease, once it is taken. Raises: FencedError, JobError (EXTERNAL)."""
         if self._watcher is not None:
             self._watcher.check()
 
     @cached_property
-    def _opened(self) -> tuple[Place, Store]:
-        """Where its checkpoints are, and its lease beside them. Raises `JobError` (EXTERNAL)."""
+    def _open_root(self) -> tuple[Place, Store]:
+        """The checkpoints' root, and the store of the lease beside it. Raises: JobError (EXTERNAL)."""
         return open_root(self.spec.checkpoint_root)
 
     @property
     def lease_in_workers(self) -> LocalStore | None:
-        """The lease where workers can look at it."""
-        store = self._opened[1]
+        """Store of the lease, if workers can read it; else None."""
+        store = self._open_root[1]
         return store if isinstance(store, LocalStore) else None
 
     def stop(self) -> None:
-        """Ask for a drain. Takes no lock: it is a signal handler, and its thread may hold any."""
-        self._asked = True
+        """Request a drain. Takes no lock: it runs in signal handlers, whose thread may hold any."""
+        self._is_stop_requested = True
 
     def may_refuse(self) -> bool:
-        """Whether its sinks may refuse as many rows as they like now: somebody said so for a while."""
+        """Tell whether somebody has allowed sinks, for a while, to refuse any number of rows."""
         try:
             return time.time() < float((self.run_dir / rundir.ALLOWED).read_text())
         except (OSError, ValueError):
             return False
 
     def must_stop(self) -> bool:
-        """Whether a drain was asked for, by signal or by the stop file."""
-        if self._asked or (self.run_dir / rundir.STOP).exists():
+        """Tell whether a drain was requested, by a signal or the stop file."""
+        if self._is_stop_requested or (self.run_dir / rundir.STOP).exists():
             self.stopping.set()
         return self.stopping.is_set()

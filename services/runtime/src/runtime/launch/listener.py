@@ -1,4 +1,4 @@
-"""What Spark tells about its batches, turned into progress."""
+"""Turn Spark's events about its batches into progress and warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import (
 
 from runtime.launch import expired, progress, symptoms, waits
 from runtime.launch.launch import Launch
-from runtime.launch.progress import Committed
+from runtime.launch.progress import CommittedBatch
 from runtime.launch.symptoms import NO_OUTPUT, Symptoms
 from runtime.launch.waits import Waits
 from runtime.references.loading import References
@@ -31,7 +31,7 @@ from runtime.state.groups import Groups
 
 
 class Listener(JsonListener):
-    """Feeds the heartbeat. Spark calls it on a thread of its own, after the fact."""
+    """Feeds the heartbeat. Spark calls it after the events, on a thread of its own."""
 
     def __init__(
         self,
@@ -46,7 +46,9 @@ class Listener(JsonListener):
         patience: timedelta | None,
         early: bool = False,
     ) -> None:
-        """`attempts` tells how often a batch was computed; `patience` is that of `Symptoms`; `early`: whether
+        """Listen for one launch.
+
+        attempts: returns how often a batch was computed. patience: how long windows may take to close. early:
         rows are written while their windows are open.
         """
         self._launch = launch
@@ -63,20 +65,22 @@ class Listener(JsonListener):
         self._has_settled = False
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """The query has a thread."""
+        """Do nothing: the query only has a thread by now."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """A batch was committed."""
+        """Add a committed batch to the progress, and update symptoms and warnings."""
         first = self._launch.heartbeat.progress.beat.batch_id < 0
         report = event.progress
         read = metrics.of(report)
-        batch = committed(report, read, self._attempts(report.batchId))
+        batch = summarize_batch(report, read, self._attempts(report.batchId))
         self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
         published = self._source.registry.published()
-        seen = self._seen(report, batch, read, published)
-        self._symptoms = symptoms.committed(self._symptoms, seen)
-        self._look_for_waits(published)
-        self._groups.committed(report.batchId, [operator.operatorName for operator in report.stateOperators])
+        batch_seen = self._to_batch(report, batch, read, published)
+        self._symptoms = symptoms.add_batch(self._symptoms, batch_seen)
+        self._update_waits(published)
+        self._groups.record_batch(
+            report.batchId, [operator.operatorName for operator in report.stateOperators]
+        )
         self._warn(published)
         if first:
             helpers.end(self._launch.session)
@@ -85,29 +89,29 @@ class Listener(JsonListener):
             self._checkpoint.forget_outdated()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """The source was asked and had nothing, or could not be reached, which is no progress."""
+        """Record that the source had nothing to read; a source that could not be reached is no progress."""
         published = self._source.registry.published()
-        self._look_for_waits(published)
+        self._update_waits(published)
         if published.is_reachable():
             self._launch.heartbeat.update(
                 partial(progress.idle, time=datetime.fromisoformat(event.timestamp))
             )
         self._warn(published)
 
-    def look(self) -> None:
-        """To be called now and then: while records wait for the next batch, Spark has nothing to say."""
+    def check(self) -> None:
+        """Record waiting records. Called regularly: Spark sends no event while they wait for a batch."""
         published = self._source.registry.published()
-        looked, last = published.looked(), self._launch.heartbeat.progress.beat.last_progress
-        if looked is not None and looked > last.ToDatetime(UTC) and published.is_reachable():
-            told = partial(progress.waiting, time=looked, records=published.waiting())
-            self._launch.heartbeat.update(told)
+        looked_at, last = published.looked(), self._launch.heartbeat.progress.beat.last_progress
+        if looked_at is not None and looked_at > last.ToDatetime(UTC) and published.is_reachable():
+            step = partial(progress.waiting, time=looked_at, records=published.waiting())
+            self._launch.heartbeat.update(step)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """The query has ended; why is asked by whoever waits for it."""
+        """Wake the main thread, which finds out why the query ended."""
         self._launch.wake.set()
 
-    def _seen(
-        self, report: StreamingQueryProgress, batch: Committed, read: SourceMetrics, published: Published
+    def _to_batch(
+        self, report: StreamingQueryProgress, batch: CommittedBatch, read: SourceMetrics, published: Published
     ) -> symptoms.Batch:
         written, self._written = self._written, sum(self._launch.heartbeat.progress.beat.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
@@ -123,15 +127,15 @@ class Listener(JsonListener):
             watermarks=published.watermarks(),
         )
 
-    def _look_for_waits(self, published: Published) -> None:
-        """See which partitions event time waits for, where something does wait for event time."""
+    def _update_waits(self, published: Published) -> None:
+        """Update the partitions that event time waits for, if the query has windows."""
         if self._source.windows is not None:
-            self._waits = waits.looked(self._waits, published, datetime.now(UTC))
+            self._waits = waits.observe(self._waits, published, datetime.now(UTC))
 
     def _warn(self, published: Published) -> None:
         now = datetime.now(UTC)
         behind = waits.warnings(self._waits, now)
-        # That no window closes while one waits for a partition is said by which.
+        # the warning of the partition that is waited for explains why no window closes
         own = [
             *behind,
             *(
@@ -141,9 +145,9 @@ class Listener(JsonListener):
             ),
         ]
         windowed = self._source.windows is not None
-        told = expired.warning(published.lost(), now, windowed=windowed, early=self._early)
-        own += [told] if told else []
-        warned = (
+        expiry = expired.warning(published.lost(), now, windowed=windowed, early=self._early)
+        own += [expiry] if expiry else []
+        all_warnings = (
             *self._plan_warnings,
             *published.warnings(),
             *self._references.warnings(),
@@ -153,19 +157,21 @@ class Listener(JsonListener):
         measures = {warning.code: warning.measure for warning in own if warning.measure is not None}
         versions = self._references.versions()
         self._launch.heartbeat.update(
-            lambda known: progress.referenced(progress.warned(known, warned, measures), versions)
+            lambda current: progress.set_references(
+                progress.set_warnings(current, all_warnings, measures), versions
+            )
         )
 
 
-def committed(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> Committed:
-    """What Spark and the source say of a committed batch that was computed `attempts` times.
+def summarize_batch(report: StreamingQueryProgress, read: SourceMetrics, attempts: int) -> CommittedBatch:
+    """Summarise the reports of Spark and the source on a committed batch that was computed `attempts` times.
 
-    Spark adds up what it observes over the attempts, and each attempt reads every row. It also counts how
-    long the batch was waited for (`latestOffset`) as its duration: here it begins when it is due.
+    Spark sums its observations over the attempts, each of which reads every row: counts are divided by them.
+    Spark's duration includes the wait for the batch (`latestOffset`): here it begins when the batch is due.
     """
     stamp = report.eventTime.get("watermark", "")
     watermark = datetime.fromisoformat(stamp) if stamp else None
-    return Committed(
+    return CommittedBatch(
         batch_id=report.batchId,
         time=datetime.now(UTC),
         duration_ms=report.batchDuration - report.durationMs.get("latestOffset", 0),

@@ -1,7 +1,7 @@
-"""One launch of one dagger, from its command line to its exit code; of a spare, before it has one (ADR 89).
+"""Run one launch of one dagger, or a spare before it has one (ADR 89), from command line to exit code.
 
-0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error, `exit.json`
-beside the spec says why, in one sentence; stack traces stay on stderr, which is driver.log.
+Exit codes: 0 drained, 64 USER, 69 EXTERNAL, 70 INTERNAL, 75 fenced by a newer generation. With an error,
+`exit.json` beside the spec has it in one sentence; stack traces stay on stderr, which is driver.log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAST_WORDS_S = 2.0  # less than the scheduler's wrapper lingers
 
 
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
-    """Run the launch; the exit code. `started` waits for Spark, and raises why it does not start."""
+    """Run the launch and return its exit code. started: blocks until Spark is up, or raises why it is not."""
     parser = argparse.ArgumentParser(prog="runtime", description="Runs one launch of one dagger.")
     parser.add_argument("--spec", type=Path, help="file that holds the serialised JobSpec")
     parser.add_argument("--generation", type=int, help="generation of this launch")
@@ -49,36 +49,36 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     if (options.spec is None, options.generation is None) != (options.spare is not None,) * 2:
         parser.error("a launch has --spec and --generation, a spare has --spare alone")
     configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
-    # A spare's directory moves to the launch that it gets, and its processes work there.
+    # a spare's directory is renamed to that of its launch, with its processes in it
     folder = Path() if options.spare else options.spec.resolve().parent
     jvm = JvmWatch()
-    jvm.follow(lambda: _orphaned(folder, jvm.death()))
+    jvm.follow(lambda: _end_without_jvm(folder, jvm.death()))
     try:
         with ExitStack() as process:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
             def session() -> SparkSession:
-                return process.enter_context(spark.stopped(started()))
+                return process.enter_context(spark.stop_at_exit(started()))
 
             if options.spare is None:
                 _run(folder, options.generation, session, jvm)
             else:
-                _wait(folder, Spare.listening(options.spare), session(), jvm)
-    except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
-        return _end(folder, jvm.explain(failure), failure)
+                _wait(folder, Spare.listen(options.spare), session(), jvm)
+    except Exception as failure:  # noqa: BLE001 - nothing above this can report why the process ends
+        return _write_exit(folder, jvm.explain(failure), failure)
     return 0
 
 
 def _wait(folder: Path, spare: Spare, session: SparkSession, jvm: JvmWatch) -> None:
-    """Warm up, wait for a launch, and run it. Raises: as `_run`."""
-    warmup_run.warm_up(session, jvm, over=spare.over)
+    """Warm up, wait for a launch, and run it. Raises: what ends the launch."""
+    warmup_run.warm_up(session, jvm, over=spare.is_over)
     assigned = spare.wait(session.sparkContext.uiWebUrl or "")
     if assigned is not None:
         _run(folder, assigned.generation, lambda: spark.another(session), jvm)
 
 
 def _run(folder: Path, generation: int, session: Callable[[], SparkSession], jvm: JvmWatch) -> None:
-    """Run the launch of this directory. Raises: what it dies of."""
+    """Run the launch of this directory. Raises: what ends it."""
     driverlog.follow(folder)
     launch = Launch(planned.read_spec(folder / rundir.SPEC, generation), session)
     driver = Driver(launch, jvm)
@@ -87,24 +87,24 @@ def _run(folder: Path, generation: int, session: Callable[[], SparkSession], jvm
     driver.run()
 
 
-def _orphaned(folder: Path, why: events_pb2.DaggerError) -> None:
-    """End without the JVM; a moment later, so that the main thread may end first and say its last words."""
-    code = _end(folder, why)
+def _end_without_jvm(folder: Path, why: events_pb2.DaggerError) -> None:
+    """End the process after the JVM's death, with a pause in which the main thread may log and end first."""
+    code = _write_exit(folder, why)
     time.sleep(_LAST_WORDS_S)
     os._exit(code)
 
 
-def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
-    """Leave word of why the driver ends; its exit code."""
+def _write_exit(folder: Path, error: events_pb2.DaggerError, failure: Exception | None = None) -> int:
+    """Write exit.json and log the error; return the exit code."""
     replace_text(folder / rundir.EXIT, errors.as_json(error))
-    with suppress(OSError):  # the JVM carries what is printed here, and may be gone
-        # The trace stands below the line, as all that has no time of its own.
+    with suppress(OSError):  # output goes through the JVM, which may be gone
+        # the trace follows the line, as text without a time of its own
         logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
     return exits.code(error)
 
 
 def leave(code: int) -> None:
-    """Exit, even when a thread of Spark's does not want to end."""
+    """Exit, even if a thread of Spark does not end."""
     last_resort = threading.Timer(_SHUTDOWN_S, os._exit, args=(code,))
     last_resort.daemon = True
     last_resort.start()

@@ -1,4 +1,4 @@
-"""What a spec says of a launch, without Spark: its plan, what is wrong with it, the columns of its rows."""
+"""Read and check a launch's spec without Spark: its plan, its violations, the columns of its rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runtime.errors import internal, refused
 
 
 def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
-    """The launch's file. Raises `JobError` (INTERNAL) when it is not what the command line promises."""
+    """Read the launch's file. Raises: JobError (INTERNAL) if it is unreadable, or of another generation."""
     try:
         spec = spec_pb2.JobSpec.FromString(path.read_bytes())
     except OSError as problem:
@@ -30,37 +30,37 @@ def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
     except DecodeError:
         raise internal("BAD_SPEC", f"The launch's file {path} is not a JobSpec.") from None
     if spec.generation != generation:
-        told = f"generation {spec.generation}, the command line says {generation}"
-        raise internal("BAD_SPEC", f"The launch's file {path} says {told}.")
+        stated = f"generation {spec.generation}, the command line says {generation}"
+        raise internal("BAD_SPEC", f"The launch's file {path} says {stated}.")
     return spec
 
 
-def checked(spec: spec_pb2.JobSpec) -> daggersql.Plan:
-    """The plan of the dagger's SQL, and nothing is wrong with its spec.
+def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
+    """Check the spec, and return the plan of the dagger's SQL.
 
-    Raises `JobError`: USER with everything that is wrong, INTERNAL for a spec that leaves something unsaid.
-    The gateway has checked it before, perhaps long ago: what only a newer check of a query objects to is a
-    warning here. For what it hands to Spark the driver trusts nobody's word.
+    Raises: JobError: USER with all violations, INTERNAL for a spec without its defaults. The gateway has
+    checked the spec before, perhaps long ago: violations of newer checks of a query are warnings here. The
+    driver checks again all the same what it hands to Spark.
     """
     if left := rules.unsaid(spec.dagger, spec.spec):
         raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
     catalogue = LaunchCatalogue(spec)
     answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
-        answer = _asked(text, spec, catalogue)
-    asked = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
-    wrong = list(rules.violations("spec", asked, rulebook.all_resolved("spec", asked)))
-    wrong += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
-    wrong += _foreign(spec)
+        answer = _check_query(text, spec, catalogue)
+    context = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
+    violations = list(rules.violations("spec", context, rulebook.all_resolved("spec", context)))
+    violations += answer.wrong_conditions("spec.sinks", [sink.when for sink in spec.spec.sinks])
+    violations += _find_foreign_destinations(spec)
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
-    wrong += [text.located("spec", error.violation("")) for error in errors]
-    if wrong or answer.plan is None:
-        raise refused(wrong)
+    violations += [text.located("spec", error.violation("")) for error in errors]
+    if violations or answer.plan is None:
+        raise refused(violations)
     return answer.plan
 
 
-def _foreign(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
-    """The sinks that would write to what the log has not as their team's, where it was judged."""
+def _find_foreign_destinations(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
+    """Yield violations of sinks whose destinations are not among the team's, where the spec lists these."""
     for number, sink in enumerate(spec.sinks):
         place = rulebook.destination(sink)
         if spec.destinations and place is not None and str(place) not in spec.destinations:
@@ -68,12 +68,12 @@ def _foreign(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
             yield Violation(f"spec.sinks[{number}].{place.kind}", text, "FOREIGN_DESTINATION")
 
 
-def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
-    """What is found about the dagger's query."""
+def _check_query(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
+    """Check the dagger's query by its streams, references and conditions."""
     tables = [
         daggersql.Table(
             stream.input.table,
-            _message(catalogue, stream),
+            _find_message(catalogue, stream),
             stream.stream.time_field,
             query.has_records(spec.spec),
         )
@@ -91,7 +91,7 @@ def _asked(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue
     )
 
 
-def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
+def _find_message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Descriptor:
     try:
         return catalogue.message(stream.stream.message)
     except Unresolved:
@@ -100,28 +100,28 @@ def _message(catalogue: LaunchCatalogue, stream: spec_pb2.ResolvedStream) -> Des
 
 
 def layout(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> Layout:
-    """The columns of its rows."""
+    """Return the layout of the dagger's rows."""
     records = query.has_records(spec.spec)
-    return Layout(plan.columns, plan.hidden, plan.key, _fields(spec, plan), has_records=records)
+    return Layout(plan.columns, plan.hidden, plan.key, _copied_fields(spec, plan), has_records=records)
 
 
 def messages(spec: spec_pb2.JobSpec) -> bytes:
-    """Every message that its streams and sinks name: a serialised `FileDescriptorSet`."""
+    """Serialise the `FileDescriptorSet` of all messages that streams and sinks name."""
     return descriptor_pb2.FileDescriptorSet.SerializeToString(spec.descriptors, deterministic=True)
 
 
 def named_sinks(spec: spec_pb2.JobSpec) -> dict[str, bytes]:
-    """Its sinks by their names, which each says, serialised."""
+    """Serialise the resolved sinks, by their names; each has its name set."""
     names = rulebook.called([sink_.sink for sink_ in spec.sinks])
-    return {name: _named(sink, name) for name, sink in zip(names, spec.sinks, strict=True)}
+    return {name: _with_name(sink, name) for name, sink in zip(names, spec.sinks, strict=True)}
 
 
-def _fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, int], ...]:
-    """Of each visible column the message and the number of the field that it is, if it is one."""
+def _copied_fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, int], ...]:
+    """Return message and field number of each visible column; ("", 0) for one that copies no field."""
     catalogue = LaunchCatalogue(spec)
-    messages = {stream.input.table: _message(catalogue, stream) for stream in spec.streams}
-    copied = (copy or ("", "") for copy in plan.copies)
-    sources = ((messages.get(table), path) for table, path in copied)
+    messages = {stream.input.table: _find_message(catalogue, stream) for stream in spec.streams}
+    copies = (copy or ("", "") for copy in plan.copies)
+    sources = ((messages.get(table), path) for table, path in copies)
     return tuple(
         (message.full_name, message.fields_by_name[path].number)
         if message is not None and path in message.fields_by_name
@@ -130,8 +130,8 @@ def _fields(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> tuple[tuple[str, in
     )
 
 
-def _named(sink: spec_pb2.ResolvedSink, name: str) -> bytes:
-    """The sink with its name said, serialised."""
+def _with_name(sink: spec_pb2.ResolvedSink, name: str) -> bytes:
+    """Serialise a sink with its name set."""
     named = spec_pb2.ResolvedSink()
     named.CopyFrom(sink)
     named.sink.name = name

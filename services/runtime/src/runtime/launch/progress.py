@@ -1,6 +1,8 @@
-"""How far a launch has come: a pure fold over what Spark, the source and the sinks report, into a heartbeat.
+"""Fold the reports of Spark, the source and the sinks into a launch's progress, and that into a heartbeat.
 
-A value and functions from it to the next one; no clock, no Spark. `heartbeat.py` tells the platform.
+Pure.
+
+`heartbeat.py` sends it.
 """
 
 from __future__ import annotations
@@ -12,36 +14,36 @@ from datetime import datetime
 from daggers.v1 import events_pb2
 from daggers.v1.telemetry_pb2 import Heartbeat, Measure
 
-# So many records or rows that one batch quarantines, and more than it keeps, are a flood.
+# a batch that quarantines this many records or rows, and more than it keeps, is a flood
 FLOOD = 1_000
 _NONE: Mapping[str, events_pb2.DaggerError] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is known of a launch since it began. Steps give a new one; nobody changes its `beat`."""
+    """Progress of a launch since it began. Steps return a new one; `beat` is never changed in place."""
 
     beat: Heartbeat
-    """What it tells, but for what depends on when it is told."""
+    """The heartbeat without the fields that depend on the time of sending."""
     sinks: tuple[str, ...] = ()
-    """The names of its sinks, in the order of the spec."""
+    """Names of the sinks, in the order of the spec."""
     running_since: datetime | None = None
-    """When the batch that is running now began to write; None when none is."""
+    """When the running batch began to write; None while none runs."""
     running: int = -1
-    """That batch, or the last one that ran. Spark tells of a batch while the next one runs already."""
-    looked: int = -1
-    """The batch during which it was looked at what waits behind it: Spark knows that as it was before."""
+    """Id of that batch, or of the last one. Spark reports a batch while the next one runs already."""
+    lag_measured: int = -1
+    """Batch during which the lag was measured: Spark reports the older lag of when it was planned."""
     flood_read: str = ""
-    """That the source quarantined most of the last batch; empty when it did not."""
+    """Warning that the source quarantined most of the last batch; empty if it did not."""
     flood_written: str = ""
-    """That the sinks refused most of the last batch; empty when they did not."""
+    """Warning that sinks refused most of the last batch; empty if they did not."""
     away: frozenset[str] = frozenset()
-    """Sinks that do not answer, and whose rows were set aside since they last did."""
+    """Sinks in an outage whose rows were quarantined since it began."""
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """What Spark and the source say about one committed batch."""
+class CommittedBatch:
+    """Report of Spark and the source on one committed batch."""
 
     batch_id: int
     time: datetime
@@ -50,7 +52,7 @@ class Committed:
     late_by_table: Mapping[str, int]
     """Late rows."""
     late_windows: int
-    """The same, each as often as there are windows that it is missing from."""
+    """Late rows, each counted once for every window that it is missing from."""
     quarantined: Mapping[str, int]
     invalid: Mapping[str, int]
     watermark: datetime | None
@@ -64,8 +66,8 @@ class Committed:
         return sum(self.late_by_table.values())
 
 
-def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequence[str]) -> Progress:
-    """A launch with these sinks that has not done anything yet; `pid` is the Python half's."""
+def initial(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequence[str]) -> Progress:
+    """Build the progress of a launch that has done nothing yet. pid: of the Python half."""
     starting = Heartbeat.STATE_STARTING
     return Progress(
         Heartbeat(
@@ -83,48 +85,48 @@ def launched(dagger: str, generation: int, host: str, pid: int, *, sinks: Sequen
     )
 
 
-def shown(progress: Progress, ui_url: str) -> Progress:
-    """Spark has started, and its UI is there."""
-    beat = _next(progress)
+def set_ui_url(progress: Progress, ui_url: str) -> Progress:
+    """Set the address of Spark's UI, once it has started."""
+    beat = _copy_beat(progress)
     beat.ui_url = ui_url
     return replace(progress, beat=beat)
 
 
-def warned(
+def set_warnings(
     progress: Progress, warnings: Sequence[str], measures: Mapping[str, Measure] | None = None
 ) -> Progress:
-    """These are all the things a person should know now, and the numbers behind them by their codes."""
-    beat = _next(progress, "warnings", "measures")
+    """Replace the warnings, and the measures behind them by code."""
+    beat = _copy_beat(progress, "warnings", "measures")
     beat.warnings.extend(warnings)
     for code, measure in (measures or {}).items():
         beat.measures[code].CopyFrom(measure)
     return replace(progress, beat=beat)
 
 
-def referenced(progress: Progress, versions: Mapping[str, str]) -> Progress:
-    """These versions of reference tables are in use."""
-    beat = _next(progress, "references")
+def set_references(progress: Progress, versions: Mapping[str, str]) -> Progress:
+    """Replace the versions of reference tables in use."""
+    beat = _copy_beat(progress, "references")
     beat.references.update(versions)
     return replace(progress, beat=beat)
 
 
 def batch_began(progress: Progress, batch_id: int, time: datetime) -> Progress:
-    """A batch began to write."""
+    """Record that a batch began to write."""
     return replace(progress, running=batch_id, running_since=time)
 
 
 def behind(progress: Progress, batch_id: int, records: Mapping[str, int]) -> Progress:
-    """While this batch runs, these records are not read yet, by partition."""
+    """Set the lag, unread records by partition, if this batch still runs."""
     if progress.running_since is None or progress.running != batch_id:
         return progress
-    beat = _next(progress, "lag")
+    beat = _copy_beat(progress, "lag")
     beat.lag.update(records)
-    return replace(progress, beat=beat, looked=batch_id)
+    return replace(progress, beat=beat, lag_measured=batch_id)
 
 
 def retrying(progress: Progress, why: Sequence[events_pb2.DaggerError]) -> Progress:
-    """Sinks do not take rows just now, for these reasons; none: they all do."""
-    beat = _next(progress, "retrying", "taking")
+    """Replace the errors of sinks that accept no rows for the moment; none: all accept."""
+    beat = _copy_beat(progress, "retrying", "taking")
     beat.retrying.extend(why)
     return replace(progress, beat=beat)
 
@@ -137,12 +139,12 @@ def batch_written(
     skipping: Mapping[str, events_pb2.DaggerError] = _NONE,
     set_aside: frozenset[str] = frozenset(),
 ) -> Progress:
-    """A batch is durable in every sink, or set aside, and not committed yet.
+    """Add a batch that is durable in all sinks or the quarantine, and not committed yet.
 
-    Rows by sink, refused rows by reason, invalid values by function; why sinks are skipped that are away, and
-    of which of them there were rows.
+    rows: by sink. refused: rows by reason. invalid: values by function. skipping: errors of the sinks in an
+    outage whose rows are quarantined. set_aside: those of them that there were rows for.
     """
-    beat = _next(progress, "retrying", "rows_out", "taking")
+    beat = _copy_beat(progress, "retrying", "rows_out", "taking")
     beat.retrying.extend(skipping.values())
     beat.taking.extend(sink for sink in progress.sinks if sink not in skipping)
     away = progress.away.intersection(skipping)
@@ -156,12 +158,12 @@ def batch_written(
     return replace(progress, beat=beat, flood_written=flood, away=away | set_aside)
 
 
-def batch_committed(progress: Progress, batch: Committed) -> Progress:
-    """Spark has committed a batch. Told twice, the second time changes nothing."""
+def batch_committed(progress: Progress, batch: CommittedBatch) -> Progress:
+    """Add a committed batch. Idempotent: a batch that is added already changes nothing."""
     if batch.batch_id <= progress.beat.batch_id:
         return progress
-    beat = _next(progress)
-    if progress.looked != batch.batch_id:
+    beat = _copy_beat(progress)
+    if progress.lag_measured != batch.batch_id:
         beat.ClearField("lag")
         beat.lag.update(batch.lag)
     beat.state = _running(beat.state)
@@ -187,14 +189,14 @@ def batch_committed(progress: Progress, batch: Committed) -> Progress:
 
 
 def idle(progress: Progress, time: datetime) -> Progress:
-    """The source was reached and had nothing to read."""
+    """Record that the source was reached and had nothing to read."""
     return waiting(progress, time, {})
 
 
 def waiting(progress: Progress, time: datetime, records: Mapping[str, int]) -> Progress:
-    """The source was reached, and the next batch is not due: these records wait for it, by partition."""
+    """Record that the source was reached, and these records, by partition, wait for the next batch."""
     since = progress.running_since
-    beat = _next(progress)
+    beat = _copy_beat(progress)
     beat.state = _running(beat.state)
     beat.last_progress.FromDatetime(time)
     beat.lag.update({**dict.fromkeys(beat.lag, 0), **records})
@@ -202,27 +204,24 @@ def waiting(progress: Progress, time: datetime, records: Mapping[str, int]) -> P
 
 
 def draining(progress: Progress) -> Progress:
-    """The launch was told to stop and finishes its batch."""
-    beat = _next(progress)
+    """Record that the launch was ordered to stop, and finishes its batch."""
+    beat = _copy_beat(progress)
     beat.state = Heartbeat.STATE_DRAINING
     return replace(progress, beat=beat)
 
 
 def exiting(progress: Progress, error: events_pb2.DaggerError | None = None) -> Progress:
-    """The launch is over, and of what it died."""
-    beat = _next(progress)
+    """Record that the launch is over, with the error that ended it, if any."""
+    beat = _copy_beat(progress)
     beat.state = Heartbeat.STATE_EXITING
     if error is not None:
         beat.error.CopyFrom(error)
     return replace(progress, beat=beat, running_since=None)
 
 
-def told(progress: Progress, now: datetime) -> Heartbeat:
-    """The heartbeat at this time.
-
-    While most of what comes is quarantined it warns of that, because it takes longer than writing.
-    """
-    beat = _next(progress)
+def heartbeat_at(progress: Progress, now: datetime) -> Heartbeat:
+    """Build the heartbeat at `now`, with the warnings of floods and the age of the running batch."""
+    beat = _copy_beat(progress)
     beat.time.FromDatetime(now)
     beat.warnings.extend(warning for warning in (progress.flood_read, progress.flood_written) if warning)
     if progress.running_since is not None:
@@ -232,8 +231,8 @@ def told(progress: Progress, now: datetime) -> Heartbeat:
     return beat
 
 
-def _next(progress: Progress, *cleared: str) -> Heartbeat:
-    """A copy to change, without what is told anew."""
+def _copy_beat(progress: Progress, *cleared: str) -> Heartbeat:
+    """Copy the heartbeat, without the fields that the caller sets anew."""
     beat = Heartbeat()
     beat.CopyFrom(progress.beat)
     for field in cleared:
@@ -241,14 +240,14 @@ def _next(progress: Progress, *cleared: str) -> Heartbeat:
     return beat
 
 
-def _flood(what: str, counts: Mapping[str, int], kept: int) -> str:
+def _flood(noun: str, counts: Mapping[str, int], row_count: int) -> str:
     count = sum(counts.values())
-    if count < FLOOD or count <= kept:
+    if count < FLOOD or count <= row_count:
         return ""
     reason = max(counts, key=lambda reason: counts[reason])
     return (
-        f"QUARANTINE_FLOOD: the last batch set {count} {what} aside ({counts[reason]} of them {reason}) and "
-        f"kept {kept}; `daggers quarantine list` shows some."
+        f"QUARANTINE_FLOOD: the last batch set {count} {noun} aside ({counts[reason]} of them {reason}) and "
+        f"kept {row_count}; `daggers quarantine list` shows some."
     )
 
 

@@ -1,4 +1,4 @@
-"""What workers report of one attempt to write a batch, in a few rows, and these rows put together. Pure."""
+"""Encode what workers report of an attempt to write a batch in a few rows, and merge these rows. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from runtime.errors import EXTERNAL, JobError, TemporaryError
 
-# What a worker reports, as Arrow and as Spark see it: of words Spark would make that anew for each batch.
+# schema of report rows, for Arrow and for Spark; as a text Spark would parse it for each batch
 SCHEMA = pa.schema(
     [
         ("partition", pa.int64()),
@@ -34,53 +34,53 @@ WRITTEN, REFUSED, PRINTED, RECEIPT, TROUBLE = "written", "refused", "printed", "
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a sink must be tried again."""
+    """Error of a sink that has to be tried again."""
 
     error: events_pb2.DaggerError
     retry_after: float | None = None
-    """Seconds that it asks to be left alone for; None where it does not say."""
+    """Seconds that the sink asks to wait; None where it does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the workers say about one attempt, or about several; sinks by their names."""
+    """Results of one attempt, or of several; sinks are given by name."""
 
     written: Counter[str] = field(default_factory=Counter)
-    """Rows, by sink."""
+    """Written rows by sink."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Rows that were quarantined, by reason."""
+    """Quarantined rows by reason."""
     printed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Lines for the log, by sink."""
+    """Lines for the log by sink."""
     troubles: Mapping[str, Trouble] = field(default_factory=dict)
-    """Why sinks must be tried again; empty when all is durable."""
+    """Sinks that have to be tried again; empty once everything is durable."""
     done: frozenset[tuple[int, str]] = frozenset()
-    """(partition, sink) pairs that are finished."""
+    """Finished (partition, sink) pairs."""
     receipts: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
-    """What the driver commits, by sink."""
+    """Receipts for the driver to commit, by sink."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """Bytes that were quarantined because their sink was away, by sink."""
+    """Bytes quarantined for an outage, by sink."""
     invalid: Mapping[str, int] = field(default_factory=dict)
-    """Values that functions could not use, by function."""
+    """Unusable inputs by function."""
 
-    def then(self, later: Report) -> Report:
-        """This and a later attempt, which wrote what this one had not finished.
+    def merge(self, later: Report) -> Report:
+        """Merge with a later attempt, which wrote what this one had not finished.
 
-        Every attempt computes all rows again: of troubles and of invalid values the last one counts.
+        Every attempt computes all rows again: for troubles and invalid values the last one counts.
         """
         return Report(
             self.written + later.written,
             self.refused + later.refused,
-            _joined(self.printed, later.printed),
+            _concat(self.printed, later.printed),
             later.troubles,
             self.done | later.done,
-            _joined(self.receipts, later.receipts),
+            _concat(self.receipts, later.receipts),
             self.skipped + later.skipped,
             later.invalid,
         )
 
 
 def read_report(lines: Iterable[Row]) -> Report:
-    """Put the workers' report rows together."""
+    """Merge the workers' report rows."""
     written, refused, skipped = Counter[str](), Counter[str](), Counter[str]()
     printed, receipts = dict[str, list[str]](), dict[str, list[bytes]]()
     troubles = dict[str, Trouble]()
@@ -89,7 +89,7 @@ def read_report(lines: Iterable[Row]) -> Report:
         sink = line["sink"]
         match line["kind"]:
             case "trouble":
-                trouble = Trouble(_error(sink, line["reason"], line["text"]), line["retry_after"])
+                trouble = Trouble(_named_error(sink, line["reason"], line["text"]), line["retry_after"])
                 troubles[sink] = _worse(troubles.get(sink), trouble)
             case "written":
                 written[sink] += line["rows"]
@@ -106,35 +106,35 @@ def read_report(lines: Iterable[Row]) -> Report:
 
 
 def trouble_of(sink: str, error: JobError) -> Trouble:
-    """Why a sink must be tried again. Raises: JobError, the same, where that cannot help."""
-    if not waits(error):
+    """Build the trouble of a sink. Raises: the error itself where trying again cannot help."""
+    if not is_waitable(error):
         raise error
-    told = _error(sink, error.error.reason, error.error.detail)
-    return Trouble(told, error.retry_after if isinstance(error, TemporaryError) else None)
+    sink_error = _named_error(sink, error.error.reason, error.error.detail)
+    return Trouble(sink_error, error.retry_after if isinstance(error, TemporaryError) else None)
 
 
-def waits(error: JobError) -> bool:
-    """Whether a batch waits after this error of a sink, until somebody mends it; others end the job."""
+def is_waitable(error: JobError) -> bool:
+    """Tell whether a batch waits until this error of a sink is fixed; any other ends the job."""
     return error.error.domain == EXTERNAL and error.error.retryable
 
 
-def _error(sink: str, reason: str, detail: str) -> events_pb2.DaggerError:
-    told = f"{sink}: {detail}"
-    return events_pb2.DaggerError(domain=EXTERNAL, reason=reason, detail=told, retryable=True)
+def _named_error(sink: str, reason: str, detail: str) -> events_pb2.DaggerError:
+    text = f"{sink}: {detail}"
+    return events_pb2.DaggerError(domain=EXTERNAL, reason=reason, detail=text, retryable=True)
 
 
 def line(sink: str, kind: str, **more: Any) -> Mapping[str, Any]:
-    """A report row, but for its partition."""
-    unsaid = {"reason": "", "text": "", "content": b"", "rows": 0, "bytes": 0, "retry_after": None}
-    return {"sink": sink, "kind": kind, **unsaid, **more}
+    """Build a report row without its partition."""
+    defaults = {"reason": "", "text": "", "content": b"", "rows": 0, "bytes": 0, "retry_after": None}
+    return {"sink": sink, "kind": kind, **defaults, **more}
 
 
 def _worse(one: Trouble | None, other: Trouble) -> Trouble:
-    """Of two partitions' troubles with a sink the one that asks for more time; else the later one."""
+    """Return the trouble that asks for the longer wait; of equal ones the later."""
     if one is None or (one.retry_after or 0) <= (other.retry_after or 0):
         return other
     return one
 
 
-def _joined(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def _concat(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return {sink: [*one.get(sink, ()), *other.get(sink, ())] for sink in {**one, **other}}

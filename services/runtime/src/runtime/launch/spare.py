@@ -1,8 +1,8 @@
-"""A driver that has no launch yet, and waits for one where it works (ADR 89).
+"""Run a spare: a driver without a launch that waits for one in its working directory (ADR 89).
 
-Its working directory says what it is. Below the spares it is one, and renamed to a launch's run directory it
-is that launch's driver: spec and identity are there already. SIGUSR1 only has it look at once: a SIGTERM that
-came late would be a drain.
+Its working directory is its state. Below the spares it is a spare; renamed to a launch's run directory it is
+that launch's driver, and finds spec and identity there. SIGUSR1 only makes it check at once: a SIGTERM for
+that, if it came late, would be a drain.
 """
 
 from __future__ import annotations
@@ -27,49 +27,52 @@ _POLL_S = 0.5
 
 
 class Spare:
-    """The spare that this process is. `scheduler` is whose it is: PID:START_TICKS."""
+    """Spare that this process is. scheduler: its owner, as PID:START_TICKS."""
 
     def __init__(self, scheduler: str) -> None:
         pid, _, start_ticks = scheduler.partition(":")
         self._scheduler = int(pid), int(start_ticks)
         self._home = Path.cwd()
-        self._look = threading.Event()
+        self._wake_up = threading.Event()
 
     @classmethod
-    def listening(cls, scheduler: str) -> Self:
-        """One whom signals have look. In the main thread."""
+    def listen(cls, scheduler: str) -> Self:
+        """Create a spare that signals wake up. Only in the main thread."""
         spare = cls(scheduler)
         for number in (signal.SIGUSR1, signal.SIGTERM):
-            signal.signal(number, lambda *_: spare._look.set())
+            signal.signal(number, lambda *_: spare._wake_up.set())
         return spare
 
-    def over(self) -> bool:
-        """Whether it will get no launch: it was told to stop, or nobody is left to give it one.
+    def is_over(self) -> bool:
+        """Tell whether it will get no launch: it was ordered to stop, or its scheduler is gone.
 
-        A launch that it got meanwhile counts: who is gone may have given it before.
+        A launch that it got before that still counts.
         """
         ends = Path(rundir.STOP).exists() or not self._has_scheduler()
         return ends and not self._has_moved()
 
     def wait(self, ui_url: str) -> DriverIdentity | None:
-        """Say that it is ready, and wait for the launch that it becomes; None when it is over.
+        """Announce that it is ready, and wait for its launch; None when it is over.
 
         Raises: JobError when it cannot run it; OSError.
         """
         with suppress(FileNotFoundError):
-            os.truncate(rundir.LOG, 0)  # whose log it becomes needs nothing of the warm-up run
+            os.truncate(rundir.LOG, 0)  # the launch's log needs nothing of the warm-up run
         pid = os.getpid()
         facts = {"pid": pid, "start_ticks": processes.start_ticks(pid), "ui_url": ui_url}
         replace_text(Path(rundir.DRIVER), json.dumps(facts))
         while not self._has_moved():
-            if self.over():
+            if self.is_over():
                 return None
-            self._look.wait(_POLL_S)
-            self._look.clear()
-        return self._assigned()
+            self._wake_up.wait(_POLL_S)
+            self._wake_up.clear()
+        return self._take_launch()
 
-    def _assigned(self) -> DriverIdentity:
-        """The launch whose directory this is now. Its old place leads here: Java was started with that."""
+    def _take_launch(self) -> DriverIdentity:
+        """Return the launch whose directory this is now.
+
+        The old path becomes a link to it: Java was started with that path.
+        """
         run_dir = Path.cwd()
         identity = drivers.read(run_dir)
         if identity is None or identity.dagger == rundir.SPARE:

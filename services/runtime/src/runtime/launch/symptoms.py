@@ -1,8 +1,7 @@
-"""What a driver finds wrong with its own work: rows that come late, input without output. Pure.
+"""Find symptoms in a driver's own work: late rows, input without output. Pure.
 
-A value and functions from it to the next one, and from it to warnings. LATE_ROWS and NO_OUTPUT make a dagger
-DEGRADED (`fleet.health.degradation`) and an alert (`health_monitor.condition`), which tells the number that
-is measured here and its limit.
+LATE_ROWS and NO_OUTPUT make a dagger DEGRADED (`fleet.health.degradation`) and raise an alert
+(`health_monitor.condition`), with the measure and its limit from here.
 """
 
 from __future__ import annotations
@@ -21,71 +20,72 @@ from runtime.source.metrics import NewestRecord, ReaderMetrics
 from runtime.source.watermark import WatermarkState
 
 SPAN: Final = timedelta(seconds=limits.RECENT_S)
-"""Late rows are told for so long, and their share is taken over it."""
+"""How long late rows are warned of, and the span that their share is computed over."""
 OVERDUE: Final = timedelta(seconds=limits.OVERDUE_S)
-"""Input without output is too long when it lasts so much longer than windows, delays and silences may."""
+"""Input without output is overdue this long after windows, delays and silences should have ended."""
 NO_OUTPUT: Final = "NO_OUTPUT"
-"""The code of what is said of input without output."""
-# Batches are added up for so long: a few dozen values, however short the trigger.
+"""Code of the warning of input without output."""
+# span that batches are summed over: a few dozen values, however short the trigger
 _GRAIN: Final = timedelta(seconds=5)
 _SECOND_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What was read from `since` on, for a moment."""
+    """Sums of the batches of a short span from `since` on."""
 
     since: datetime
     read: int
     late: Mapping[str, int] = field(default_factory=dict)
-    """Rows, by table."""
+    """Late rows by table."""
     late_windows: int = 0
-    """The same, each as often as there are windows that it is missing from."""
+    """Late rows, each counted once for every window that it is missing from."""
 
-    def and_of(self, batch: Batch) -> Rows:
-        """And those of a batch."""
+    def add(self, batch: Batch) -> Rows:
+        """Add the rows of a batch."""
         late = Counter(self.late) + Counter(batch.late_by_table)
         return Rows(self.since, self.read + batch.read, late, self.late_windows + batch.late_windows)
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
-    """Why rows of a reader were late, by what was known when the last of them came; times in ms."""
+class LateCause:
+    """Cause of a reader's late rows, as of the last of them. Event times are in ms."""
 
     time: datetime
     newest: int
-    """The greatest event time of the late rows."""
+    """Greatest event time of the late rows."""
     mover: NewestRecord | None
-    """The record that closed their windows; None when none of this launch did."""
+    """Record that closed their windows; None if no record of this launch did."""
     moved: bool
-    """Whether this launch did at all: without a record, by a tick."""
+    """Whether this launch closed them at all: without a record, by its idle timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Symptoms:
-    """What is known of the batches of one launch.
+    """Symptoms of one launch's batches so far.
 
-    `patience` is how long windows may take to close: their size, the watermark's delay and the time that a
-    topic may be silent; None where nothing waits for event time.
+    patience: how long windows may take to close: their size, plus the watermark's delay and the idle timeout;
+    None where nothing waits for event time.
     """
 
     patience: timedelta | None = None
     rows: tuple[Rows, ...] = ()
-    """The last minutes, oldest first."""
+    """Sums of the last minutes, oldest first."""
     newest: Mapping[str, NewestRecord] = field(default_factory=dict)
-    """By reader: the record that has moved event time furthest."""
-    late: Mapping[str, Late] = field(default_factory=dict)
-    """By reader, where it had late rows lately."""
+    """Record that moved event time furthest, by reader."""
+    late: Mapping[str, LateCause] = field(default_factory=dict)
+    """Causes of recent late rows, by reader."""
     waiting: Rows | None = None
-    """What was read since a window was closed, or rows were written, while windows were open."""
+    """Rows read since a window closed or rows were written, while windows are open; None otherwise."""
     watermark: datetime | None = None
     too_late: bool = False
-    """Whether too many rows were late by the last batch: they are until it is well below the limit."""
+    """Whether too many rows were late as of the last batch, with hysteresis: until the share is well below.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One committed batch; `watermarks` are those of its readers after it."""
+    """One committed batch. watermarks: of its readers after it."""
 
     time: datetime
     read: int
@@ -93,98 +93,106 @@ class Batch:
     """Late rows."""
     late_windows: int
     open: bool
-    """Whether windows hold rows."""
+    """Whether windows are open that have rows."""
     gave: bool
-    """Whether windows were closed, or rows written."""
+    """Whether windows closed, or rows were written."""
     watermark: datetime | None
     readers: Mapping[str, ReaderMetrics]
     watermarks: Mapping[str, WatermarkState]
 
 
-def committed(known: Symptoms, batch: Batch) -> Symptoms:
-    """What is known after a batch."""
-    known = replace(known, too_late=_too_late(known, batch.time))  # it may have ended since the last one
-    rows = [row for row in known.rows if batch.time - row.since < SPAN]
+def add_batch(symptoms: Symptoms, batch: Batch) -> Symptoms:
+    """Update the symptoms by a committed batch."""
+    symptoms = replace(
+        symptoms, too_late=_too_late(symptoms, batch.time)
+    )  # rows may have left the span since the last batch
+    rows = [row for row in symptoms.rows if batch.time - row.since < SPAN]
     if rows and batch.time - rows[-1].since < _GRAIN:
-        rows.append(rows.pop().and_of(batch))
+        rows.append(rows.pop().add(batch))
     elif batch.read:
-        rows.append(Rows(batch.time, 0).and_of(batch))
-    newest = dict(known.newest)
-    late = dict(known.late)
+        rows.append(Rows(batch.time, 0).add(batch))
+    newest = dict(symptoms.newest)
+    late = dict(symptoms.late)
     for key, reader in batch.readers.items():
         if reader.late_newest is not None and any(batch.late_by_table.values()):
             late[key] = _late(key, reader.late_newest, newest.get(key), batch)
         if reader.newest is not None and (key not in newest or reader.newest.time > newest[key].time):
             newest[key] = reader.newest
-    waiting = known.waiting
+    waiting = symptoms.waiting
     if batch.gave or not batch.open:
         waiting = None
     elif batch.read:
-        waiting = (waiting or Rows(batch.time, 0)).and_of(batch)
-    watermark = batch.watermark or known.watermark
-    after = replace(known, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark)
+        waiting = (waiting or Rows(batch.time, 0)).add(batch)
+    watermark = batch.watermark or symptoms.watermark
+    after = replace(
+        symptoms, rows=tuple(rows), newest=newest, late=late, waiting=waiting, watermark=watermark
+    )
     return replace(after, too_late=_too_late(after, batch.time))
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
-    """Something that a person should know."""
+class DriverWarning:
+    """A warning for people, with its code."""
 
     code: str
     """UPPER_SNAKE."""
     text: str
     measure: Measure | None = None
-    """The number that passed its limit, where one did."""
+    """The measure that passed its limit; None where the warning has none."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
 
 
-def warnings(known: Symptoms, now: datetime) -> Sequence[Warned]:
-    """What a person should know at `now`."""
-    warned = []
-    rows = [row for row in known.rows if now - row.since < SPAN]
+def warnings(symptoms: Symptoms, now: datetime) -> Sequence[DriverWarning]:
+    """Warn of the symptoms at `now`."""
+    active = []
+    rows = [row for row in symptoms.rows if now - row.since < SPAN]
     lately = _sum(rows, now)
     read, late = lately.read, sum(lately.late.values())
     if late:
-        text = _late_rows(known, lately, now)
-        warned.append(Warned("LATE_RECORDS", text))
-        if _too_late(known, now):
+        text = _late_rows(symptoms, lately, now)
+        active.append(DriverWarning("LATE_RECORDS", text))
+        if _too_late(symptoms, now):
             share = Measure(value=late / max(read, late), limit=limits.LATE_SHARE, unit="share")
-            warned.append(Warned("LATE_ROWS", text, share))
-    waiting = known.waiting
-    if waiting and known.patience is not None and now - waiting.since >= known.patience + OVERDUE:
-        stands = f"event time stands at {_instant(known.watermark)}" if known.watermark else "no event time"
-        lasted, longest = now - waiting.since, known.patience + OVERDUE
+            active.append(DriverWarning("LATE_ROWS", text, share))
+    waiting = symptoms.waiting
+    if waiting and symptoms.patience is not None and now - waiting.since >= symptoms.patience + OVERDUE:
+        stands = (
+            f"event time stands at {_format_time(symptoms.watermark)}"
+            if symptoms.watermark
+            else "no event time"
+        )
+        lasted, longest = now - waiting.since, symptoms.patience + OVERDUE
         late = sum(waiting.late.values())
         text = (
             f"{waiting.read:,} rows were read in {spoken(lasted)} ({late:,} of them late), and no"
-            f" window was closed, which takes at most {spoken(known.patience)}; {stands}"
+            f" window was closed, which takes at most {spoken(symptoms.patience)}; {stands}"
         )
         overdue = Measure(value=lasted.total_seconds(), limit=longest.total_seconds(), unit="s")
-        warned.append(Warned(NO_OUTPUT, text, overdue))
-    return tuple(warned)
+        active.append(DriverWarning(NO_OUTPUT, text, overdue))
+    return tuple(active)
 
 
-def _too_late(known: Symptoms, now: datetime) -> bool:
-    """Whether so many rows are late that somebody has to know."""
-    lately = _sum([row for row in known.rows if now - row.since < SPAN], now)
+def _too_late(symptoms: Symptoms, now: datetime) -> bool:
+    """Decide whether too many rows are late, by count and share."""
+    lately = _sum([row for row in symptoms.rows if now - row.since < SPAN], now)
     read, late = lately.read, sum(lately.late.values())
-    if known.too_late:
+    if symptoms.too_late:
         return late > limits.SHARE_ENDS * limits.LATE_SHARE * read
     return late >= limits.LATE_ROWS and late > limits.LATE_SHARE * read
 
 
-def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch) -> Late:
-    """Why a reader's rows are late in this batch, of which `newest` came before."""
+def _late(key: str, late_newest: int, newest: NewestRecord | None, batch: Batch) -> LateCause:
+    """Build the cause of a reader's late rows in this batch. newest: its newest record before the batch."""
     watermark_ms = int(batch.watermark.timestamp() * _SECOND_MS) if batch.watermark else 0
     state = batch.watermarks[key]
     moved = newest is not None and newest.time - state.delay >= watermark_ms
-    return Late(batch.time, late_newest, newest if moved else None, state.watermark >= watermark_ms)
+    return LateCause(batch.time, late_newest, newest if moved else None, state.watermark >= watermark_ms)
 
 
 def _sum(rows: Sequence[Rows], now: datetime) -> Rows:
-    """All of them together."""
+    """Sum several spans."""
     late: Counter[str] = Counter()
     for row in rows:
         late.update(row.late)
@@ -192,7 +200,7 @@ def _sum(rows: Sequence[Rows], now: datetime) -> Rows:
     return Rows(rows[0].since if rows else now, sum(row.read for row in rows), late, windows)
 
 
-def _late_rows(known: Symptoms, lately: Rows, now: datetime) -> str:
+def _late_rows(symptoms: Symptoms, lately: Rows, now: datetime) -> str:
     late, windows = sum(lately.late.values()), lately.late_windows
     share = f" ({late / lately.read:.1%})" if lately.read else ""
     counted = f"{late:,} of the {lately.read:,} rows of the last {spoken(SPAN)}{share} came after a window of"
@@ -200,11 +208,11 @@ def _late_rows(known: Symptoms, lately: Rows, now: datetime) -> str:
     if len(lately.late) > 1:
         by_table = (f"{rows:,} of {table}" for table, rows in sorted(lately.late.items()))
         missing += f" By stream: {', '.join(by_table)}."
-    causes = [_cause(report) for report in known.late.values() if now - report.time < SPAN]
+    causes = [_cause(report) for report in symptoms.late.values() if now - report.time < SPAN]
     return " ".join([counted, missing, *dict.fromkeys(causes)])
 
 
-def _cause(late: Late) -> str:
+def _cause(late: LateCause) -> str:
     mover = late.mover
     if late.newest < 0:
         return "Spark's event time begins in 1970: windows before are closed from the beginning."
@@ -217,8 +225,8 @@ def _cause(late: Late) -> str:
     if mover.ahead >= _SECOND_MS:
         ahead = f"{spoken(timedelta(milliseconds=mover.ahead))} ahead of the clock when it was read, {ahead}"
     moved_to = datetime.fromtimestamp(mover.time / _SECOND_MS, UTC)
-    return f"Event time was moved to {_instant(moved_to)} by {mover.position}: {ahead}."
+    return f"Event time was moved to {_format_time(moved_to)} by {mover.position}: {ahead}."
 
 
-def _instant(time: datetime) -> str:
+def _format_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

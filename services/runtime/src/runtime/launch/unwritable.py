@@ -1,7 +1,7 @@
-"""Rows at which a sink's own code fails, found and refused: one of them is no reason to write none.
+"""Find and refuse the rows at which a sink's own code fails, and write the others.
 
-What is known to be unwritable the sinks refuse themselves. This is for what nobody knew: a text that is no
-UTF-8, a number or a time that some library cannot hold.
+Known unwritable values are refused by the sinks themselves. This is for the unknown ones: a text that is not
+UTF-8, a number or a time that some library cannot represent.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from runtime.sinks import Outcome, Writer
 
 UNWRITABLE: Final = "UNWRITABLE"
 _OF_VALUES: Final = (ValueError, ArithmeticError, pa.ArrowException)
-"""What libraries raise of a value; of anything else the code is the reason."""
+"""Errors that libraries raise for a value; any other is a bug of the code."""
 
 
-def written(writer: Writer, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-    """Write a batch; the rows at which its sink's code fails are refused, and the others are written.
+def write_rows(writer: Writer, batch: pa.RecordBatch, batch_id: int) -> Outcome:
+    """Write a batch; refuse the rows at which the sink's code fails.
 
-    Raises: JobError; and what was raised, where it fails at each of many rows.
+    Raises: JobError; and the code's error, where it fails at each of many rows.
     """
     try:
         return writer.write(batch, batch_id)
@@ -34,7 +34,7 @@ def written(writer: Writer, batch: pa.RecordBatch, batch_id: int) -> Outcome:
     except Exception as problem:
         if not _is_of_values(problem):
             raise
-        outcomes = _divided(writer, batch, batch_id, problem)
+        outcomes = _write_halves(writer, batch, batch_id, problem)
         refused = [refusal for outcome in outcomes for refusal in outcome.refused]
         failed = sum(refusal.reason == UNWRITABLE for refusal in refused)
         if failed == batch.num_rows >= MANY:
@@ -42,12 +42,12 @@ def written(writer: Writer, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         return Outcome(refused=refused, printed=[line for outcome in outcomes for line in outcome.printed])
 
 
-def _divided(
+def _write_halves(
     writer: Writer, batch: pa.RecordBatch, batch_id: int, problem: Exception, start: int = 0
 ) -> Sequence[Outcome]:
-    """What becomes of the halves of a batch at which it failed; rows counted from `start`."""
+    """Write the halves of a batch that failed, and return their outcomes; rows are counted from `start`."""
     if batch.num_rows == 1:
-        detail = f"The row has a value that cannot be written ({_name(problem)})."
+        detail = f"The row has a value that cannot be written ({_error_name(problem)})."
         return [Outcome(refused=[Refusal(start, UNWRITABLE, detail)])]
     half = batch.num_rows // 2
     outcomes: list[Outcome] = []
@@ -56,10 +56,10 @@ def _divided(
             outcome = writer.write(part, batch_id)
         except JobError:
             raise
-        except Exception as again:
-            if not _is_of_values(again):
+        except Exception as error:
+            if not _is_of_values(error):
                 raise
-            outcomes += _divided(writer, part, batch_id, again, begin)
+            outcomes += _write_halves(writer, part, batch_id, error, begin)
         else:
             refused = [replace(refusal, row=begin + refusal.row) for refusal in outcome.refused]
             outcomes.append(replace(outcome, refused=refused))
@@ -72,8 +72,8 @@ def _is_of_values(problem: BaseException) -> bool:
     return isinstance(problem, _OF_VALUES)
 
 
-def _name(problem: BaseException) -> str:
-    """The kind of an error; its words may quote a value."""
+def _error_name(problem: BaseException) -> str:
+    """Return the class name of an error; its text may quote a value."""
     if isinstance(problem, BaseExceptionGroup):
-        return _name(problem.exceptions[0])
+        return _error_name(problem.exceptions[0])
     return type(problem).__name__

@@ -1,8 +1,8 @@
-"""A warm-up run: launches of a made-up dagger, from its spec to rows in its sink, that nobody hears of.
+"""Warm up a process by launches of an artificial dagger, from its spec to rows in its sink.
 
-What the first launch of a process takes is mostly done by then: classes, generated code, Python's workers,
-the clients of Kafka. Its Kafka is one inside this process (`clients.mock_cluster`), and so is the
-platform's; the dagger is of the usual kind: a window, a count and a sum, to Kafka.
+They do most of what slows a process's first launch: class loading, code generation, Python workers, Kafka
+clients. Both its Kafka and the platform's run inside this process (`clients.mock_cluster`). The dagger is a
+typical one: a window, a count and a sum, to Kafka.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAME = "warmup"
 LAUNCHES, NEEDED = 6, 2
 _LONG_S = 60.0
 _PATIENCE_S = 120.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _TOPIC, _ROWS = "beats", "rows"
 _SQL = """
 SELECT dagger AS tag_dagger, COUNT(1) AS beats, SUM(rows_in) AS records,
@@ -51,24 +51,24 @@ _MINUTES, _DAGGERS = 5, 20
 
 
 def warm_up(session: SparkSession, jvm: JvmWatch, *, over: Callable[[], bool]) -> None:
-    """Warm up in a folder of the working directory, unless it is `over`, which is asked again and again.
+    """Warm up in a folder of the working directory, until done or `over()`, which is polled.
 
-    Raises: what a launch dies of.
+    Raises: what ends a launch.
     """
     folder = Path.cwd() / rundir.TEMPORARY / NAME
-    with mock_cluster.opened([_TOPIC, _ROWS, HEARTBEATS, QUARANTINE]) as address:
+    with mock_cluster.run_cluster([_TOPIC, _ROWS, HEARTBEATS, QUARANTINE]) as address:
         _write(spec_pb2.KafkaAddress(bootstrap_servers=address))
-        begun = time.monotonic()
+        began = time.monotonic()
         for number in range(1, 1 + LAUNCHES):
-            late = number > NEEDED and time.monotonic() - begun > _LONG_S
+            late = number > NEEDED and time.monotonic() - began > _LONG_S
             if not (late or over()):
-                _live(job(folder, address, number), session, jvm, over)
-    warmup_source.read(session)  # its processes have ended after the first batch, as after every launch's
+                _run_launch(job(folder, address, number), session, jvm, over)
+    warmup_source.read(session)  # its processes ended after the first batch, as in every launch
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def job(folder: Path, address: str, number: int) -> spec_pb2.JobSpec:
-    """The launch's spec, as a scheduler would write it; each has a checkpoint of its own."""
+    """Build a launch's spec as a scheduler would; each launch has a checkpoint of its own."""
     kafka = spec_pb2.KafkaAddress(bootstrap_servers=address)
     spec = spec_pb2.DaggerSpec(cluster=NAME, sql=_SQL)
     spec.trigger.FromMilliseconds(100)
@@ -76,7 +76,7 @@ def job(folder: Path, address: str, number: int) -> spec_pb2.JobSpec:
     stream.watermark_delay.FromSeconds(1)
     stream.start.earliest = True
     spec.sinks.add().kafka.topic = _ROWS
-    made = spec_pb2.JobSpec(
+    job_spec = spec_pb2.JobSpec(
         dagger=NAME,
         version=1,
         generation=number,
@@ -86,19 +86,21 @@ def job(folder: Path, address: str, number: int) -> spec_pb2.JobSpec:
         checkpoint_root=str(folder / f"checkpoints-{number}"),
         run_dir=str(folder / str(number)),
     )
-    made.clusters.add(name=NAME, spark_master="local", kafka=kafka)
-    resolved = made.streams.add(input=made.spec.streams[0], kafka=kafka)
+    job_spec.clusters.add(name=NAME, spark_master="local", kafka=kafka)
+    resolved = job_spec.streams.add(input=job_spec.spec.streams[0], kafka=kafka)
     resolved.stream.name, resolved.stream.cluster = _TOPIC, NAME
     resolved.stream.topics.append(_TOPIC)
     resolved.stream.message, resolved.stream.time_field = telemetry_pb2.Heartbeat.DESCRIPTOR.full_name, "time"
-    made.sinks.add(sink=made.spec.sinks[0], kafka=kafka)
-    made.batches.records = 1
-    return made
+    job_spec.sinks.add(sink=job_spec.spec.sinks[0], kafka=kafka)
+    job_spec.batches.records = 1
+    return job_spec
 
 
-def _live(made: spec_pb2.JobSpec, session: SparkSession, jvm: JvmWatch, over: Callable[[], bool]) -> None:
-    """Run a launch until rows of it are written. Raises: what it dies of; JobError when it wrote none."""
-    launch = Launch(made, lambda: spark.another(session))
+def _run_launch(
+    job_spec: spec_pb2.JobSpec, session: SparkSession, jvm: JvmWatch, over: Callable[[], bool]
+) -> None:
+    """Run a launch until it has written rows. Raises: what ends it; JobError when it wrote none."""
+    launch = Launch(job_spec, lambda: spark.another(session))
     launch.run_dir.mkdir(parents=True)
     threading.Thread(target=_end_in_time, args=(launch, over), name="warm-up", daemon=True).start()
     Driver(launch, jvm).run()
@@ -107,10 +109,10 @@ def _live(made: spec_pb2.JobSpec, session: SparkSession, jvm: JvmWatch, over: Ca
 
 
 def _end_in_time(launch: Launch, over: Callable[[], bool]) -> None:
-    """Have it drain once rows are written and no batch runs."""
-    end, rests = time.monotonic() + _PATIENCE_S, False
-    while not (rests or over() or time.monotonic() > end or launch.ended.wait(_LOOK_S)):
-        rests = _has_written(launch) and launch.heartbeat.progress.running_since is None
+    """Stop the launch once rows are written and no batch runs, or its time is over."""
+    end, is_idle = time.monotonic() + _PATIENCE_S, False
+    while not (is_idle or over() or time.monotonic() > end or launch.ended.wait(_POLL_S)):
+        is_idle = _has_written(launch) and launch.heartbeat.progress.running_since is None
     launch.stop()
     launch.wake.set()
 
@@ -120,7 +122,7 @@ def _has_written(launch: Launch) -> bool:
 
 
 def _write(kafka: spec_pb2.KafkaAddress) -> None:
-    """Records of some minutes, so that all windows but the last one close."""
+    """Produce records of some minutes, so that all windows but the last one close."""
     producer = client(Producer, client_properties(kafka) | {"linger.ms": 0})
     begin = datetime.now(UTC) - timedelta(minutes=_MINUTES)
     for minute in range(_MINUTES):
@@ -132,7 +134,7 @@ def _write(kafka: spec_pb2.KafkaAddress) -> None:
 
 
 def _descriptors() -> descriptor_pb2.FileDescriptorSet:
-    """The message's file and all that it imports, those first."""
+    """Collect the descriptors of the message's file and its imports, imports first."""
     files: dict[str, FileDescriptor] = {}
 
     def add(file: FileDescriptor) -> None:

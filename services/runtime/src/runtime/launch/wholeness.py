@@ -1,4 +1,4 @@
-"""Which rows lack records that were never read: before the first one, or where Kafka had deleted some."""
+"""Drop rows that lack records: before the first one that was read, or where Kafka had deleted some."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from runtime.source.status import Gap
 _LACKS = "__lacks"
 
 
-def lacks(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta) -> Column | None:
-    """Whether a row needs a record of one of these gaps in event time; None where none does.
+def lacks_records(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta) -> Column | None:
+    """Build the condition that a row needs a record of one of these gaps in event time; None where none can.
 
-    It needs those since the time that it says, up to `lookahead` after the end of its window, or its own
-    time. Of a window whose rows are written at once, one that lacks some says so for all.
+    A row needs the records since the time in its column, up to `lookahead` after the end of its window or its
+    own time. In a window whose rows are written together, one row that lacks records makes all lack them.
     """
-    told = next((name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None)
-    if not gaps or told is None:
+    since_column = next(
+        (name for name in (SINCE_OF_WINDOW, SINCE, WINDOW_START) if name in rows.columns), None
+    )
+    if not gaps or since_column is None:
         return None
-    since = F.col(told)
-    if told == SINCE_OF_WINDOW:
-        since = F.min(told).over(Window.partitionBy(WINDOW_START, WINDOW_END))
+    since = F.col(since_column)
+    if since_column == SINCE_OF_WINDOW:
+        since = F.min(since_column).over(Window.partitionBy(WINDOW_START, WINDOW_END))
     names = (name for name in (WINDOW_END, RECORD_TIME) if name in rows.columns)
     last = next((F.col(name) + F.lit(lookahead) for name in names), None)
     lacking = F.lit(False)
@@ -37,10 +39,10 @@ def lacks(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta) -> Column 
     return F.coalesce(lacking, F.lit(False))
 
 
-def whole(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta) -> DataFrame:
-    """Those that lack nothing: a part would overwrite the whole."""
-    lacking = lacks(rows, gaps, lookahead)
+def drop_incomplete(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta) -> DataFrame:
+    """Drop rows of windows that were read only in part: in the sink they would replace complete ones."""
+    lacking = lacks_records(rows, gaps, lookahead)
     if lacking is None:
         return rows
-    marked = rows.withColumn(_LACKS, lacking)  # a filter has no window functions
+    marked = rows.withColumn(_LACKS, lacking)  # window functions are not allowed in a filter
     return marked.filter(~F.col(_LACKS)).drop(_LACKS)

@@ -1,8 +1,8 @@
-"""How a batch gets into all sinks, in the driver: attempt after attempt, until everything is durable.
+"""Write a batch to all sinks, in the driver: attempt after attempt, until everything is durable.
 
-An attempt is one Spark job, all sinks from the same pass. Between two of them sinks that took no rows are
-asked whether they do again, where they can be: as long as none does, there is no job. What they staged is
-committed in the end, by whoever holds the lease.
+An attempt is one Spark job that computes the rows once for all sinks. Between two attempts the unavailable
+sinks are probed where they can be: no job starts while none is back. Staged rows are committed in the end, by
+the holder of the lease.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from runtime.sinks import BatchRef, Target
 _RECENT = 100
 
 
-class Writing:
+class BatchWriter:
     """Writes the batches of one launch, one after the other."""
 
     def __init__(self, launch: Launch, targets: Sequence[Target], leave: Callable[[str], None]) -> None:
-        """`leave` is told why the last batch of a drain stays unwritten; it does not return."""
+        """leave: ends the last batch of a drain unwritten, for the given reason; it does not return."""
         self._launch = launch
         self._targets = {target.name: target for target in targets}
         self._leave = leave
@@ -51,38 +51,38 @@ class Writing:
         self._attempts: dict[int, int] = {}
 
     def attempts(self, batch_id: int) -> int:
-        """How often the rows of a recent batch were computed: what Spark observed counts that often."""
+        """Return how often a recent batch was computed: Spark's observations are summed over that."""
         return self._attempts.get(batch_id, 1)
 
     def write(self, rows: DataFrame, batch: BatchRef) -> tuple[Report, Mapping[str, Trouble]]:
-        """Write until everything is durable; then the sinks whose rows were set aside, because they are away.
+        """Write until everything is durable; return the report, and the sinks that were skipped for outages.
 
         Raises: JobError.
         """
-        total, held = Report(), dict[str, Trouble]()
-        skipping = self._still(self._outages.to_skip(time.monotonic()))
+        total, paused = Report(), dict[str, Trouble]()
+        skipping = self._probe_sinks(self._outages.to_skip(time.monotonic()))
         for attempt in count(1):
             self._attempts[batch.batch_id] = attempt
-            # Spark tells of a batch while the next ones run already, but never of so many.
+            # Spark reports a batch while later ones run, but never this many
             self._attempts.pop(batch.batch_id - _RECENT, None)
             self._launch.lease.confirm()
             last_attempt = self._launch.stopping.is_set()
-            report = self._attempt(rows, batch, total, held, skipping)
-            total = total.then(report)
-            away = {**held, **total.troubles}
-            self._heard(away, skipping, report.skipped.total())
+            report = self._attempt(rows, batch, total, paused, skipping)
+            total = total.merge(report)
+            away = {**paused, **total.troubles}
+            self._observe_outages(away, skipping, report.skipped.total())
             if not away:
                 break
-            self._tell(away, skipping)
+            self._report_retrying(away, skipping)
             if last_attempt:
                 self._leave("; ".join(trouble.error.detail for trouble in away.values()))
-            held, more = self._waited(attempt, away, skipping)
+            paused, more = self._wait_for_sinks(attempt, away, skipping)
             skipping |= more
         self._commit(batch, total.receipts, skipping)
         return total, skipping
 
-    def drop(self, rows: DataFrame) -> None:
-        """Compute a batch, on which Spark's state depends, and write nothing of it."""
+    def compute_only(self, rows: DataFrame) -> None:
+        """Compute a batch without writing it: Spark's state depends on it."""
         rows.mapInArrow(replace(self._delivery, targets=()), REPORT).collect()
 
     def _attempt(
@@ -90,37 +90,38 @@ class Writing:
         rows: DataFrame,
         batch: BatchRef,
         total: Report,
-        held: Mapping[str, Trouble],
+        paused: Mapping[str, Trouble],
         skipping: Mapping[str, Trouble],
     ) -> Report:
-        """One Spark job over all rows, for what is not finished; sinks that are held are left alone."""
+        """Run one Spark job for the unfinished sinks that are not paused; return its report."""
         delivery = replace(
             self._delivery,
             batch_id=batch.batch_id,
             done=total.done,
-            held=frozenset(held),
+            paused=frozenset(paused),
             checkpoint=batch.checkpoint,
             may_refuse=self._launch.may_refuse(),
             skipped={name: trouble.error.detail for name, trouble in skipping.items()},
         )
         invalid = Counter(self._launch.functions.counts())
         if any(target.resolved.HasField("share") for target in self._targets.values()):
-            rows = rows.repartition(1)  # a share is kept by who writes alone
+            rows = rows.repartition(1)  # a rate limit needs a single writer task
         report = read_report(rows.mapInArrow(delivery, REPORT).collect())
         return replace(report, invalid=Counter(self._launch.functions.counts()) - invalid)
 
-    def _waited(
+    def _wait_for_sinks(
         self, attempt: int, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]
     ) -> tuple[dict[str, Trouble], dict[str, Trouble]]:
-        """Wait until it is worth trying again; the sinks to leave alone then, and those to skip from now on.
+        """Wait until another attempt makes sense; return the sinks to leave out, and those to skip from now
+        on.
 
-        Raises: JobError when a sink has been away for longer than its rule waits.
+        Raises: JobError when a sink has been away for longer than its rule allows.
         """
-        asked = {name: trouble.retry_after or 0.0 for name, trouble in away.items()}
+        requested = {name: trouble.retry_after or 0.0 for name, trouble in away.items()}
         began = time.monotonic()
         for further in count(attempt):
             now = time.monotonic()
-            least = min(left_s(after, now - began) for after in asked.values())
+            least = min(left_s(after, now - began) for after in requested.values())
             self._launch.stopping.wait(pause_s(further, random.random(), least))  # noqa: S311 - jitter
             if self._launch.stopping.is_set():
                 break
@@ -128,20 +129,20 @@ class Writing:
             for name in sorted(self._outages.to_fail(now)):
                 raise external("SINK_UNAVAILABLE", away[name].error.detail, retryable=True)
             skip = {name: away[name] for name in self._outages.to_skip(now) if name in away}
-            resting = {name for name, after in asked.items() if left_s(after, now - began)}
+            resting = {name for name, after in requested.items() if left_s(after, now - began)}
             open_ = {name: away[name] for name in away if name not in skip}
-            still = {name: open_[name] for name in open_ if name in resting}
-            still |= self._still(open_.keys() - resting)
-            if len(still) < len(away):
-                return still, skip
-            away = still
-            self._tell(away, skipping)
+            unavailable = {name: open_[name] for name in open_ if name in resting}
+            unavailable |= self._probe_sinks(open_.keys() - resting)
+            if len(unavailable) < len(away):
+                return unavailable, skip
+            away = unavailable
+            self._report_retrying(away, skipping)
         return {}, {}
 
     def _commit(
         self, batch: BatchRef, receipts: Mapping[str, Sequence[bytes]], skipping: Mapping[str, Trouble]
     ) -> None:
-        """Make valid what the workers have staged, each sink as long as it takes."""
+        """Commit what the workers have staged, retrying each sink until it accepts."""
         for name, staged in receipts.items():
             for attempt in count(1):
                 self._launch.lease.confirm()
@@ -151,28 +152,30 @@ class Writing:
                     break
                 except JobError as error:
                     away = {name: trouble_of(name, error)}
-                self._tell(away, skipping)
+                self._report_retrying(away, skipping)
                 if last_attempt:
                     self._leave(away[name].error.detail)
                 after = away[name].retry_after
                 self._launch.stopping.wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
 
-    def _still(self, names: Collection[str]) -> dict[str, Trouble]:
-        """Those of these sinks that say that they take no rows; who cannot be asked is worth a try."""
-        still = {}
+    def _probe_sinks(self, names: Collection[str]) -> dict[str, Trouble]:
+        """Probe sinks, and return those that accept no rows. A sink without a probe counts as available."""
+        unavailable = {}
         for name in sorted(names):
             try:
                 sinks.probe(self._targets[name])
             except JobError as error:
-                still[name] = trouble_of(name, error)
-        return still
+                unavailable[name] = trouble_of(name, error)
+        return unavailable
 
-    def _heard(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble], size: int) -> None:
+    def _observe_outages(
+        self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble], size: int
+    ) -> None:
         now = time.monotonic()
         silent = {name for name, trouble in away.items() if trouble.error.reason != FLOOD}
         there = self._targets.keys() - silent - skipping.keys()
-        self._outages = self._outages.heard(now, silent, there).set_aside(now, size)
+        self._outages = self._outages.observe(now, silent, there).count_skipped(now, size)
 
-    def _tell(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]) -> None:
+    def _report_retrying(self, away: Mapping[str, Trouble], skipping: Mapping[str, Trouble]) -> None:
         why = [trouble.error for _, trouble in sorted({**skipping, **away}.items())]
         self._launch.heartbeat.update(partial(progress.retrying, why=why))

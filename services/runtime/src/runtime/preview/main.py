@@ -49,7 +49,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     jvm.follow(lambda: _leave(jvm.death()))
     try:
         with ExitStack() as process, _listening() as server:
-            session = process.enter_context(spark.stopped(started()))
+            session = process.enter_context(spark.stop_at_exit(started()))
             _serve(server, session, jvm, partial(_gone, whose))
     except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
         error = jvm.explain(failure)

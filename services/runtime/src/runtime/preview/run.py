@@ -22,9 +22,9 @@ from chassis import processes
 from daggerspec import limits, rundir, state
 from runtime.errors import user
 from runtime.launch import job, planned
-from runtime.launch.launch import Computed
-from runtime.launch.listener import committed
-from runtime.launch.progress import Committed
+from runtime.launch.launch import Computation
+from runtime.launch.listener import summarize_batch
+from runtime.launch.progress import CommittedBatch
 from runtime.preview.rowfiles import RowFiles
 from runtime.preview.take import TAKEN, Take, marked, series_of
 from runtime.references.loading import References
@@ -75,7 +75,7 @@ class Preview:
     ) -> None:
         """`over`: whether nobody waits for it any more."""
         self._asked, self._told, self._over = asked, told, over
-        self._computed = Computed(asked.job, lambda: spark.another(session))
+        self._computed = Computation(asked.job, lambda: spark.another(session))
         self._counted = _Counted()
         self._max_rows = asked.max_rows or limits.PREVIEW_ROWS
         self._telling = threading.Lock()
@@ -90,7 +90,7 @@ class Preview:
     def run(self) -> None:
         """Preview to the end, or until nobody waits or its time is over. Raises: what a launch dies of."""
         spec = self._computed.spec
-        plan = planned.checked(spec)
+        plan = planned.check_spec(spec)
         wanted, self._span_s = range_of(self._asked.range, plan, datetime.now(UTC))
         root = open_root(spec.checkpoint_root)[0]
         chosen = checkpoint.choose(root, state.identity(spec.spec, plan), spec.generation)
@@ -203,7 +203,7 @@ class Preview:
         return True
 
     def _done(self, query: StreamingQuery, assembled: job.Job, *, in_time: bool) -> Done:
-        batches = [committed(progress, metrics.of(progress), 1) for progress in query.recentProgress]
+        batches = [summarize_batch(progress, metrics.of(progress), 1) for progress in query.recentProgress]
         counted = self._counted
         left_out = counted.rows - counted.taken
         reason = Done.REASON_ROW_LIMIT if left_out else Done.REASON_END_OF_RANGE
@@ -234,7 +234,7 @@ class Preview:
         done.empty = empty(done, whole=counted.whole)
         return done
 
-    def _cost(self, done: Done, batches: Sequence[Committed]) -> None:
+    def _cost(self, done: Done, batches: Sequence[CommittedBatch]) -> None:
         """What it tells of a running dagger."""
         if not done.records:
             return

@@ -17,7 +17,7 @@ from daggersql import Role
 from runtime.encode.json_text import KEY, VALUE, named, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
-from runtime.launch.wholeness import lacks
+from runtime.launch.wholeness import lacks_records
 from runtime.preview.rowfiles import RowFiles
 from runtime.source.status import Gap
 
@@ -37,7 +37,7 @@ def marked(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closin
 
     `closing`: these are of windows that no record has closed.
     """
-    lacking = None if closing else lacks(rows, gaps, lookahead)
+    lacking = None if closing else lacks_records(rows, gaps, lookahead)
     return rows.withColumn(PARTIAL, F.lit(closing) if lacking is None else lacking)
 
 

@@ -1,8 +1,8 @@
 """Reference tables: files of keys and values, or of entries, that queries look things up in.
 
-content   what stands in such a file, and what DartGet and DartContains make of it
-loading   in the driver: reads locations, keeps the last good version, refreshes before batches
-worker    in a worker: the version that belongs to the running batch
+content   parses such a file, for DartGet and DartContains
+loading   in the driver: reads locations, stores the last good version, refreshes before batches
+worker    in a worker: reads the version that belongs to the running batch
 """
 
 from runtime.references.content import InvalidContent, Tables, entries, mapping, parse

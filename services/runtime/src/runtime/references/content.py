@@ -1,4 +1,4 @@
-"""The content of a reference table: parsed, and read as values by key or as a list of entries. Pure."""
+"""Parse the content of a reference table, and read it as values by key or as a list of entries. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Format = spec_pb2.ReferenceTable
 
 
 class InvalidContent(ValueError):  # noqa: N818 - reads as what is wrong
-    """Content that cannot be used as it is asked for. `reason` is UPPER_SNAKE; the text is one sentence."""
+    """Raised for content that a query cannot use. `reason` is UPPER_SNAKE; the text is one sentence."""
 
     reason = "REFERENCE_INVALID"
 
 
 def parse(form: Format.Format.ValueType, data: bytes) -> Any:
-    """A file's content, whatever its format, as JSON has it. Raises: InvalidContent.
+    """Parse a file of any format to the values that JSON has. Raises: InvalidContent.
 
-    Of CSV and Parquet, one column gives `{"data": [entries]}`; of two or more, the first is the key and the
+    In CSV and Parquet, one column gives `{"data": [entries]}`; of two or more, the first is the key and the
     second the value, or all others an object.
     """
     try:
@@ -32,10 +32,10 @@ def parse(form: Format.Format.ValueType, data: bytes) -> Any:
             case Format.FORMAT_CSV:
                 rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig")), strict=True))
                 header, *lines = rows or [[]]
-                return _table(header, [line for line in lines if line])
+                return _rows_to_content(header, [line for line in lines if line])
             case Format.FORMAT_PARQUET:
                 table = pq.read_table(pa.BufferReader(data))
-                return _table(
+                return _rows_to_content(
                     table.column_names, list(map(list, zip(*table.to_pydict().values(), strict=True)))
                 )
         return json.loads(data)
@@ -45,7 +45,7 @@ def parse(form: Format.Format.ValueType, data: bytes) -> Any:
         raise InvalidContent(f"It is not {name}: {detail}.") from problem
 
 
-def _table(header: list[str], rows: list[list[Any]]) -> Any:
+def _rows_to_content(header: list[str], rows: list[list[Any]]) -> Any:
     if any(len(row) != len(header) for row in rows):
         raise ValueError(f"a line has not the {len(header)} columns of the header")
     if len(header) == 1:
@@ -56,14 +56,14 @@ def _table(header: list[str], rows: list[list[Any]]) -> Any:
 
 
 def mapping(content: Any) -> Mapping[str, str]:
-    """Values by key, as text; a key whose value is null is not there. Raises: InvalidContent."""
+    """Return values by key, as text, without keys whose value is null. Raises: InvalidContent."""
     if not isinstance(content, dict):
         raise InvalidContent("DartGet needs an object of values by key.")
     return {key: text for key, value in content.items() if (text := _text(value)) is not None}
 
 
 def entries(content: Any) -> tuple[str, ...]:
-    """The entries of a list, as text, in order. Raises: InvalidContent."""
+    """Return the entries of a list, as text, in order. Raises: InvalidContent."""
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, list):
         raise InvalidContent('DartContains needs {"data": [entries]}.')
@@ -71,30 +71,30 @@ def entries(content: Any) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str | None:
-    """Text as it is, NULL as NULL, all else as compact JSON."""
+    """Convert a value to text: text as it is, NULL to NULL, all else to compact JSON."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class Tables:
-    """Tables that are read when they are asked for and have grown too old: what the plain forms look into.
+    """Cache of tables, each loaded at its use when it is too old; for the plain forms of the functions.
 
-    `load(name)` gives the content; `clock()` is in hours.
+    load: returns the content of a table by name. clock: in hours.
     """
 
     def __init__(self, load: Callable[[str], Any], clock: Callable[[], float]) -> None:
         self.loads = 0
-        """How often a table was read."""
+        """Number of loads of all tables."""
         self._load = load
         self._clock = clock
-        self._found: dict[str, tuple[float, Any]] = {}
+        self._loaded: dict[str, tuple[float, Any]] = {}
 
     def get(self, name: str, refresh_hours: int) -> Any:
-        """The content of a table that is not older than that; 0 or less reads it again."""
+        """Return content that is at most `refresh_hours` old; 0 or less loads it again."""
         now = self._clock()
-        read = self._found.get(name)
+        read = self._loaded.get(name)
         if read is None or refresh_hours <= 0 or now - read[0] >= refresh_hours:
             self.loads += 1
-            read = self._found[name] = (now, self._load(name))
+            read = self._loaded[name] = (now, self._load(name))
         return read[1]

@@ -1,9 +1,8 @@
-"""The half of reference tables that runs in the driver: reads them, keeps what was good, and refreshes.
+"""Load reference tables in the driver: read them, store good versions, and refresh them.
 
-A table is read at the launch and, when it has grown older than the query lets it, before a batch. What cannot
-be read, or not used, changes nothing: the last good version stays, and a warning says so until a refresh
-succeeds. Good versions are kept beside the checkpoint, so a launch survives that too; only a job that never
-had a good version cannot start.
+A table is read at the launch and, once it is older than the query allows, before a batch. If it cannot be
+read or used, the last good version stays in use, with a warning until a refresh succeeds. Good versions are
+stored beside the checkpoint, for later launches; only a job that never had a good version cannot start.
 """
 
 from __future__ import annotations
@@ -26,36 +25,36 @@ from pyspark.sql import SparkSession
 import daggersql
 from chassis.files import replace_text
 from chassis.logging import logger
-from runtime.clients.egress import credentials_for, proxy_of
+from runtime.clients.egress import proxy_credentials, proxy_of
 from runtime.errors import external
 from runtime.references.content import InvalidContent, entries, mapping, parse
 from runtime.references.worker import PROPERTY
 
 MAX_BYTES = 64 * 1024 * 1024
 STALE = "REFERENCE_STALE"
-"""The code of the warning about a table that could not be refreshed."""
+"""Code of the warning of a table that could not be refreshed."""
 _HOUR_S = 3600.0
 _RETRY_S = 60.0
-"""A table that could not be read is not asked for again before this."""
-_LOOK_S = 10.0
-"""While no batch runs, what is due is looked for this often."""
+"""Pause before a failed read is repeated."""
+_POLL_S = 10.0
+"""How often due tables are refreshed while no batch runs."""
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 _DOWNLOAD_S = 60.0
 _PIECE = 1024 * 1024
 
 
 class Unreadable(Exception):  # noqa: N818 - reads as what is wrong
-    """A location that gives no content; the text is one sentence."""
+    """Raised for a location without content; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One good content of a table."""
+    """One good version of a table."""
 
     id: str
     """Digest of the content."""
     loaded: str
-    """When it was read, ISO 8601 UTC."""
+    """Time of the read, ISO 8601 UTC."""
     content: Any
 
 
@@ -70,9 +69,9 @@ class _Table:
 
 
 class References:
-    """The reference tables of one launch.
+    """Reference tables of one launch.
 
-    `store` keeps good versions from launch to launch; `folder` belongs to this launch; `clock` is in seconds.
+    store: folder of good versions, shared by launches. folder: of this launch. clock: in seconds.
     """
 
     def __init__(
@@ -85,32 +84,35 @@ class References:
         folder: Path,
         clock: Callable[[], float],
     ) -> None:
-        """Raises: JobError (EXTERNAL) for a table that the launch was not given."""
+        """Match the plan's uses with the tables. Raises: JobError (EXTERNAL) for a table that is missing."""
         self._dagger, self._store, self._folder, self._clock = dagger, store, folder, clock
         self._loading = threading.Lock()
         self._sent: set[str] = set()
-        self._told: tuple[float, Mapping[str, str]] | None = None
-        given = {table.name: table for table in tables}
-        wanted: dict[str, list[daggersql.Reference]] = {}
+        self._reported: tuple[float, Mapping[str, str]] | None = None
+        by_name = {table.name: table for table in tables}
+        uses_by_name: dict[str, list[daggersql.Reference]] = {}
         for use in uses:
-            wanted.setdefault(use.name, []).append(use)
-        for name in wanted:
-            if name not in given:
+            uses_by_name.setdefault(use.name, []).append(use)
+        for name in uses_by_name:
+            if name not in by_name:
                 raise external("REFERENCE_NOT_FOUND", f"The reference table {name!r} is not registered.")
-        self._tables = {name: _table(given[name], entries) for name, entries in wanted.items()}
+        self._tables = {name: _make_table(by_name[name], entries) for name, entries in uses_by_name.items()}
 
     def start(self) -> None:
         """Read every table once. Raises: JobError (EXTERNAL, retryable) for one without any good version."""
         for name, table in self._tables.items():
             self._load(name, table)
             if table.now is None:
-                table.now = self._kept(name, table)
+                table.now = self._load_saved(name, table)
             if table.now is None:
                 detail = f"The reference table {name!r} cannot be used, and never could: {table.trouble}"
                 raise external("REFERENCE_UNAVAILABLE", detail, retryable=True)
 
     def refresh(self, spark: SparkSession) -> None:
-        """To be called before each batch, on its thread: reads what is due, and tells the batch's tasks."""
+        """Reload due tables, and set the versions for the batch's tasks.
+
+        Called on each batch's thread before it.
+        """
         if not self._tables:
             return
         self.reload()
@@ -118,10 +120,7 @@ class References:
         spark.sparkContext.setLocalProperty(PROPERTY, json.dumps(files))
 
     def reload(self) -> None:
-        """Read what is due, unless that is under way: a batch does not wait for a slow server twice.
-
-        Thread-safe.
-        """
+        """Reload due tables, unless another thread does: no batch waits for a slow server twice."""
         if not self._loading.acquire(blocking=False):
             return
         try:
@@ -132,34 +131,34 @@ class References:
             self._loading.release()
 
     def keep_fresh(self, ended: threading.Event) -> None:
-        """Read what is due also while no batch runs, so that a warning ends with its cause; until `ended`."""
+        """Reload due tables between batches, too, until `ended`: so a warning ends with its cause."""
         if self._tables:
             threading.Thread(target=self._keep_fresh, args=(ended,), name="references", daemon=True).start()
 
     def _keep_fresh(self, ended: threading.Event) -> None:
-        while not ended.wait(_LOOK_S):
+        while not ended.wait(_POLL_S):
             self.reload()
 
     def keep_in(self, store: Path) -> None:
-        """Keep good versions there from now on, and those that are in use."""
+        """Store good versions there from now on, beginning with those in use."""
         with self._loading:
             self._store = store
             for name, table in self._tables.items():
                 if table.now is not None:
-                    self._keep(name, table.now)
+                    self._save(name, table.now)
 
     def versions(self) -> Mapping[str, str]:
-        """Digest of the content in use, by table: as it was a minute ago, so that what changes all the time
-        does not fill the log.
+        """Return the digests of the versions in use, by table, updated once a minute: frequent changes would
+        fill the log.
         """
         now = self._clock()
-        if self._told is None or now - self._told[0] >= _RETRY_S:
+        if self._reported is None or now - self._reported[0] >= _RETRY_S:
             versions = {name: table.now.id for name, table in self._tables.items() if table.now is not None}
-            self._told = (now, versions)
-        return self._told[1]
+            self._reported = (now, versions)
+        return self._reported[1]
 
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know, UPPER_SNAKE code first."""
+        """Return warnings, each with its UPPER_SNAKE code first."""
         return tuple(
             f"{STALE} {name}: {table.trouble} The version of {table.now.loaded} stays in use."
             for name, table in self._tables.items()
@@ -181,12 +180,12 @@ class References:
         id_ = hashlib.sha256(data).hexdigest()[:12]
         if table.now is None or table.now.id != id_:
             table.now = Version(id_, datetime.now(UTC).isoformat(timespec="seconds"), content)
-            self._keep(name, table.now)
+            self._save(name, table.now)
             logger().info("reference loaded", reference=name, version=id_)
 
     def _send(self, spark: SparkSession, name: str, table: _Table) -> str:
-        """The file that the tasks read, which Spark brings to them: its name is unique in the application."""
-        version = table.now  # once: another thread may replace it
+        """Have Spark ship the version's file to tasks; return its name, unique in the application."""
+        version = table.now  # read once: another thread may replace it
         assert version is not None
         file = f"reference-{self._dagger}-{name}-{version.id}.json"
         if file not in self._sent:
@@ -197,23 +196,23 @@ class References:
             self._sent.add(file)
         return file
 
-    def _keep(self, name: str, version: Version) -> None:
+    def _save(self, name: str, version: Version) -> None:
         self._store.mkdir(parents=True, exist_ok=True)
-        known = {"version": version.id, "loaded": version.loaded, "content": version.content}
-        replace_text(self._store / f"{name}.json", json.dumps(known, default=str))
+        saved = {"version": version.id, "loaded": version.loaded, "content": version.content}
+        replace_text(self._store / f"{name}.json", json.dumps(saved, default=str))
 
-    def _kept(self, name: str, table: _Table) -> Version | None:
-        """The last good version of an earlier launch, if it fits what is asked of it now."""
+    def _load_saved(self, name: str, table: _Table) -> Version | None:
+        """Load the last good version of an earlier launch, if it passes the present checks; else None."""
         try:
-            known = json.loads((self._store / f"{name}.json").read_text(encoding="utf-8"))
+            saved = json.loads((self._store / f"{name}.json").read_text(encoding="utf-8"))
             for check in table.checks:
-                check(known["content"])
-            return Version(known["version"], known["loaded"], known["content"])
+                check(saved["content"])
+            return Version(saved["version"], saved["loaded"], saved["content"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
-def _table(location: spec_pb2.ReferenceTable, uses: Sequence[daggersql.Reference]) -> _Table:
+def _make_table(location: spec_pb2.ReferenceTable, uses: Sequence[daggersql.Reference]) -> _Table:
     checks: dict[bool, Callable[[Any], object]] = {
         use.entries: entries if use.entries else mapping for use in uses
     }
@@ -221,7 +220,7 @@ def _table(location: spec_pb2.ReferenceTable, uses: Sequence[daggersql.Reference
 
 
 def fetch(location: str) -> bytes:
-    """The bytes at an absolute path or an http(s) URL, at most 64 MiB. Raises: Unreadable."""
+    """Read an absolute path or an http(s) URL, at most 64 MiB. Raises: Unreadable."""
     if urlsplit(location).scheme in ("http", "https"):
         return _download(location)
     try:
@@ -229,49 +228,49 @@ def fetch(location: str) -> bytes:
             data = file.read(MAX_BYTES + 1)
     except OSError as problem:
         raise Unreadable(f"{location} cannot be read: {problem.strerror}.") from None
-    return _bounded(location, data)
+    return _check_size(location, data)
 
 
 def _download(url: str) -> bytes:
-    """No redirect is followed: it would lead out of the place that was allowed."""
+    """Download a URL. It follows no redirects: these could lead to places that are not allowed."""
     try:
         with _pool(url) as pool:
             answer = pool.request("GET", url, redirect=False, preload_content=False)
-            data = _body(answer, url)
+            data = _read_body(answer, url)
             status = answer.status
             answer.close()
     except (urllib3.exceptions.HTTPError, ValueError) as problem:
-        raise Unreadable(f"{_shown(url)} does not answer: {type(problem).__name__}.") from None
+        raise Unreadable(f"{_without_secrets(url)} does not answer: {type(problem).__name__}.") from None
     if status != 200:
-        raise Unreadable(f"{_shown(url)} answers with status {status}.")
-    return _bounded(_shown(url), data)
+        raise Unreadable(f"{_without_secrets(url)} answers with status {status}.")
+    return _check_size(_without_secrets(url), data)
 
 
 def _pool(url: str) -> urllib3.PoolManager:
     proxy = proxy_of(url)
     if proxy is None:
         return urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
-    headers = credentials_for(proxy)
+    headers = proxy_credentials(proxy)
     return urllib3.ProxyManager(proxy, proxy_headers=headers, timeout=_TIMEOUT, retries=False)
 
 
-def _body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:
-    """The content, at most a piece more than is allowed; the limit of a read is for each piece of it."""
+def _read_body(answer: urllib3.BaseHTTPResponse, url: str) -> bytes:
+    """Read a body, up to one piece beyond the limit. urllib3's timeout is per piece: this limits the sum."""
     data, end = bytearray(), time.monotonic() + _DOWNLOAD_S
     while len(data) <= MAX_BYTES and (piece := answer.read1(_PIECE)):
         if time.monotonic() > end:
-            raise Unreadable(f"{_shown(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s.")
+            raise Unreadable(f"{_without_secrets(url)} gave only {len(data)} bytes in {_DOWNLOAD_S:.0f} s.")
         data += piece
     return bytes(data)
 
 
-def _bounded(location: str, data: bytes) -> bytes:
+def _check_size(location: str, data: bytes) -> bytes:
     if len(data) > MAX_BYTES:
         raise Unreadable(f"{location} is larger than {MAX_BYTES // 2**20} MiB.")
     return data
 
 
-def _shown(url: str) -> str:
-    """Without what may be secret in it."""
+def _without_secrets(url: str) -> str:
+    """Remove user, password and query of a URL, which may be secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}{parts.path}"

@@ -1,7 +1,7 @@
-"""The half of reference tables that runs in workers: the version of a table that the running batch has.
+"""Read reference tables in workers: the version that the running batch uses.
 
-The driver sends each version to the workers as a file, once (`SparkContext.addFile`), and names the versions
-of a batch in a job-local property: all tasks of a batch, and a repeated attempt at it, see the same.
+The driver ships each version to workers once, as a file (`SparkContext.addFile`), and names a batch's
+versions in a job-local property: all tasks and attempts of a batch use the same ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.errors import internal
 from runtime.references.content import entries, mapping
 
 PROPERTY = "daggers.references"
-"""The property: a JSON object of file names by table names."""
+"""Job-local property: a JSON object of file names by table."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class Content:
 
 
 def table(name: str) -> Content:
-    """The table of the running batch. Raises: JobError (INTERNAL) when the driver named none."""
+    """Return the running batch's version of a table. Raises: JobError (INTERNAL) if the driver set none."""
     return _read(file_of(name))
 
 
 def file_of(name: str) -> str:
-    """The file that holds the table of the running batch: another version is another file.
+    """Return the file of the running batch's version: every version has its own file.
 
-    Raises: JobError (INTERNAL) when the driver named none.
+    Raises: JobError (INTERNAL) if the driver set none.
     """
     task = TaskContext.get()
-    said = task.getLocalProperty(PROPERTY) if task is not None else None
-    file = json.loads(said or "{}").get(name)
+    versions = task.getLocalProperty(PROPERTY) if task is not None else None
+    file = json.loads(versions or "{}").get(name)
     if file is None:
         raise internal("REFERENCE_MISSING", f"The driver has not loaded the reference table {name!r}.")
     return str(file)

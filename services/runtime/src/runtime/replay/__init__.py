@@ -1,19 +1,21 @@
-"""One replay of what a dagger has set aside: `python -m runtime.replay --run-dir DIR …`, without a JVM; with
-one where its request asks for the query to be computed.
+"""One replay of a dagger's quarantine: `python -m runtime.replay --run-dir DIR …`.
 
-main       from the command line to the exit code
-history    which records are meant, and which of them have their outcome; pure
-verdicts   which of them cannot be tried, and why; pure
-topic      `daggers.quarantine`, read and written
-reading    records of a partition by their offsets
-originals  records as they stand in the topics that the dagger reads
-chunks     rows of one sink and one schema, the same ones in every attempt; pure
-edited     rows with columns that a person has said otherwise; pure
-sinkrows   writes a chunk into its sink
-records    what is to be done with a record that never became a row; pure
-query      computes the query of such records, and of windows that are closed; the only one with Spark
-unread     tries such records, so many at once
-said       says what became of records, each once
-computing  the attempt in a Spark application
-replaying  the whole of it, in its order
+It needs a JVM only where its request asks for the query to be computed.
+
+main            runs an attempt from its command line to its exit code
+replaying       runs the steps of an attempt in their order
+history         folds the quarantine: which records the replay selects, which have an outcome; pure
+verdicts        decides which records cannot be tried, and why; pure
+topic           reads and writes `daggers.quarantine`
+reading         reads records of a partition by their offsets
+originals       fetches the records from the topics that the dagger reads
+chunks          groups rows by sink and schema, the same way in every attempt; pure
+edits           replaces columns of a row by a person's values; pure
+sinkrows        writes a chunk into its sink
+records         classifies records that never became rows; pure
+undecoded       tries such records in batches
+query           runs the dagger's query over them, and over closed windows; the only module with Spark
+outcome_writer  appends each record's outcome, once
+computing       runs the attempt inside a Spark application
+foreseeing      forecasts a replay without writing
 """

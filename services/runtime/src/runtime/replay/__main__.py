@@ -9,23 +9,28 @@ from typing import Final
 from chassis.gc_tuning import tune_gc
 
 
-class Without(MetaPathFinder):
-    """Packages as if they were not installed. PyArrow and structlog load these where they are, and nothing
-    that is done here uses them: 50 MiB, and half a second of a processor.
+class HiddenPackages(MetaPathFinder):
+    """Import finder that hides installed packages from this process.
+
+    PyArrow and structlog import these wherever they are installed, and a replay uses none of them: hiding
+    them saves 50 MiB and half a second of a processor.
     """
 
     NAMES: Final = ("pandas", "rich")
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Raises: ModuleNotFoundError for one of them; whoever asks goes on without."""
+        """Reject the hidden packages and leave all others to the next finder.
+
+        Raises: ModuleNotFoundError, which the importing library handles as "not installed".
+        """
         del path, target
         if fullname in self.NAMES:
             raise ModuleNotFoundError(f"a replay goes without {fullname}", name=fullname)
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, Without())
+    sys.meta_path.insert(0, HiddenPackages())
     from runtime.replay.main import main
 
-    tune_gc(100_000)  # what is remembered of each record stays, and was looked at a thousand times
+    tune_gc(100_000)  # entries live to the end: frequent collections would scan them in vain
     sys.exit(main(sys.argv[1:]))

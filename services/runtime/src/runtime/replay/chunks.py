@@ -1,8 +1,7 @@
-"""Rows of one sink and one schema that are written together: the same ones, under the same number, in every
-attempt of a replay. Pure.
+"""Group quarantined rows by sink and schema into chunks that are written together. Pure.
 
-A sink that counts batches, and so writes each exactly once, can tell by that what an attempt before has
-written.
+Every attempt of a replay forms the same chunks under the same numbers. A sink that deduplicates by batch
+number so recognises a chunk that an earlier attempt has written.
 """
 
 from __future__ import annotations
@@ -14,86 +13,89 @@ from typing import Final
 
 import pyarrow as pa
 
-from runtime.replay.history import Kept
+from runtime.replay.history import QuarantineEntry
 
 MOST_ROWS: Final = 5_000
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of all rows that are held at once, as they are kept in the quarantine."""
-_JOINED: Final = 200
+"""Limit of all pending rows together, as serialised in the quarantine."""
+_BATCHES_PER_CONCAT: Final = 200
 _CONTINUES: Final = b"\xff\xff\xff\xff"
 _END: Final = _CONTINUES + bytes(4)
 Version = tuple[int, int]
-"""Generation and batch of a row that is updated."""
+"""Generation and batch that a row was quarantined in; a sink that updates rows compares them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows that are written together."""
+    """Rows of one sink, schema and version that are written as one batch."""
 
     sink: str
     number: int
-    """Among those of its sink, from 0."""
+    """Position among the chunks of its sink, from 0."""
     version: Version | None
-    """What they were set aside in, where that tells newer rows from older ones."""
-    kept: tuple[Kept, ...]
+    """Set where the sink compares versions, so that an old row does not replace a newer one."""
+    entries: tuple[QuarantineEntry, ...]
     rows: pa.RecordBatch
-    """One row for each of `kept`."""
+    """Row `i` belongs to `entries[i]`."""
 
 
 @dataclass(slots=True)
-class _Held:
-    kept: list[Kept] = field(default_factory=list)
-    rows: list[bytes] = field(default_factory=list)
-    """Their messages of Arrow IPC, without the schema, which all of them have."""
+class _PendingRows:
+    entries: list[QuarantineEntry] = field(default_factory=list)
+    messages: list[bytes] = field(default_factory=list)
+    """Arrow IPC messages of each row, without the schema that all of them share."""
 
 
 class Chunks:
-    """Gathers rows, in the order of the topic."""
+    """Collects rows in the order of the topic and releases them as chunks."""
 
     def __init__(self, most_rows: int = MOST_ROWS, most_bytes: int = MOST_BYTES) -> None:
         self._most_rows, self._most_bytes = most_rows, most_bytes
-        self._held: dict[tuple[str, Version | None, bytes], _Held] = {}
+        self._pending: dict[tuple[str, Version | None, bytes], _PendingRows] = {}
         self._size = 0
         self._numbers: dict[str, int] = {}
 
-    def add(self, kept: Kept, row: bytes, version: Version | None, size: int) -> Iterator[Chunk]:
-        """Hold one more row, an Arrow IPC stream that counts for so many bytes; what is to be written now.
+    def add(self, entry: QuarantineEntry, row: bytes, version: Version | None, size: int) -> Iterator[Chunk]:
+        """Add a row, an Arrow IPC stream of `size` bytes, and yield the chunks that are full by it.
 
-        Raises: ValueError for what is no such stream.
+        Raises: ValueError where `row` is no such stream.
         """
-        schema, messages = _parts(row)
-        key = kept.sink, version, schema
-        held = self._held.setdefault(key, _Held())
-        held.kept.append(kept)
-        held.rows.append(messages)
+        schema, messages = _split_stream(row)
+        key = entry.sink, version, schema
+        pending = self._pending.setdefault(key, _PendingRows())
+        pending.entries.append(entry)
+        pending.messages.append(messages)
         self._size += size
         if self._size >= self._most_bytes:
-            yield from self.rest()
-        elif len(held.kept) >= self._most_rows:
-            yield self._made(key)
+            yield from self.flush()
+        elif len(pending.entries) >= self._most_rows:
+            yield self._pop_chunk(key)
 
-    def rest(self) -> Iterator[Chunk]:
-        """All that is held."""
-        for key in list(self._held):
-            yield self._made(key)
+    def flush(self) -> Iterator[Chunk]:
+        """Yield all pending rows as chunks."""
+        for key in list(self._pending):
+            yield self._pop_chunk(key)
         self._size = 0
 
-    def _made(self, key: tuple[str, Version | None, bytes]) -> Chunk:
+    def _pop_chunk(self, key: tuple[str, Version | None, bytes]) -> Chunk:
         sink, version, schema = key
-        held = self._held.pop(key)
+        pending = self._pending.pop(key)
         number = self._numbers.get(sink, 0)
         self._numbers[sink] = number + 1
         # Read as one stream: a schema object for each row takes more memory than the rows.
         # A few at once: until they are joined each row has arrays of its own, which are larger than the row.
-        parts = []
-        with pa.ipc.open_stream(b"".join((schema, *held.rows))) as reader:
-            while some := list(islice(reader, _JOINED)):
-                parts.append(pa.concat_batches(some))
-        return Chunk(sink, number, version, tuple(held.kept), pa.concat_batches(parts))
+        joined = []
+        with pa.ipc.open_stream(b"".join((schema, *pending.messages))) as reader:
+            while batches := list(islice(reader, _BATCHES_PER_CONCAT)):
+                joined.append(pa.concat_batches(batches))
+        return Chunk(sink, number, version, tuple(pending.entries), pa.concat_batches(joined))
 
 
-def _parts(stream: bytes) -> tuple[bytes, bytes]:
-    """Its schema's message, and those behind it without the mark of the end."""
+def _split_stream(stream: bytes) -> tuple[bytes, bytes]:
+    """Split an Arrow IPC stream into its schema message and the messages behind it, without the end mark.
+
+    Raises: ValueError where `stream` does not begin as one.
+    """
     if stream[:4] != _CONTINUES:
         raise ValueError("it is no stream of Arrow IPC")
     end = 8 + int.from_bytes(stream[4:8], "little")  # a schema has no body

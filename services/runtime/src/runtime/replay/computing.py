@@ -1,4 +1,4 @@
-"""An attempt of a replay as the Python half of a Spark application: `spark-submit … --replay …`."""
+"""Run an attempt of a replay as the Python half of a Spark application: `spark-submit … --replay …`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _LAST_WORDS_S: Final = 2.0
 
 
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
-    """Run the attempt; the exit code. `started` waits for Spark."""
+    """Run the attempt and return its exit code. `started` blocks until the Spark session is up."""
     jvm = JvmWatch()
 
     def leave() -> None:
-        time.sleep(_LAST_WORDS_S)  # the main thread may end first, and say why
+        time.sleep(_LAST_WORDS_S)  # the main thread may end first, and log the reason
         os._exit(exits.code(jvm.death()))
 
     jvm.follow(leave)
     with ExitStack() as process:
-        return attempt.main(arguments, lambda: process.enter_context(spark.stopped(started())), jvm.explain)
+        return attempt.main(
+            arguments, lambda: process.enter_context(spark.stop_at_exit(started())), jvm.explain
+        )

@@ -1,6 +1,4 @@
-"""What a replay would say of the records that are meant, and writes nothing: by what they hold, by what Kafka
-still has, and by the windows that are closed.
-"""
+"""Forecast a replay without writing, from the quarantine, the streams' topics and the closed windows."""
 
 from __future__ import annotations
 
@@ -16,61 +14,73 @@ import daggersql
 from runtime.launch import planned
 from runtime.replay import verdicts
 from runtime.replay.history import History
-from runtime.replay.originals import Originals, source
-from runtime.replay.records import Counts, Passes, Records, Tried
-from runtime.replay.replaying import Attempt, held, sorted_out, taken
+from runtime.replay.originals import Originals, source_of
+from runtime.replay.records import LateRecord, PassingRecord, RecordClassifier, TriedRecord
+from runtime.replay.replaying import Attempt, read_history, read_tried, split_untried
 from runtime.replay.sinkrows import SinkRows
-from runtime.replay.topic import Topic
+from runtime.replay.topic import QuarantineTopic
 from runtime.replay.verdicts import SINK, Resolved
 
-_AT_ONCE = 1_000
+_MOST_A_FETCH = 1_000
 
 
-def foreseen(
+def forecast_replay(
     attempt: Attempt,
     edits: Mapping[str, telemetry_pb2.QuarantineEdited],
-    closed: Callable[[daggersql.Plan], datetime | None],
+    closed_until: Callable[[daggersql.Plan], datetime | None],
 ) -> list[gateway_pb2.QuarantineForecast]:
-    """What is expected, those that are replayed first. `edits` are by the id of the record.
+    """Count the expected outcomes by reason, the replayed ones first.
 
-    What only a sink can say is not in it. Raises: JobError.
+    edits: by id of the record, as the request will have them. closed_until: returns the event time up to
+    which the dagger's driver has closed windows. Rows that a sink would refuse again are forecast as
+    replayed: nobody but the sink can tell. Raises: JobError.
     """
-    spec, asked = attempt.spec, attempt.asked
-    plan = planned.checked(spec)
-    history = History(asked, attempt.sequence, attempt.created)
-    said = _Counted()
-    with closing(Topic(spec.platform, spec.dagger)) as topic:
-        taken(topic, history, asked)
-        sinks = SinkRows(spec, plan, asked.replay_id, force=asked.force, wait=_never, confirm=_nothing)
-        tried, untried = sorted_out(history.meant, asked, sinks)
+    spec, request = attempt.spec, attempt.request
+    plan = planned.check_spec(spec)
+    history = History(request, attempt.sequence, attempt.created)
+    counts = _ForecastCounts()
+    with closing(QuarantineTopic(spec.platform, spec.dagger)) as topic:
+        read_history(topic, history, request)
+        sinks = SinkRows(
+            spec, plan, request.replay_id, force=request.force, wait=_refuse_to_wait, confirm=_confirm_nothing
+        )
+        tried, untried = split_untried(history.selected, request, sinks)
         for outcome in untried.values():
-            said.add(outcome)
-        records = Records(spec, plan, closed(plan), computes=True, recomputes=asked.recompute)
-        originals, unread = Originals(spec), list[Tried]()
+            counts.add(outcome)
+        classifier = RecordClassifier(
+            spec, plan, closed_until(plan), computes=True, recomputes=request.recompute
+        )
+        originals, undecoded = Originals(spec), list[TriedRecord]()
 
         def try_all() -> None:
-            there = originals.of([record.record for record in unread])
-            for record in unread:
-                outcome = records.outcome(record, there.get(source(record.record)))
-                said.add(verdicts.replayed() if isinstance(outcome, Passes | Counts) else outcome)
-            unread.clear()
+            originals_by_source = originals.fetch([record.record for record in undecoded])
+            for record in undecoded:
+                outcome = classifier.classify(record, originals_by_source.get(source_of(record.record)))
+                counts.add(
+                    verdicts.resolve_replayed()
+                    if isinstance(outcome, PassingRecord | LateRecord)
+                    else outcome
+                )
+            undecoded.clear()
 
-        for kept, record, _ in held(topic, tried, history):
-            edit = edits.get(kept.id)
+        for entry, record, _ in read_tried(topic, tried, history):
+            edit = edits.get(entry.id)
             if record is None:
-                said.add(verdicts.expired())
-            elif kept.stage != SINK:
-                unread.append(Tried(kept, record, edit.value if edit else None))
-                if len(unread) >= _AT_ONCE:
+                counts.add(verdicts.resolve_expired())
+            elif entry.stage != SINK:
+                undecoded.append(TriedRecord(entry, record, edit.value if edit else None))
+                if len(undecoded) >= _MOST_A_FETCH:
                     try_all()
             else:
-                said.add(verdicts.unusable(record) or _fits(sinks, record) or verdicts.replayed())
+                counts.add(
+                    verdicts.check_usable(record) or _check_row(sinks, record) or verdicts.resolve_replayed()
+                )
         try_all()
-    return said.forecast()
+    return counts.forecast()
 
 
-class _Counted:
-    """What was said, by outcome and reason; of the sentences the first."""
+class _ForecastCounts:
+    """Counts outcomes by reason, and keeps the first detail of each."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[telemetry_pb2.QuarantineOutcome.ValueType, str]] = Counter()
@@ -82,7 +92,7 @@ class _Counted:
         self._details.setdefault(key, outcome.detail)
 
     def forecast(self) -> list[gateway_pb2.QuarantineForecast]:
-        """Those that are replayed first."""
+        """Return the counts in the order of the outcomes: the replayed ones first."""
         return [
             gateway_pb2.QuarantineForecast(
                 outcome=outcome, reason=reason, records=records, detail=self._details[outcome, reason]
@@ -91,14 +101,14 @@ class _Counted:
         ]
 
 
-def _fits(sinks: SinkRows, record: telemetry_pb2.Quarantined) -> Resolved | None:
+def _check_row(sinks: SinkRows, record: telemetry_pb2.Quarantined) -> Resolved | None:
     with pa.ipc.open_stream(record.row) as row:
-        return verdicts.misfit(sinks.layout, row.schema)
+        return verdicts.check_schema(sinks.layout, row.schema)
 
 
-def _never(seconds: float) -> None:
+def _refuse_to_wait(seconds: float) -> None:
     raise AssertionError(f"nothing is written, and {seconds} s are not waited for")
 
 
-def _nothing() -> None:
-    """Nobody asks whether it may write."""
+def _confirm_nothing() -> None:
+    """Return at once: a forecast writes nothing, so it needs no lease."""

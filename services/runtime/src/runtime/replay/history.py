@@ -1,8 +1,8 @@
-"""What stands in `daggers.quarantine` of one dagger, and what a replay means of it. Pure.
+"""Fold one dagger's events in `daggers.quarantine`, and select the records of a replay. Pure.
 
-Records are taken in the order of their partition, to the end of the topic: what became of a record stands
-behind it. Which ones are meant is a function of what was there when the replay was asked for, and of the
-replays that had ended by then: every attempt of a replay means the same ones, whatever it has done so far.
+Events are applied in the order of their partition, to the end of the topic: a record's outcome stands behind
+it. The selection depends only on what the topic had when the replay was requested, and on replays requested
+before: so every attempt of a replay selects the same records, whatever the attempts before it have done.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Place = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Kept:
-    """What is remembered of a record that was set aside: everything but what it holds."""
+class QuarantineEntry:
+    """One quarantined record without its content, which is read again when the record is tried."""
 
     id: str
     place: Place
@@ -33,97 +33,106 @@ class Kept:
     reason: str
     sink: str
     set_ms: int
-    """When it was set aside, in ms since 1970."""
+    """When it was quarantined, in ms since 1970."""
     is_open: bool = True
     is_discarded: bool = False
-    """Then only a replay that writes it counts more."""
+    """Of later outcomes only REPLAYED changes a discarded record: it is then no longer discarded."""
     attempts: int = 0
-    """How often replays before this one failed with it."""
+    """How many replays before this one failed with it."""
 
 
 class History:
-    """What one dagger has set aside, and what became of it."""
+    """The quarantine of one dagger as one replay sees it: entries, edits, and its own outcomes so far."""
 
-    def __init__(self, asked: events_pb2.QuarantineReplayRequested, sequence: int, created: int) -> None:
-        """`sequence` is that of the request, `created` that of the dagger's creation."""
-        self._asked, self._sequence, self._created = asked, sequence, created
-        self.kept: dict[str, Kept] = {}
-        """By id."""
+    def __init__(self, request: events_pb2.QuarantineReplayRequested, sequence: int, created: int) -> None:
+        """Begin an empty fold. sequence: of the request; created: sequence of the dagger's creation."""
+        self._request, self._sequence, self._created = request, sequence, created
+        self.entries: dict[str, QuarantineEntry] = {}
+        """By id of the record."""
         self.outcomes: dict[str, Outcome.ValueType] = {}
-        """What this replay has said already, by id."""
+        """Outcomes that earlier attempts of this replay have written, by id of the record."""
         self.edits: dict[str, Place] = {}
-        """Where it stands what is written in place of a record, by id."""
+        """Where the edit of a record stands, by its id. Only edits whose digest the request has are in it."""
 
-    def take(self, place: Place, kind: str, value: bytes, ce_id: str, kafka_ms: int) -> None:
-        """Take in the next record of the dagger; `kind` is its ce_type, `kafka_ms` its Kafka timestamp.
+    def apply(self, place: Place, kind: str, value: bytes, ce_id: str, kafka_ms: int) -> None:
+        """Apply the dagger's next event. `kind` is its ce_type, `kafka_ms` its Kafka timestamp.
 
-        Raises: DecodeError.
+        Other kinds are ignored. Raises: DecodeError.
         """
         match kind.rpartition(".")[2]:
             case "QuarantineResolved":
-                self._resolved(telemetry_pb2.QuarantineResolved.FromString(value))
+                self._apply_resolved(telemetry_pb2.QuarantineResolved.FromString(value))
             case "QuarantineDiscarded":
-                self._discarded(telemetry_pb2.QuarantineDiscarded.FromString(value))
+                self._apply_discarded(telemetry_pb2.QuarantineDiscarded.FromString(value))
             case "QuarantineEdited":
-                self._edited(place, telemetry_pb2.QuarantineEdited.FromString(value))
+                self._apply_edited(place, telemetry_pb2.QuarantineEdited.FromString(value))
             case "Quarantined":
-                self._set_aside(place, telemetry_pb2.Quarantined.FromString(value), ce_id, kafka_ms)
+                self._apply_quarantined(place, telemetry_pb2.Quarantined.FromString(value), ce_id, kafka_ms)
 
     @property
-    def meant(self) -> list[Kept]:
-        """The records of this replay, in the order of the topic."""
-        selected = _selected(self.kept.values(), self._asked.selection, self._asked.up_to)
-        return sorted(selected, key=lambda record: record.place)
+    def selected(self) -> list[QuarantineEntry]:
+        """The records that this replay has to give an outcome, in the order of the topic."""
+        entries = _select(self.entries.values(), self._request.selection, self._request.up_to)
+        return sorted(entries, key=lambda record: record.place)
 
-    def _set_aside(self, place: Place, record: telemetry_pb2.Quarantined, ce_id: str, kafka_ms: int) -> None:
+    def _apply_quarantined(
+        self, place: Place, record: telemetry_pb2.Quarantined, ce_id: str, kafka_ms: int
+    ) -> None:
         id_ = id_of(record, ce_id)
-        known = self.kept.get(id_)
-        is_later = known is not None and not _is_before(place, self._asked.up_to)
+        earlier = self.entries.get(id_)
+        is_later = earlier is not None and not _is_before(place, self._request.up_to)
         if record.generation <= self._created or is_later:
             return
-        stage, reason, sink = map(intern, (record.stage, record.reason, record.sink))  # few, of many
-        kept = Kept(id_, place, record.generation, stage, reason, sink, set_ms(record, kafka_ms))
-        if known is not None:  # it is there again, as it is listed: the last one
-            kept.is_open, kept.is_discarded, kept.attempts = known.is_open, known.is_discarded, known.attempts
-        self.kept[id_] = kept
+        # interned: many entries share few different strings
+        stage, reason, sink = map(intern, (record.stage, record.reason, record.sink))
+        entry = QuarantineEntry(id_, place, record.generation, stage, reason, sink, set_ms(record, kafka_ms))
+        if (
+            earlier is not None
+        ):  # a driver repeated its batch: the last record is listed, with the state so far
+            entry.is_open, entry.is_discarded, entry.attempts = (
+                earlier.is_open,
+                earlier.is_discarded,
+                earlier.attempts,
+            )
+        self.entries[id_] = entry
 
-    def _resolved(self, outcome: telemetry_pb2.QuarantineResolved) -> None:
-        if outcome.replay_id == self._asked.replay_id:
+    def _apply_resolved(self, outcome: telemetry_pb2.QuarantineResolved) -> None:
+        if outcome.replay_id == self._request.replay_id:
             self.outcomes[outcome.id] = outcome.outcome
             return
-        kept = self.kept.get(outcome.id)
-        if kept is None or not self._created < outcome.sequence < self._sequence:
+        entry = self.entries.get(outcome.id)
+        if entry is None or not self._created < outcome.sequence < self._sequence:
             return
         if outcome.outcome == telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED:
-            kept.is_open = kept.is_discarded = False
-        elif not kept.is_discarded:
-            kept.is_open = True
-        kept.attempts = max(kept.attempts, outcome.attempt)
+            entry.is_open = entry.is_discarded = False
+        elif not entry.is_discarded:
+            entry.is_open = True
+        entry.attempts = max(entry.attempts, outcome.attempt)
 
-    def _discarded(self, discarded: telemetry_pb2.QuarantineDiscarded) -> None:
+    def _apply_discarded(self, discarded: telemetry_pb2.QuarantineDiscarded) -> None:
         if self._created < discarded.sequence < self._sequence:
-            for record in _selected(self.kept.values(), discarded.selection, discarded.up_to):
+            for record in _select(self.entries.values(), discarded.selection, discarded.up_to):
                 record.is_discarded = record.is_discarded or record.is_open
                 record.is_open = False
 
-    def _edited(self, place: Place, edit: telemetry_pb2.QuarantineEdited) -> None:
-        if edit.replay_id == self._asked.replay_id and self._asked.edits.get(edit.id) == digest(edit):
+    def _apply_edited(self, place: Place, edit: telemetry_pb2.QuarantineEdited) -> None:
+        if edit.replay_id == self._request.replay_id and self._request.edits.get(edit.id) == digest(edit):
             self.edits[edit.id] = place
 
 
 def name_of(outcome: Outcome.ValueType) -> str:
-    """An outcome as the log counts it."""
+    """Return the short name of an outcome, as logs and `outcomes.json` have it: `REPLAYED`."""
     return Outcome.Name(outcome).removeprefix(_PREFIX)
 
 
-def _selected(
-    kept: Collection[Kept], selection: events_pb2.QuarantineSelection, up_to: Mapping[int, int]
-) -> Iterator[Kept]:
-    """Those that are meant. What is not open is meant only where it is named."""
+def _select(
+    entries: Collection[QuarantineEntry], selection: events_pb2.QuarantineSelection, up_to: Mapping[int, int]
+) -> Iterator[QuarantineEntry]:
+    """Yield the entries that meet all conditions. An entry that is not open is selected only by its id."""
     ids, reasons, sinks = set(selection.ids), set(selection.reasons), set(selection.sinks)
     since = selection.since.ToMilliseconds() if selection.HasField("since") else None
     until = selection.until.ToMilliseconds() if selection.HasField("until") else None
-    for record in kept:
+    for record in entries:
         if (
             _is_before(record.place, up_to)
             and (record.id in ids if ids else record.is_open)

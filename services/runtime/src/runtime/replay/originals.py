@@ -1,4 +1,4 @@
-"""Records as they stand in the topics that a dagger reads."""
+"""Fetch quarantined records again from the topics that the dagger reads, where Kafka still has them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from runtime.source.planner.broker import Broker
 from runtime.source.records import NO_TIME
 
 Source: TypeAlias = tuple[Partition, int]
-"""Partition and offset of a record."""
+"""Partition and offset of a record in its topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What a record holds."""
+    """Content of a record: what the decoder reads of it."""
 
     value: bytes
     key: bytes | None
     time_ms: int
-    """When it was written; NO_TIME where nobody says."""
+    """Kafka's timestamp in ms; NO_TIME for a record without."""
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def source(record: telemetry_pb2.Quarantined) -> Source:
-    """Where a record stood when it was set aside."""
+def source_of(record: telemetry_pb2.Quarantined) -> Source:
+    """Return where the record stood in its topic."""
     return Partition(record.topic, record.partition), record.offset
 
 
-def kept(record: telemetry_pb2.Quarantined) -> Original | None:
-    """What the quarantine has of a record; None where that is not all of it."""
+def original_in_quarantine(record: telemetry_pb2.Quarantined) -> Original | None:
+    """Return the copy of a record in the quarantine; None where that is truncated."""
     if record.truncated:
         return None
     time_ms = record.record_time.ToMilliseconds() if record.HasField("record_time") else NO_TIME
@@ -49,46 +49,50 @@ def kept(record: telemetry_pb2.Quarantined) -> Original | None:
 
 
 class Originals:
-    """Those of one dagger's streams."""
+    """Fetches records from the streams of one dagger."""
 
     def __init__(self, spec: spec_pb2.JobSpec) -> None:
         self._group = spec.spec.consumer_group
         self._streams = {topic: stream for stream in spec.streams for topic in stream.stream.topics}
 
-    def of(self, records: Collection[telemetry_pb2.Quarantined]) -> Mapping[Source, Original]:
-        """Of these records those that Kafka still has. Raises: JobError, retryable when it is silent."""
+    def fetch(self, records: Collection[telemetry_pb2.Quarantined]) -> Mapping[Source, Original]:
+        """Fetch these records by their source; those that Kafka has deleted are missing.
+
+        Raises: JobError, retryable when Kafka does not answer.
+        """
         there: dict[Source, Original] = {}
         by_topic: dict[str, list[telemetry_pb2.Quarantined]] = defaultdict(list)
         for record in records:
             by_topic[record.topic].append(record)
-        for topic, some in sorted(by_topic.items()):
+        for topic, of_topic in sorted(by_topic.items()):
             if (stream := self._streams.get(topic)) is not None:
-                there |= self._in_topic(stream.kafka, topic, some)
+                there |= self._fetch_from(stream.kafka, topic, of_topic)
         return there
 
-    def _in_topic(
+    def _fetch_from(
         self, address: spec_pb2.KafkaAddress, topic: str, records: Collection[telemetry_pb2.Quarantined]
     ) -> dict[Source, Original]:
-        known = _id(address, self._group, topic)
+        topic_id = _fetch_topic_id(address, self._group, topic)
         offsets: dict[int, set[int]] = defaultdict(set)
         for record in records:
-            if known and record.topic_id in ("", known):  # else the topic was made anew
+            # another id: the topic was recreated, and the offset names another record
+            if topic_id and record.topic_id in ("", topic_id):
                 offsets[record.partition].add(record.offset)
         there: dict[Source, Original] = {}
         with (
-            kafka.explained(address),
+            kafka.mapping_errors(address),
             closing(kafka.consumer(address, self._group, READER)) as consumer,
         ):
             for number, wanted in sorted(offsets.items()):
                 low, _ = bounds(consumer, TopicPartition(topic, number))
-                for offset, message in reading.some(consumer, topic, number, sorted(wanted), low):
+                for offset, message in reading.read_offsets(consumer, topic, number, sorted(wanted), low):
                     if message is not None:
-                        there[Partition(topic, number), offset] = _original(message)
+                        there[Partition(topic, number), offset] = _original_of(message)
         return there
 
 
-def _id(address: spec_pb2.KafkaAddress, group: str, topic: str) -> str:
-    """The topic's id; empty where there is no such topic."""
+def _fetch_topic_id(address: spec_pb2.KafkaAddress, group: str, topic: str) -> str:
+    """Return the id of the topic; empty where there is no such topic."""
     with closing(Broker(kafka.client_properties(address), group)) as broker:
         try:
             return broker.topics([topic])[topic].id
@@ -98,8 +102,9 @@ def _id(address: spec_pb2.KafkaAddress, group: str, topic: str) -> str:
             raise
 
 
-def _original(message: Message) -> Original:
+def _original_of(message: Message) -> Original:
     kind, time_ms = message.timestamp()
     headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # of what was read
-    written = NO_TIME if kind == TIMESTAMP_NOT_AVAILABLE else time_ms
-    return Original(message.value() or b"", message.key(), written, tuple(headers))
+    if kind == TIMESTAMP_NOT_AVAILABLE:
+        time_ms = NO_TIME
+    return Original(message.value() or b"", message.key(), time_ms, tuple(headers))

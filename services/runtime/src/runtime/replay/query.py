@@ -1,7 +1,6 @@
-"""The dagger's query over records that are given, or over a range of its streams, in batches of Spark's: into
-its sinks, as every batch goes.
+"""Run the dagger's query in Spark batches, over given records or a range of its streams, into its sinks.
 
-A batch has no watermark: nothing is late, and windows have every record that Kafka still has of them.
+A Spark batch has no watermark: nothing is late, and a window gets every record of it that Kafka still has.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from runtime import functions, sinks
 from runtime.errors import JobError
 from runtime.launch import guard, job, planned
 from runtime.launch.delivery import Delivery
-from runtime.launch.launch import Computed
+from runtime.launch.launch import Computation
 from runtime.launch.outages import pause_s
 from runtime.launch.report import REPORT, Report, Trouble, read_report, trouble_of
 from runtime.references.loading import References
 from runtime.replay import verdicts
 from runtime.replay.originals import Original
-from runtime.replay.records import Counts, Passes
+from runtime.replay.records import LateRecord, PassingRecord
 from runtime.replay.verdicts import Resolved
 from runtime.sinks import BatchRef, Target
 from runtime.source import readers, watermark
@@ -53,12 +52,12 @@ from runtime.source.records import HEADERS, HEADERS_COLUMN, Records
 from runtime.spark import session as spark
 
 
-class Query:
-    """The query of one dagger, for one attempt of a replay."""
+class ReplayQuery:
+    """Computes the query of one dagger, for one attempt of a replay."""
 
     def __init__(
         self,
-        computed: Computed,
+        computed: Computation,
         plan: daggersql.Plan,
         replay_id: str,
         *,
@@ -67,7 +66,12 @@ class Query:
         confirm: Callable[[], None],
         patience_s: float,
     ) -> None:
-        """As `sinkrows.SinkRows`. Raises: JobError."""
+        """Check the query, and load its functions and references.
+
+        force: write even where a newer row may stand. wait: sleeps for seconds. confirm: returns while this
+        attempt may write. patience_s: how long a sink is retried. Raises: JobError; `wait` and `confirm`
+        raise it when the attempt is over.
+        """
         self._computed, self._plan, self._replay_id, self._force = computed, plan, replay_id, force
         self._spec, self._session = computed.spec, computed.session
         self._wait, self._confirm, self._patience_s = wait, confirm, patience_s
@@ -76,90 +80,106 @@ class Query:
             stream.input.table: stream for stream in self._spec.streams if stream.input.table in self._reads
         }
         spark.compute_much_at_once(self._session)
-        called: set[str] = set()
+        function_names: set[str] = set()
         for query in (plan, plan.partial_aggregation or plan):
             own = (*query.functions, *plan.condition_functions)
             guard.check(self._session, with_conditions(plan, query.spark_sql), self._reads, own)
-            called.update(own)
-        for name in sorted(called):
+            function_names.update(own)
+        for name in sorted(function_names):
             functions.load(name).register(computed.functions)
-        self._references = _references(computed, plan)
+        self._references = _start_references(computed, plan)
         self._checked = False
 
-    def pass_on(self, number: int, records: Sequence[Passes]) -> Mapping[str, Resolved]:
-        """Write the rows of these records, the so-manieth of the replay; what became of each, by id.
+    def write_rows(self, number: int, records: Sequence[PassingRecord]) -> Mapping[str, Resolved]:
+        """Compute and write the rows of these records, batch `number` of the replay.
 
-        Raises: JobError.
+        Returns their outcomes by id of the record. Raises: JobError.
         """
-        if not self._force and (why := self._older()) is not None:
-            return {record.kept.id: why for record in records}
-        batches, outcomes = self._rows_of(records)
+        if not self._force and (why := self._check_newer_rows()) is not None:
+            return {record.entry.id: why for record in records}
+        batches, outcomes = self._decode(records)
         if len(outcomes) == len(records):
             return outcomes
         for table in self._reads:
             frame = self._session.createDataFrame(batches[table], from_arrow_schema(batches[table].schema))
             frame.createOrReplaceTempView(f"`{table}`")
-        rows = self._computed_rows(self._plan.spark_sql)
+        rows = self._compute(self._plan.spark_sql)
         batch = BatchRef(f"replay/{self._replay_id}/records", number, self._spec.generation)
         trouble = self._write(rows, self._targets(rows), batch)
-        return {record.kept.id: trouble or verdicts.replayed() for record in records} | outcomes
+        return {record.entry.id: trouble or verdicts.resolve_replayed() for record in records} | outcomes
 
-    def count(self, records: Sequence[Counts]) -> Mapping[str, Resolved]:
-        """Compute the windows of these records again, from all that Kafka has of them; what became of each.
+    def recompute_windows(self, records: Sequence[LateRecord]) -> Mapping[str, Resolved]:
+        """Compute the windows of these records again, from all records that Kafka still has of them.
 
-        Raises: JobError.
+        Returns outcomes by id of the record. Raises: JobError.
         """
         if not records:
             return {}
-        if not self._force and (why := self._older()) is not None:
-            return {record.kept.id: why for record in records}
-        open_sinks, fixed = self._overwriting()
-        if fixed and not (self._force and open_sinks):
-            why = verdicts.not_replayable(
+        if not self._force and (why := self._check_newer_rows()) is not None:
+            return {record.entry.id: why for record in records}
+        open_sinks, appending = self._split_by_overwriting()
+        if appending and not (self._force and open_sinks):
+            why = verdicts.resolve_not_replayable(
                 "SINK_APPENDS",
-                f"{', '.join(fixed)} cannot take a row in place of another, so no window is computed again:"
-                " replay with force to do it for the other sinks alone.",
+                f"{', '.join(appending)} cannot take a row in place of another, so no window is computed"
+                " again: replay with force to do it for the other sinks alone.",
             )
-            return {record.kept.id: why for record in records}
+            return {record.entry.id: why for record in records}
         starts = {start for record in records for start in record.starts}
-        who, context = self._range(min(starts))
-        complete_ms = max(
-            (share.complete_from for shares in who.assignment.shares.values() for share in shares), default=0
-        ) // 1000  # fmt: skip
+        source_readers, context = self._plan_range(min(starts))
+        complete_ms = (
+            max(
+                (
+                    share.complete_from
+                    for shares in source_readers.assignment.shares.values()
+                    for share in shares
+                ),
+                default=0,
+            )
+            // 1000
+        )
         whole = sorted(start for start in starts if start >= complete_ms)
-        trouble = self._write_windows(whole, records, who, context, open_sinks) if whole else None
-        gone = verdicts.not_replayable("RECORDS_GONE", "Kafka has deleted records of its windows.")
+        trouble = self._write_windows(whole, records, source_readers, context, open_sinks) if whole else None
+        gone = verdicts.resolve_not_replayable("RECORDS_GONE", "Kafka has deleted records of its windows.")
         return {
-            record.kept.id: gone if min(record.starts) < complete_ms else trouble or verdicts.replayed()
+            record.entry.id: gone
+            if min(record.starts) < complete_ms
+            else trouble or verdicts.resolve_replayed()
             for record in records
         }
 
     def _write_windows(
         self,
         starts: Sequence[int],
-        records: Sequence[Counts],
-        who: readers.Readers,
+        records: Sequence[LateRecord],
+        source_readers: readers.Readers,
         context: SourceContext,
         open_sinks: Sequence[str],
     ) -> Resolved | None:
-        """Write the rows of windows that begin then; why they are not written."""
+        """Write the rows of the windows that start at `starts`, in ms; return why that fails, if it does."""
         plan, window = self._plan, self._plan.window
         assert window is not None
         size_ms = watermark.windows(window).size
-        mended: dict[str, dict[Partition, dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
+        edited_values: dict[str, dict[Partition, dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
         for record in records:
             partition, offset = record.source
-            if record.mended is not None:
-                mended[record.table][partition][offset] = record.mended
+            if record.edited_value is not None:
+                edited_values[record.table][partition][offset] = record.edited_value
         micros = F.unix_micros(F.col(ROWTIME))
         for table, stream in self._streams.items():
             read = self._reads[table]
             frame = open_range(
-                self._session, stream, read, context, who, plan.partial_aggregation, mended[table]
+                self._session,
+                stream,
+                read,
+                context,
+                source_readers,
+                plan.partial_aggregation,
+                edited_values[table],
             )
             inside = (micros >= starts[0] * 1000) & (micros < (starts[-1] + size_ms) * 1000)
             frame.filter(inside).createOrReplaceTempView(f"`{table}`")
-        rows = self._computed_rows((plan.partial_aggregation or plan).spark_sql)
+        rows = self._compute((plan.partial_aggregation or plan).spark_sql)
         wanted = F.unix_micros(F.col(WINDOW_START)).isin([start * 1000 for start in starts])
         targets = {
             name: replace(target, corrects=self._replay_id)
@@ -167,11 +187,11 @@ class Query:
             if name in open_sinks
         }
         batch = BatchRef(f"replay/{self._replay_id}/windows", 0, self._spec.generation)
-        logger().info("recompute", windows=len(starts), records=who.records)
+        logger().info("recompute", windows=len(starts), records=source_readers.records)
         return self._write(rows.filter(wanted), targets, batch)
 
-    def _range(self, start_ms: int) -> tuple[readers.Readers, SourceContext]:
-        """What has to be read to have all records from an event time on. Raises: JobError."""
+    def _plan_range(self, start_ms: int) -> tuple[readers.Readers, SourceContext]:
+        """Assign the streams' ranges that have all records from this event time on. Raises: JobError."""
         tolerance = max(milliseconds(stream.input.future_tolerance) for stream in self._streams.values())
         context = SourceContext(
             dagger=self._spec.dagger,
@@ -183,31 +203,34 @@ class Query:
             windows=watermark.windows_of(self._plan),
             consumer_group=self._spec.spec.consumer_group,
             slots=spark.slots(self._session),
-            # What is older by Kafka's time than this is older by event time, whatever its clock was.
+            # An event is at most `future_tolerance` ahead of its Kafka time: older records cannot belong to
+            # the range.
             range=Range(sys.maxsize, since=max(start_ms - tolerance, 0)),
         )
         return readers.assign(self._session, self._streams, context), context
 
-    def _rows_of(self, records: Sequence[Passes]) -> tuple[dict[str, pa.Table], dict[str, Resolved]]:
-        """What the views have, by table, and what is said of records that cannot be rows."""
+    def _decode(self, records: Sequence[PassingRecord]) -> tuple[dict[str, pa.Table], dict[str, Resolved]]:
+        """Decode records into rows by table; the second value has the outcomes of those that fail."""
         batches: dict[str, list[pa.RecordBatch]] = {table: [] for table in self._reads}
         outcomes: dict[str, Resolved] = {}
         decoders = {table: self._decoder(table) for table in self._reads}
-        by_partition: dict[tuple[str, Partition], list[Passes]] = defaultdict(list)
+        by_partition: dict[tuple[str, Partition], list[PassingRecord]] = defaultdict(list)
         for record in records:
             by_partition[record.table, record.source[0]].append(record)
         now_ms = int(time.time() * 1000)
-        for (table, partition), some in by_partition.items():
-            some.sort(key=lambda record: record.source[1])
-            read = _read(some, headers=HEADERS_COLUMN in self._reads[table].paths)
-            batch, wrong = decoders[table].rows(read, partition, now_ms, RangeStatistics())
+        for (table, partition), of_partition in by_partition.items():
+            of_partition.sort(key=lambda record: record.source[1])
+            read = _to_source_records(of_partition, headers=HEADERS_COLUMN in self._reads[table].paths)
+            batch, refusals = decoders[table].rows(read, partition, now_ms, RangeStatistics())
             batches[table].append(batch)
-            for refused in wrong:
-                kept = some[refused.index].kept
-                outcomes[kept.id] = verdicts.failed_again(kept, refused.reason.value, refused.detail)
+            for refusal in refusals:
+                entry = of_partition[refusal.index].entry
+                outcomes[entry.id] = verdicts.resolve_failed_again(
+                    entry, refusal.reason.value, refusal.detail
+                )
         tables = {
-            table: pa.Table.from_batches(some, schema=decoders[table].schema)
-            for table, some in batches.items()
+            table: pa.Table.from_batches(table_batches, schema=decoders[table].schema)
+            for table, table_batches in batches.items()
         }
         return tables, outcomes
 
@@ -218,40 +241,41 @@ class Query:
         paths = tuple(path for path in read.paths if path != ROWTIME)
         return Rows(message, paths, time_field, milliseconds(stream.input.future_tolerance), read.wanted)
 
-    def _computed_rows(self, sql: str) -> DataFrame:
+    def _compute(self, sql: str) -> DataFrame:
         self._references.refresh(self._session)
         return spark.rows(self._session, with_conditions(self._plan, sql))
 
     def _targets(self, rows: DataFrame) -> dict[str, Target]:
-        made = job.targets(self._spec, self._plan, rows, state.updates(self._spec.spec))
-        return {target.name: replace(target, is_replay=True) for target in made}
+        targets = job.targets(self._spec, self._plan, rows, state.updates(self._spec.spec))
+        return {target.name: replace(target, is_replay=True) for target in targets}
 
-    def _older(self) -> Resolved | None:
-        """Why rows are not written that go by another key than their own; None: there is no such sink."""
+    def _check_newer_rows(self) -> Resolved | None:
+        """Return why nothing is written: in some sinks a row has its own key, and may replace a newer one."""
         layout = planned.layout(self._spec, self._plan)
-        keyed = [name for name, sink in self._named() if rulebook.has_own_key(sink, layout)]
-        return verdicts.newer_may_exist(", ".join(keyed)) if keyed else None
+        keyed = [name for name, sink in self._sinks_by_name() if rulebook.has_own_key(sink, layout)]
+        return verdicts.resolve_newer_may_exist(", ".join(keyed)) if keyed else None
 
-    def _named(self) -> Iterator[tuple[str, spec_pb2.Sink]]:
+    def _sinks_by_name(self) -> Iterator[tuple[str, spec_pb2.Sink]]:
         sinks_ = [resolved.sink for resolved in self._spec.sinks]
         return zip(rulebook.called(sinks_), sinks_, strict=True)
 
-    def _overwriting(self) -> tuple[list[str], list[str]]:
-        """The sinks in which a row takes the place of the one before, and those in which none does."""
-        able = {name: rulebook.overwrites(sink) for name, sink in self._named()}
+    def _split_by_overwriting(self) -> tuple[list[str], list[str]]:
+        """Split the sinks' names: those in which a new row replaces the one before, and those that append."""
+        able = {name: rulebook.overwrites(sink) for name, sink in self._sinks_by_name()}
         return [name for name in able if able[name]], [name for name in able if not able[name]]
 
     def _write(self, rows: DataFrame, targets: Mapping[str, Target], batch: BatchRef) -> Resolved | None:
-        """Write the rows, as long as it takes; why the sinks do not take them. Raises: JobError.
+        """Write the rows, retrying within the patience; return why the sinks do not take them, or None.
 
-        Rows that a sink refuses are set aside, as those of every batch.
+        Rows that a sink refuses are quarantined, as in every batch. Raises: JobError when the attempt is
+        over.
         """
         try:
             if not self._checked:
                 job.check_sinks(tuple(targets.values()))
                 self._checked = True
         except JobError as error:
-            return verdicts.not_replayable(error.error.reason, error.error.detail)
+            return verdicts.resolve_not_replayable(error.error.reason, error.error.detail)
         delivery = Delivery(
             tuple(targets.values()),
             self._spec.generation,
@@ -265,26 +289,29 @@ class Query:
         total, began = Report(), time.monotonic()
         for attempt in count(1):
             self._confirm()
-            told = rows.mapInArrow(replace(delivery, done=total.done), REPORT).collect()
-            total = total.then(read_report(told))
+            reports = rows.mapInArrow(replace(delivery, done=total.done), REPORT).collect()
+            total = total.merge(read_report(reports))
             troubles = dict(total.troubles)
             if not troubles:
-                troubles = _committed(targets, batch, total, self._confirm)
+                troubles = _commit_staged(targets, batch, total, self._confirm)
             if not troubles:
                 logger().info("wrote", rows=dict(total.written), refused=dict(total.refused))
                 return None
             [(sink, trouble), *_] = sorted(troubles.items())
             if time.monotonic() - began > self._patience_s:
-                return verdicts.not_replayable(trouble.error.reason, trouble.error.detail)
+                return verdicts.resolve_not_replayable(trouble.error.reason, trouble.error.detail)
             logger().warning("waiting", sink=sink, reason=trouble.error.reason, detail=trouble.error.detail)
             self._wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
-        raise AssertionError  # it counts for ever
+        raise AssertionError  # `count` does not end
 
 
-def _committed(
+def _commit_staged(
     targets: Mapping[str, Target], batch: BatchRef, total: Report, confirm: Callable[[], None]
 ) -> dict[str, Trouble]:
-    """Make valid what workers have staged; the sinks that must be asked again. Raises: JobError."""
+    """Commit what the workers have staged; return the troubles of sinks that did not take it, by name.
+
+    Raises: JobError when the attempt is over.
+    """
     troubles = {}
     for name, staged in total.receipts.items():
         confirm()
@@ -295,7 +322,7 @@ def _committed(
     return troubles
 
 
-def _references(computed: Computed, plan: daggersql.Plan) -> References:
+def _start_references(computed: Computation, plan: daggersql.Plan) -> References:
     references = References(
         plan.references,
         computed.spec.references,
@@ -308,14 +335,14 @@ def _references(computed: Computed, plan: daggersql.Plan) -> References:
     return references
 
 
-def _read(records: Sequence[Passes], *, headers: bool) -> Records:
-    """Records of one partition, in the order of their offsets, as a reader has them."""
-    held: list[Original] = [record.original for record in records]
-    told = [[{"key": name, "value": value} for name, value in one.headers] for one in held]
+def _to_source_records(records: Sequence[PassingRecord], *, headers: bool) -> Records:
+    """Convert records of one partition, in the order of their offsets, to the columns that a source reads."""
+    originals: list[Original] = [record.original for record in records]
+    header_rows = [[{"key": name, "value": value} for name, value in one.headers] for one in originals]
     return Records(
         np.array([record.source[1] for record in records], np.int64),
-        np.array([one.time_ms for one in held], np.int64),
-        pa.array([one.value for one in held], pa.binary()),
-        pa.array([one.key for one in held], pa.binary()),
-        pa.array(told, HEADERS) if headers else None,
+        np.array([one.time_ms for one in originals], np.int64),
+        pa.array([one.value for one in originals], pa.binary()),
+        pa.array([one.key for one in originals], pa.binary()),
+        pa.array(header_rows, HEADERS) if headers else None,
     )

@@ -1,4 +1,4 @@
-"""Records of one partition, read by their offsets."""
+"""Read records of one partition by their offsets."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from kafkaclient.tail import is_end
 
-_AT_ONCE: Final = 1_000
+_MOST_A_POLL: Final = 1_000
 PATIENCE_S: Final = 60.0
-"""Nothing comes for so long: who started the replay starts it again."""
+"""Silence of Kafka after which an attempt fails with a retryable error."""
 _GAP: Final = 2_000
-"""So many records that are not wanted are read rather than jumped over."""
+"""Longest gap between wanted offsets that is read through: a seek costs more than these records."""
 
 
-def between(
+def read_range(
     consumer: Consumer, topic: str, partition: int, start: int, end: int
 ) -> Iterator[tuple[int, Message]]:
-    """The records from one offset to before another. Raises: KafkaException, TimeoutError."""
+    """Yield offset and record from `start` to before `end`. Raises: KafkaException, TimeoutError."""
     if start >= end:
         return
     consumer.assign([TopicPartition(topic, partition, start)])
     deadline = time.monotonic() + PATIENCE_S
     following = start
     while following < end:
-        messages = consumer.consume(min(_AT_ONCE, end - following), timeout=0.5)
+        messages = consumer.consume(min(_MOST_A_POLL, end - following), timeout=0.5)
         if not messages and time.monotonic() > deadline:
             raise TimeoutError(f"the topic {topic} gives nothing for {PATIENCE_S:.0f} s")
         for message in messages:
@@ -38,33 +38,33 @@ def between(
             following = (message.offset() or 0) + 1
             if following <= end:
                 yield following - 1, message
-    consumer.unassign()  # else what stands behind is fetched, and waits in memory for nobody
+    consumer.unassign()  # else the client fetches on, into memory that nobody reads
 
 
-def some(
+def read_offsets(
     consumer: Consumer, topic: str, partition: int, offsets: Sequence[int], low: int
 ) -> Iterator[tuple[int, Message | None]]:
-    """The records at these offsets, sorted; None for one that is gone. The partition begins at `low`.
+    """Yield the records at these sorted offsets; None for one that Kafka has deleted.
 
-    Raises: as `between`.
+    low: the partition's first offset. Raises: KafkaException, TimeoutError.
     """
-    for run in _runs(offsets):
+    for run in _group_runs(offsets):
         wanted = iter(run)
-        waited = next(wanted, None)
-        for offset, message in between(consumer, topic, partition, max(run[0], low), run[-1] + 1):
-            while waited is not None and waited < offset:
-                yield waited, None
-                waited = next(wanted, None)
-            if waited == offset:
+        awaited = next(wanted, None)
+        for offset, message in read_range(consumer, topic, partition, max(run[0], low), run[-1] + 1):
+            while awaited is not None and awaited < offset:
+                yield awaited, None
+                awaited = next(wanted, None)
+            if awaited == offset:
                 yield offset, message
-                waited = next(wanted, None)
-        while waited is not None:
-            yield waited, None
-            waited = next(wanted, None)
+                awaited = next(wanted, None)
+        while awaited is not None:
+            yield awaited, None
+            awaited = next(wanted, None)
 
 
-def _runs(offsets: Sequence[int]) -> Iterator[list[int]]:
-    """The offsets in runs that are read in one go."""
+def _group_runs(offsets: Sequence[int]) -> Iterator[list[int]]:
+    """Group sorted offsets into runs that are read without a seek."""
     run: list[int] = []
     for offset in offsets:
         if run and offset - run[-1] > _GAP:

@@ -1,6 +1,7 @@
-"""One attempt of a replay, from the topic to the last outcome.
+"""Run one attempt of a replay, from the topic to the last outcome.
 
-Outcomes follow what was done. Who crashes in between does it again, in the same chunks, and says it again.
+Outcomes are written after the rows. An attempt that crashes in between is followed by one that writes the
+same chunks again, and then their outcomes.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 import daggersql
 from chassis.logging import logger
 from runtime.launch import planned
-from runtime.launch.refused import stream
+from runtime.launch.refused_rows import to_ipc_stream
 from runtime.replay import verdicts
 from runtime.replay.chunks import MOST_ROWS, Chunk, Chunks
-from runtime.replay.edited import BadEditError, edited
-from runtime.replay.history import History, Kept, Place, name_of
-from runtime.replay.said import Said
+from runtime.replay.edits import BadEditError, apply_edit
+from runtime.replay.history import History, Place, QuarantineEntry, name_of
+from runtime.replay.outcome_writer import OutcomeWriter
 from runtime.replay.sinkrows import PATIENCE_S, SinkRows
-from runtime.replay.topic import Outcomes, Topic
+from runtime.replay.topic import OutcomeProducer, QuarantineTopic
 from runtime.replay.verdicts import SINK, Resolved
 
 if TYPE_CHECKING:
-    from runtime.launch.launch import Computed
+    from runtime.launch.launch import Computation
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one attempt is told."""
+    """Input of one attempt."""
 
     spec: spec_pb2.JobSpec
-    """As a driver of the dagger would be told; its generation is the attempt's."""
-    asked: events_pb2.QuarantineReplayRequested
+    """The job as a driver of the dagger would get it; its generation is the attempt's."""
+    request: events_pb2.QuarantineReplayRequested
     sequence: int
-    """Of the request."""
+    """Sequence of the request."""
     created: int
     """Sequence of the dagger's creation."""
 
@@ -51,130 +52,140 @@ def replay(
     *,
     wait: Callable[[float], None],
     confirm: Callable[[], None],
-    closed: Callable[[daggersql.Plan], datetime | None],
-    computed: Computed | None = None,
+    closed_until: Callable[[daggersql.Plan], datetime | None],
+    computed: Computation | None = None,
     patience_s: float = PATIENCE_S,
     most_rows: int = MOST_ROWS,
 ) -> Mapping[str, int]:
-    """Give each record that is meant an outcome; how many have each, by name.
+    """Give each selected record an outcome, and return how many have each, by its name.
 
-    `wait` lets seconds pass and `confirm` returns while this attempt may write: both raise JobError when it
-    is over. `closed`: up to which event time the dagger's driver has closed windows. `computed`: where the
-    query is computed; None: nowhere. Raises: JobError.
+    wait: sleeps for seconds. confirm: returns while this attempt may write; both raise JobError when it is
+    over. closed_until: returns the event time up to which the dagger's driver has closed windows. computed:
+    computes the query; None: this replay computes none. Raises: JobError.
     """
-    spec, asked = attempt.spec, attempt.asked
-    plan = planned.checked(spec)
-    history = History(asked, attempt.sequence, attempt.created)
-    with closing(Topic(spec.platform, spec.dagger)) as topic:
-        taken(topic, history, asked)
+    spec, request = attempt.spec, attempt.request
+    plan = planned.check_spec(spec)
+    history = History(request, attempt.sequence, attempt.created)
+    with closing(QuarantineTopic(spec.platform, spec.dagger)) as topic:
+        read_history(topic, history, request)
         sinks = SinkRows(
             spec,
             plan,
-            asked.replay_id,
-            force=asked.force,
+            request.replay_id,
+            force=request.force,
             wait=wait,
             confirm=confirm,
             patience_s=patience_s,
         )
-        outcomes = Outcomes(
+        producer = OutcomeProducer(
             spec.platform,
             spec.dagger,
-            asked.replay_id,
+            request.replay_id,
             sequence=attempt.sequence,
             created=attempt.created,
         )
-        meant = history.meant
-        said = Said(history, meant, outcomes, confirm)
-        logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
-        tried, untried = sorted_out(meant, asked, sinks)
-        said.add(untried)
-        unread, chunks = None, Chunks(most_rows)
-        if any(kept.stage != SINK for kept in tried.values()):
-            from runtime.replay.unread import Unread  # with what decodes, which few replays need
+        selected = history.selected
+        writer = OutcomeWriter(history, selected, producer, confirm)
+        logger().info(
+            "replay", selected=len(selected), resolved=len(history.outcomes), replay=request.replay_id
+        )
+        tried, untried = split_untried(selected, request, sinks)
+        writer.add(untried)
+        undecoded, chunks = None, Chunks(most_rows)
+        if any(entry.stage != SINK for entry in tried.values()):
+            from runtime.replay.undecoded import UndecodedBatch  # brings the decoder, which few replays need
 
             query = None
             if computed is not None:
-                from runtime.replay.query import Query  # with Spark, which no other replay has
+                from runtime.replay.query import ReplayQuery  # brings Spark, which no other replay has
 
-                query = Query(
-                    computed, plan, asked.replay_id,
-                    force=asked.force, wait=wait, confirm=confirm, patience_s=patience_s,
+                query = ReplayQuery(
+                    computed, plan, request.replay_id,
+                    force=request.force, wait=wait, confirm=confirm, patience_s=patience_s,
                 )  # fmt: skip
-            unread = Unread(spec, plan, closed(plan), query, said, most_rows, recomputes=asked.recompute)
-        for kept, record, edit in held(topic, tried, history):
+            undecoded = UndecodedBatch(
+                spec, plan, closed_until(plan), query, writer, most_rows, recomputes=request.recompute
+            )
+        for entry, record, edit in read_tried(topic, tried, history):
             if record is None:
-                said.add({kept.id: verdicts.expired()})
-            elif unread is not None and kept.stage != SINK:
-                unread.add(kept, record, edit.value if edit else None)
-            elif (why := verdicts.unusable(record)) is not None:
-                said.add({kept.id: why})
+                writer.add({entry.id: verdicts.resolve_expired()})
+            elif undecoded is not None and entry.stage != SINK:
+                undecoded.add(entry, record, edit.value if edit else None)
+            elif (why := verdicts.check_usable(record)) is not None:
+                writer.add({entry.id: why})
             else:
                 try:
                     row = _row(record, edit)
                 except BadEditError as wrong:
-                    said.add({kept.id: verdicts.not_replayable("BAD_EDIT", str(wrong))})
+                    writer.add({entry.id: verdicts.resolve_not_replayable("BAD_EDIT", str(wrong))})
                     continue
-                version = sinks.version(kept.sink, record.generation, record.batch_id)
-                for chunk in chunks.add(kept, row, version, len(record.row)):
-                    _write(sinks, chunk, said)
-        for chunk in chunks.rest():
-            _write(sinks, chunk, said)
-        if unread is not None:
-            unread.end()
-        said.all()
-    return said.counts
+                version = sinks.version_of(entry.sink, record.generation, record.batch_id)
+                for chunk in chunks.add(entry, row, version, len(record.row)):
+                    _write(sinks, chunk, writer)
+        for chunk in chunks.flush():
+            _write(sinks, chunk, writer)
+        if undecoded is not None:
+            undecoded.finish()
+        writer.flush()
+    return writer.counts
 
 
-def _write(sinks: SinkRows, chunk: Chunk, said: Said) -> None:
-    if said.has(chunk.kept):
+def _write(sinks: SinkRows, chunk: Chunk, writer: OutcomeWriter) -> None:
+    if writer.has_outcomes(chunk.entries):
         return
     outcomes = sinks.write(chunk)
-    said.add(outcomes)
-    said.all()
+    writer.add(outcomes)
+    writer.flush()
     counts = Counter(f"{name_of(outcome.outcome)} {outcome.reason}".strip() for outcome in outcomes.values())
     logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
 
 
-def taken(topic: Topic, history: History, asked: events_pb2.QuarantineReplayRequested) -> None:
-    """Take in what stands in the topic of the dagger. Raises: JobError."""
-    for place, message in topic.whole(asked.up_to, asked.starts):
-        history.take(place, *_told(message))
+def read_history(
+    topic: QuarantineTopic, history: History, request: events_pb2.QuarantineReplayRequested
+) -> None:
+    """Fold the dagger's events in the topic into `history`. Raises: JobError."""
+    for place, message in topic.read_all(request.up_to, request.starts):
+        history.apply(place, *_event_of(message))
 
 
-def sorted_out(
-    meant: Sequence[Kept], asked: events_pb2.QuarantineReplayRequested, sinks: SinkRows
-) -> tuple[dict[Place, Kept], dict[str, Resolved]]:
-    """The records that are tried, by place, and why others are not, by id."""
-    tried: dict[Place, Kept] = {}
+def split_untried(
+    selected: Sequence[QuarantineEntry], request: events_pb2.QuarantineReplayRequested, sinks: SinkRows
+) -> tuple[dict[Place, QuarantineEntry], dict[str, Resolved]]:
+    """Split the entries: those to try, by place, and the outcomes of all others, by id."""
+    tried: dict[Place, QuarantineEntry] = {}
     untried: dict[str, Resolved] = {}
-    for kept in meant:
-        if (why := verdicts.untried(kept, asked, sinks.named)) is None and kept.stage == SINK:
-            why = sinks.refusal(kept.sink)
+    for entry in selected:
+        if (
+            why := verdicts.check_triable(entry, request, sinks.sinks_by_name)
+        ) is None and entry.stage == SINK:
+            why = sinks.check_sink(entry.sink)
         if why is None:
-            tried[kept.place] = kept
+            tried[entry.place] = entry
         else:
-            untried[kept.id] = why
+            untried[entry.id] = why
     return tried, untried
 
 
-def held(
-    topic: Topic, tried: Mapping[Place, Kept], history: History
-) -> Iterator[tuple[Kept, telemetry_pb2.Quarantined | None, telemetry_pb2.QuarantineEdited | None]]:
-    """Each of these records with what is kept of it, and what is to be taken in its place."""
-    places = {history.edits[kept.id] for kept in tried.values() if kept.id in history.edits}
+def read_tried(
+    topic: QuarantineTopic, tried: Mapping[Place, QuarantineEntry], history: History
+) -> Iterator[
+    tuple[QuarantineEntry, telemetry_pb2.Quarantined | None, telemetry_pb2.QuarantineEdited | None]
+]:
+    """Yield each entry with its record, None if that was deleted, and its edit, None if it has none."""
+    places = {history.edits[entry.id] for entry in tried.values() if entry.id in history.edits}
     edits = {
         place: telemetry_pb2.QuarantineEdited.FromString(message.value() or b"")
-        for place, message in topic.at(sorted(places))
+        for place, message in topic.read_at(sorted(places))
         if message is not None
     }
-    for place, message in topic.at(sorted(tried)):
-        kept = tried[place]
+    for place, message in topic.read_at(sorted(tried)):
+        entry = tried[place]
         record = telemetry_pb2.Quarantined.FromString(message.value() or b"") if message is not None else None
-        yield kept, record, edits.get(history.edits.get(kept.id, (-1, -1)))
+        yield entry, record, edits.get(history.edits.get(entry.id, (-1, -1)))
 
 
-def _told(message: Message) -> tuple[str, bytes, str, int]:
-    """Type, value and id of the event that a record is; its Kafka timestamp."""
+def _event_of(message: Message) -> tuple[str, bytes, str, int]:
+    """Return type, value and id of the event in a message, and its Kafka timestamp in ms."""
     headers: dict[str, bytes] = dict(message.headers() or ())  # type: ignore[arg-type]  # of what was read
     value = message.value() or b""
     _, kafka_ms = message.timestamp()
@@ -182,7 +193,7 @@ def _told(message: Message) -> tuple[str, bytes, str, int]:
 
 
 def _row(record: telemetry_pb2.Quarantined, edit: telemetry_pb2.QuarantineEdited | None) -> bytes:
-    """The row to write, as an Arrow IPC stream. Raises: BadEditError."""
+    """Return the row to write, edited, as an Arrow IPC stream. Raises: BadEditError."""
     if edit is None:
         return record.row
-    return stream(edited(pa.ipc.open_stream(record.row).read_next_batch(), edit.columns))
+    return to_ipc_stream(apply_edit(pa.ipc.open_stream(record.row).read_next_batch(), edit.columns))

@@ -1,4 +1,4 @@
-"""Writes rows that a sink refused into that sink, through the writer that every batch goes through."""
+"""Write refused rows into the sink that refused them, through the writer that batches use, too."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from runtime.replay.verdicts import Resolved
 from runtime.sinks import BatchRef, Part, Target
 
 PATIENCE_S: Final = 600.0
-"""A sink that takes no rows for so long is given up by this replay; its rows stay open."""
+"""How long a replay retries a sink; then it gives the sink up, and the rows stay open."""
 
 
 class SinkRows:
-    """The sinks of one dagger, for one attempt of a replay."""
+    """Writes chunks into the sinks of one dagger, for one attempt of a replay."""
 
     def __init__(
         self,
@@ -47,61 +47,68 @@ class SinkRows:
         confirm: Callable[[], None],
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`wait` lets seconds pass; `confirm` returns while this attempt may write. Both raise JobError."""
+        """Take the sinks of a job.
+
+        wait: sleeps for seconds. confirm: returns while this attempt may write. Both raise JobError when
+        the attempt is over.
+        """
         self._spec, self._force = spec, force
         self._checkpoint = f"replay/{replay_id}"
         self._wait, self._confirm, self._patience_s = wait, confirm, patience_s
         self.layout = planned.layout(spec, plan)
         self._updates = state.updates(spec.spec)
         self._messages = planned.messages(spec)
-        self.named = planned.named_sinks(spec)
+        self.sinks_by_name = planned.named_sinks(spec)
         self._checked: set[tuple[str, bytes]] = set()
         self._given_up: dict[str, JobError] = {}
 
-    def refusal(self, sink: str) -> Resolved | None:
-        """Why nothing is replayed into this sink; None: it is."""
-        if self._force or not self._may_be_older(sink):
+    def check_sink(self, sink: str) -> Resolved | None:
+        """Return why rows are not replayed into the sink: they might replace newer ones. None: they are."""
+        if self._force or not self._may_replace_newer(sink):
             return None
-        return verdicts.newer_may_exist(sink)
+        return verdicts.resolve_newer_may_exist(sink)
 
-    def version(self, sink: str, generation: int, batch_id: int) -> Version | None:
-        """By what a row is told from newer ones, where the sink can."""
+    def version_of(self, sink: str, generation: int, batch_id: int) -> Version | None:
+        """Return the version that the sink compares a row by; None where it compares none."""
         return (
             (generation, batch_id) if self._updates and rulebook.compares_versions(self._sink(sink)) else None
         )
 
     def write(self, chunk: Chunk) -> Mapping[str, Resolved]:
-        """Write its rows, as long as it takes; what became of each, by id. Raises: FencedError, JobError."""
-        if (wrong := verdicts.misfit(self.layout, chunk.rows.schema)) is not None:
-            return {record.id: wrong for record in chunk.kept}
+        """Write the rows of a chunk, retrying within the patience, and return their outcomes by record id.
+
+        Raises: FencedError. Any other JobError becomes the outcome of all rows of the chunk.
+        """
+        if (wrong := verdicts.check_schema(self.layout, chunk.rows.schema)) is not None:
+            return {record.id: wrong for record in chunk.entries}
         names = [*(column.name for column in self.layout.columns), *self.layout.hidden]
         rows = chunk.rows.select(names)
-        target = self._target(chunk.sink, rows.schema)
+        target = self._target_of(chunk.sink, rows.schema)
         try:
-            refused = self._patiently(chunk.sink, lambda: self._written(target, chunk, rows))
+            refused = self._write_patiently(chunk.sink, lambda: self._write_once(target, chunk, rows))
         except JobError as error:
             if error.error.reason == "FENCED":
                 raise
-            why = verdicts.not_replayable(error.error.reason, error.error.detail)
-            return {record.id: why for record in chunk.kept}
+            why = verdicts.resolve_not_replayable(error.error.reason, error.error.detail)
+            return {record.id: why for record in chunk.entries}
         return {
-            record.id: verdicts.failed_again(record, refused[key].reason, refused[key].detail)
+            record.id: verdicts.resolve_failed_again(record, refused[key].reason, refused[key].detail)
             if key in refused
-            else verdicts.replayed()
-            for record, key in zip(chunk.kept, keys(self.layout, rows), strict=True)
+            else verdicts.resolve_replayed()
+            for record, key in zip(chunk.entries, keys(self.layout, rows), strict=True)
         }
 
-    def _written(self, target: Target, chunk: Chunk, rows: pa.RecordBatch) -> dict[str, Refusal]:
-        """Write once; the rows that were refused, by their keys. Raises: JobError."""
-        known = chunk.sink, rows.schema.serialize().to_pybytes()
-        if known not in self._checked:
+    def _write_once(self, target: Target, chunk: Chunk, rows: pa.RecordBatch) -> dict[str, Refusal]:
+        """Try to write the rows once, and return the refused ones by their keys. Raises: JobError."""
+        schema_key = chunk.sink, rows.schema.serialize().to_pybytes()
+        if schema_key not in self._checked:
             sinks.check(target)
-            self._checked.add(known)
+            self._checked.add(schema_key)
         generation, number = chunk.version or (self._spec.generation, chunk.number)
         batch = BatchRef(self._checkpoint, number, generation)
         self._confirm()
         writer = sinks.open_writer(replace(target, part=Part(batch, 0)))
-        outcomes = [unwritable.written(writer, rows, number), writer.finish()]
+        outcomes = [unwritable.write_rows(writer, rows, number), writer.finish()]
         sinks.commit(target, batch, [outcome.receipt for outcome in outcomes if outcome.receipt])
         refused: dict[str, Refusal] = {}
         for outcome in outcomes:
@@ -110,12 +117,15 @@ class SinkRows:
                 "".join(f"{lines.line(now, 'INFO', chunk.sink, row)}\n" for row in outcome.printed)
             )
             if outcome.refused:
-                told = keys(self.layout, rows if outcome.rows is None else outcome.rows)
-                refused |= {told[refusal.row]: refusal for refusal in outcome.refused}
+                row_keys = keys(self.layout, rows if outcome.rows is None else outcome.rows)
+                refused |= {row_keys[refusal.row]: refusal for refusal in outcome.refused}
         return refused
 
-    def _patiently(self, sink: str, write: Callable[[], dict[str, Refusal]]) -> dict[str, Refusal]:
-        """Try until the sink takes the rows. Raises: JobError, also when that lasts too long."""
+    def _write_patiently(self, sink: str, write: Callable[[], dict[str, Refusal]]) -> dict[str, Refusal]:
+        """Call `write` until the sink takes the rows.
+
+        Raises: JobError that no retry helps, or that outlasts the patience; then at once for the same sink.
+        """
         if sink in self._given_up:
             raise self._given_up[sink]
         began = time.monotonic()
@@ -130,12 +140,12 @@ class SinkRows:
                 after = error.retry_after if isinstance(error, TemporaryError) else None
                 logger().warning("waiting", sink=sink, reason=error.error.reason, detail=error.error.detail)
                 self._wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
-        raise AssertionError  # it counts for ever
+        raise AssertionError  # `count` does not end
 
-    def _target(self, sink: str, schema: pa.Schema) -> Target:
+    def _target_of(self, sink: str, schema: pa.Schema) -> Target:
         return Target(
             self._spec.dagger,
-            self.named[sink],
+            self.sinks_by_name[sink],
             self.layout,
             schema,
             self._messages,
@@ -143,9 +153,9 @@ class SinkRows:
             is_replay=True,
         )
 
-    def _may_be_older(self, sink: str) -> bool:
-        """Whether another row than the one that was refused may stand in its place by now."""
+    def _may_replace_newer(self, sink: str) -> bool:
+        """Tell whether a row of this sink might overwrite a newer one that has the same key."""
         return rulebook.may_be_older(self._sink(sink), self.layout, updates=self._updates)
 
     def _sink(self, name: str) -> spec_pb2.Sink:
-        return spec_pb2.ResolvedSink.FromString(self.named[name]).sink
+        return spec_pb2.ResolvedSink.FromString(self.sinks_by_name[name]).sink

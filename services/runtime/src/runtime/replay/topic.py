@@ -1,4 +1,4 @@
-"""`daggers.quarantine` as a replay reads it, from where its request says, and writes it."""
+"""Read `daggers.quarantine` for one replay, and append the outcomes of records to it."""
 
 from __future__ import annotations
 
@@ -17,58 +17,62 @@ from kafkaclient.tail import bounds
 from runtime.clients import kafka
 from runtime.errors import JobError, TemporaryError, external
 from runtime.replay import reading
-from runtime.replay.history import Kept, Place
+from runtime.replay.history import Place, QuarantineEntry
 from runtime.replay.reading import PATIENCE_S
 
 Headers = list[tuple[str, str | bytes | None]]
 _TYPE: Final = telemetry_pb2.QuarantineResolved.DESCRIPTOR.full_name
 READER: Final = {
     "fetch.wait.max.ms": 50,
-    # Little is read ahead. What a fetch brings is ten times as large once it is unpacked.
+    # Read little ahead: a fetch is ten times as large once it is unpacked.
     "queued.max.messages.kbytes": 4_096,
     "fetch.message.max.bytes": 128 * 1024,
-    # A full queue is asked again soon: the default, a second for each 8 MiB, was most of the time to begin.
+    # Fetch again soon after a full queue: the default, a second for each 8 MiB, was most of the start-up
+    # time.
     "fetch.queue.backoff.ms": 5,
 }
 
 
-class Topic:
-    """The records of one dagger. Every method raises `JobError`: Kafka's silence is retryable."""
+class QuarantineTopic:
+    """Reads one dagger's events. Every method raises JobError, retryable when Kafka does not answer."""
 
     def __init__(self, platform: spec_pb2.KafkaAddress, dagger: str) -> None:
         self._address, self._key = platform, dagger.encode()
         self._consumer: Consumer = kafka.consumer(platform, "daggers-replay", READER)
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the consumer."""
         self._consumer.close()
 
-    def whole(
+    def read_all(
         self, partitions: Collection[int], starts: Mapping[int, int]
     ) -> Iterator[tuple[Place, Message]]:
-        """All records of the dagger in these partitions, each from where it starts, if that is said, to its
-        end as it is now.
+        """Yield the dagger's events in these partitions, up to their present ends.
+
+        starts: first offset by partition; a partition without one is read from its beginning.
         """
-        with kafka.explained(self._address):
+        with kafka.mapping_errors(self._address):
             for partition in sorted(partitions):
                 low, high = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
                 start = max(low, starts.get(partition, 0))
-                for offset, message in reading.between(self._consumer, QUARANTINE, partition, start, high):
+                for offset, message in reading.read_range(self._consumer, QUARANTINE, partition, start, high):
                     if message.key() == self._key:
                         yield (partition, offset), message
 
-    def at(self, places: Sequence[Place]) -> Iterator[tuple[Place, Message | None]]:
-        """The records that stand at these places, sorted; None of one that is gone."""
-        with kafka.explained(self._address):
+    def read_at(self, places: Sequence[Place]) -> Iterator[tuple[Place, Message | None]]:
+        """Yield the records at these places in their order; None for one that Kafka has deleted."""
+        with kafka.mapping_errors(self._address):
             for partition, some in groupby(sorted(places), key=lambda place: place[0]):
                 low, _ = bounds(self._consumer, TopicPartition(QUARANTINE, partition))
                 offsets = [offset for _, offset in some]
-                for offset, message in reading.some(self._consumer, QUARANTINE, partition, offsets, low):
+                for offset, message in reading.read_offsets(
+                    self._consumer, QUARANTINE, partition, offsets, low
+                ):
                     yield (partition, offset), message
 
 
-class Outcomes:
-    """Writes what became of records."""
+class OutcomeProducer:
+    """Appends outcomes of records to the partitions that the records stand in."""
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class Outcomes:
         sequence: int,
         created: int,
     ) -> None:
-        """`sequence` is that of the request, `created` that of the dagger's creation."""
+        """Open the producer. sequence: of the request; created: sequence of the dagger's creation."""
         self._dagger, self._replay_id = dagger, replay_id
         self._sequence, self._created = sequence, created
         self._failure: KafkaError | None = None
@@ -91,8 +95,12 @@ class Outcomes:
         }
         self._producer: Producer = kafka.client(Producer, properties)
 
-    def say(self, outcomes: Mapping[str, telemetry_pb2.QuarantineResolved], kept: Mapping[str, Kept]) -> None:
-        """Write these, by the ids of their records, to where these stand; they are in Kafka when it returns.
+    def produce_outcomes(
+        self,
+        outcomes: Mapping[str, telemetry_pb2.QuarantineResolved],
+        entries: Mapping[str, QuarantineEntry],
+    ) -> None:
+        """Append the outcomes, and return once Kafka has acknowledged them all. Both are by id of the record.
 
         Raises: JobError.
         """
@@ -109,14 +117,14 @@ class Outcomes:
                 subject=self._dagger,
                 time=cloudevents.timestamp(now),
             )
-            self._put(kept[id_].place[0], outcome.SerializeToString(), [*headers])
+            self._produce(entries[id_].place[0], outcome.SerializeToString(), [*headers])
         if self._producer.flush(PATIENCE_S):
-            raise _away()
+            raise _unreachable()
         if self._failure is not None:
             why = f"Kafka does not take a record into {QUARANTINE}: {self._failure.str()}."
             raise external("QUARANTINE_REFUSED", why, retryable=True)
 
-    def _put(self, partition: int, value: bytes, headers: Headers) -> None:
+    def _produce(self, partition: int, value: bytes, headers: Headers) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -126,20 +134,20 @@ class Outcomes:
                     self._dagger.encode(),
                     partition,
                     headers=headers,
-                    on_delivery=self._delivered,
+                    on_delivery=self._on_delivery,
                 )
             except BufferError:
                 if time.monotonic() > deadline:
-                    raise _away() from None
+                    raise _unreachable() from None
                 self._producer.poll(1.0)
             else:
                 self._producer.poll(0)
                 return
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         self._failure = error or self._failure
 
 
-def _away() -> JobError:
-    what = f"The platform's Kafka has not taken what became of records for {PATIENCE_S:.0f} s."
-    return TemporaryError("QUARANTINE_UNREACHABLE", what)
+def _unreachable() -> JobError:
+    detail = f"The platform's Kafka has not taken what became of records for {PATIENCE_S:.0f} s."
+    return TemporaryError("QUARANTINE_UNREACHABLE", detail)

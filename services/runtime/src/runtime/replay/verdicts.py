@@ -1,4 +1,4 @@
-"""What a replay says of a record without trying it, and in which words. Pure."""
+"""Build the outcomes of replayed records, and check records before they are tried. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 from daggers.v1 import events_pb2, telemetry_pb2
 
 from runtime.encode.rows import Layout
-from runtime.replay.history import Kept
+from runtime.replay.history import QuarantineEntry
 
 Resolved = telemetry_pb2.QuarantineResolved
 MOST_ATTEMPTS: Final = 5
-"""What failed so often is tried again only where it is forced."""
+"""A record that failed in this many replays is tried again only with `force`."""
 SINK: Final = "sink"
-"""The stage of rows that a sink refused."""
+"""Stage of rows that a sink refused; all other stages are of records that never became rows."""
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -30,73 +30,76 @@ _TYPES: Final[Mapping[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-"""What is plain in Arrow, by Spark's names; of others only the name is compared."""
+"""Arrow types by their Spark names. A column of any other type passes by its name alone."""
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
-def replayed() -> Resolved:
-    """Its rows are written."""
+def resolve_replayed() -> Resolved:
+    """Build the outcome of a record whose rows are written."""
     return Resolved(outcome=telemetry_pb2.QUARANTINE_OUTCOME_REPLAYED)
 
 
-def late(detail: str) -> Resolved:
-    """Its windows are closed."""
+def resolve_late(detail: str) -> Resolved:
+    """Build the outcome of a record whose windows are closed."""
     outcome = telemetry_pb2.QUARANTINE_OUTCOME_LATE
     return Resolved(outcome=outcome, reason="WINDOWS_CLOSED", detail=detail)
 
 
-def failed_again(kept: Kept, reason: str, detail: str) -> Resolved:
-    """It was refused once more."""
+def resolve_failed_again(entry: QuarantineEntry, reason: str, detail: str) -> Resolved:
+    """Build the outcome of a record that failed again; it counts one attempt more."""
     outcome = telemetry_pb2.QUARANTINE_OUTCOME_FAILED_AGAIN
-    return Resolved(outcome=outcome, reason=reason, detail=detail, attempt=kept.attempts + 1)
+    return Resolved(outcome=outcome, reason=reason, detail=detail, attempt=entry.attempts + 1)
 
 
-def not_replayable(reason: str, detail: str) -> Resolved:
-    """It cannot be replayed as it is."""
+def resolve_not_replayable(reason: str, detail: str) -> Resolved:
+    """Build the outcome of a record that cannot be replayed as it is."""
     outcome = telemetry_pb2.QUARANTINE_OUTCOME_NOT_REPLAYABLE
     return Resolved(outcome=outcome, reason=reason, detail=detail)
 
 
-def untried(
-    kept: Kept, asked: events_pb2.QuarantineReplayRequested, sinks: Mapping[str, object]
+def check_triable(
+    entry: QuarantineEntry, request: events_pb2.QuarantineReplayRequested, sinks: Mapping[str, object]
 ) -> Resolved | None:
-    """Why a record is not tried, by what is known without what it holds; None: it is."""
-    if kept.attempts >= MOST_ATTEMPTS and not asked.force:
-        return not_replayable(
+    """Return why the record is not tried, as far as its entry shows it; None if it may be tried.
+
+    sinks: the dagger's sinks by name.
+    """
+    if entry.attempts >= MOST_ATTEMPTS and not request.force:
+        return resolve_not_replayable(
             "NEEDS_FORCE",
-            f"It failed in {kept.attempts} replays: mend what is wrong, then replay with force.",
+            f"It failed in {entry.attempts} replays: mend what is wrong, then replay with force.",
         )
-    if kept.stage == SINK and kept.sink not in sinks:
-        return not_replayable("SINK_GONE", f"The dagger has no sink {kept.sink} any more.")
+    if entry.stage == SINK and entry.sink not in sinks:
+        return resolve_not_replayable("SINK_GONE", f"The dagger has no sink {entry.sink} any more.")
     return None
 
 
-def unusable(record: telemetry_pb2.Quarantined) -> Resolved | None:
-    """Why a row cannot be written from what was kept of it; None: it can."""
+def check_usable(record: telemetry_pb2.Quarantined) -> Resolved | None:
+    """Return why the quarantined row is not complete enough to be written; None if it is."""
     if record.row:
         return None
     if record.truncated:
-        return not_replayable("TRUNCATED", "The row was too large to be kept whole.")
-    return not_replayable(
+        return resolve_not_replayable("TRUNCATED", "The row was too large to be kept whole.")
+    return resolve_not_replayable(
         "NOT_KEPT", "An older driver set it aside, which kept only what people see of a row."
     )
 
 
-def newer_may_exist(sink: str) -> Resolved:
-    """Another row may stand in its place by now."""
-    return not_replayable(
+def resolve_newer_may_exist(sink: str) -> Resolved:
+    """Build the outcome of a row that might replace a newer one in the sink."""
+    return resolve_not_replayable(
         "NEWER_MAY_EXIST",
         f"A newer row may stand in {sink}, which an old one would replace: replay with force.",
     )
 
 
-def expired() -> Resolved:
-    """It is gone."""
-    return not_replayable("EXPIRED", "The retention of the topic has taken what was kept.")
+def resolve_expired() -> Resolved:
+    """Build the outcome of a record that the topic's retention has deleted."""
+    return resolve_not_replayable("EXPIRED", "The retention of the topic has taken what was kept.")
 
 
-def misfit(layout: Layout, schema: pa.Schema) -> Resolved | None:
-    """Why a row of this schema is none of the dagger's any more; None: it is one."""
+def check_schema(layout: Layout, schema: pa.Schema) -> Resolved | None:
+    """Return how the schema of a row differs from what the dagger's query yields now; None if it does not."""
     expected = [*(column.name for column in layout.columns), *layout.hidden]
     lacking = [name for name in expected if name not in schema.names]
     further = [name for name in schema.names if name not in expected]
@@ -106,10 +109,10 @@ def misfit(layout: Layout, schema: pa.Schema) -> Resolved | None:
         if column.name in schema.names and not _fits(column.type, schema.field(column.name).type)
     ]
     parts = (("is new", lacking), ("is gone", further), ("has another type", other))
-    wrong = [f"{', '.join(names)} {what}" for what, names in parts if names]
+    wrong = [f"{', '.join(names)} {problem}" for problem, names in parts if names]
     if not wrong:
         return None
-    return not_replayable("SINK_SCHEMA", f"The row was made by another query: {'; '.join(wrong)}.")
+    return resolve_not_replayable("SINK_SCHEMA", f"The row was made by another query: {'; '.join(wrong)}.")
 
 
 def _fits(spark: str, arrow: pa.DataType) -> bool:

@@ -18,10 +18,10 @@ import pyarrow as pa
 from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.clevertap import CAPABILITIES, LONGEST_VALUE, MOST_IN_FLIGHT
-from runtime.clients.bisection import Refused, Rows
+from runtime.clients.bisection import RefusalCause, Rows
 from runtime.clients.http import posting
-from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.http.posting import Posting
+from runtime.clients.http.connection import HttpAnswer, Request, Server
+from runtime.clients.http.posting import PostBatches
 from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal
@@ -49,14 +49,14 @@ def probe(target: Target) -> None:
 
 def ask(target: Target) -> str:
     """What the server answers to a question that changes nothing. Raises: JobError."""
-    return posting.asked(server_of(target.resolved))
+    return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Uploads, target, server)
-    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
+    return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -97,11 +97,11 @@ class Uploads:
         url = f"{self._server.url.removesuffix('/')}/1/upload"
         return Request("POST", url, headers, body.encode(errors="replace"))
 
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+    def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
         """What an answer means: of its status first, then of each record. Raises: JobError."""
         failed = unprocessed(answer)
         if not failed:
-            return posting.meaning(self._server, rows, answer, is_taken=failed is not None)
+            return posting.interpret(self._server, rows, answer, is_taken=failed is not None)
         return self._each(rows, failed)
 
     def _each(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
@@ -132,7 +132,7 @@ class Uploads:
         codes = [_failure(record)[0] for record in failed]
         if _SERVER_ERROR in codes:
             return Verdict(again=[rows], why=self._away())
-        return Verdict(whole=Refused("SINK_REFUSED", self._unprocessed(codes[0])))
+        return Verdict(whole=RefusalCause("SINK_REFUSED", self._unprocessed(codes[0])))
 
     def _unprocessed(self, code: int) -> str:
         return f"{self._server.name} does not process the record (code {code})."
@@ -141,7 +141,7 @@ class Uploads:
         return TemporaryError("SINK_UNAVAILABLE", f"{self._server.name} does not take records now.")
 
 
-def unprocessed(answer: Answer) -> Sequence[Any] | None:
+def unprocessed(answer: HttpAnswer) -> Sequence[Any] | None:
     """The records that CleverTap says it did not process; None without the proof that it judged them: 200,
     and JSON with a `status` that is its own, and the list where not all went well.
     """

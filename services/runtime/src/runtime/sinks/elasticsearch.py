@@ -23,12 +23,12 @@ from daggerspec import template as templates
 from daggerspec.sinks import elasticsearch as kind
 from daggerspec.sinks.elasticsearch import CAPABILITIES
 from runtime.clients import indexneeds
-from runtime.clients.bisection import Refused, Rows, sized_parts
+from runtime.clients.bisection import RefusalCause, Rows, sized_parts
+from runtime.clients.client_pool import DENIED
 from runtime.clients.http import posting
-from runtime.clients.http.connection import Answer, Request, Server, in_tls
-from runtime.clients.http.posting import Posting
+from runtime.clients.http.connection import HttpAnswer, Request, Server, in_tls
+from runtime.clients.http.posting import PostBatches
 from runtime.clients.indexneeds import Index
-from runtime.clients.kept import DENIED
 from runtime.clients.sending import Verdict
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal, event_id, keys
@@ -77,7 +77,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
     Documents(target, server, target.no_rows)
     indexneeds.check_version(server)
     index = _index(server, target)
-    return index.look() if index else "Its indices are made by the server, when their first row comes."
+    return index.describe() if index else "Its indices are made by the server, when their first row comes."
 
 
 def _index(server: Server, target: Target) -> Index | None:
@@ -95,7 +95,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Documents, target, server)
-    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
+    return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -140,18 +140,18 @@ class Documents:
 
     def request(self, rows: Rows) -> Request:
         """The request that carries these rows."""
-        url = f"{indexneeds.base(self._server)}/_bulk?filter_path={_WANTED}"
+        url = f"{indexneeds.base_url(self._server)}/_bulk?filter_path={_WANTED}"
         return Request("POST", url, _NDJSON, b"".join(self._lines[row] for row in rows))
 
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+    def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
         """What an answer means: of all of them first, then of each document. Raises: JobError."""
         items = posting.json_object(answer).get("items") if answer.status == 200 else None
         if is_taken(answer) or not isinstance(items, list) or len(items) != len(rows):
-            return posting.meaning(self._server, rows, answer, is_taken=is_taken(answer))
+            return posting.interpret(self._server, rows, answer, is_taken=is_taken(answer))
         return self._each(rows, [_result(item) for item in items])
 
     def _each(self, rows: Rows, results: Sequence[tuple[int, str, str]]) -> Verdict:
-        alone: list[tuple[int, Refused]] = []
+        alone: list[tuple[int, RefusalCause]] = []
         again: list[int] = []
         is_throttled = False
         name = self._server.name
@@ -164,7 +164,9 @@ class Documents:
                 missing = external("SINK_MISSING", detail, retryable=True)
                 if self._is_one_index:
                     raise missing
-                alone.append((row, Refused("SINK_REFUSED", f"{name} has no index for the row.", missing)))
+                alone.append(
+                    (row, RefusalCause("SINK_REFUSED", f"{name} has no index for the row.", missing))
+                )
                 continue
             if error in _FORBIDDEN:
                 detail = f"{name} does not let this job write ({error}): check the secret, and its rights."
@@ -176,7 +178,7 @@ class Documents:
             fields = [word for word in _FIELD.findall(reason) if word in self._known]
             place = f" for the field {fields[0]}" if fields else ""
             detail = f"{name} refuses the document{place} ({error or status})."
-            alone.append((row, Refused("SINK_REFUSED", detail, self._outgrown(error))))
+            alone.append((row, RefusalCause("SINK_REFUSED", detail, self._outgrown(error))))
         if not again:
             return Verdict(alone=alone)
         why = TemporaryError("SINK_UNAVAILABLE", f"{name} does not take {len(again)} documents now.")
@@ -195,7 +197,7 @@ def _is_state(status: int, error: str) -> bool:
     return status in posting.LATER or status >= 500 or error in _STATES
 
 
-def is_taken(answer: Answer) -> bool:
+def is_taken(answer: HttpAnswer) -> bool:
     """The proof that all documents of a request were taken: 200, and JSON that says `"errors": false`."""
     return answer.status == 200 and posting.json_object(answer).get("errors") is False
 

@@ -23,9 +23,9 @@ from grpc import StatusCode
 
 from daggerspec import success
 from runtime.clients import calls
-from runtime.clients.bisection import Refused, Rows, learnt_of
-from runtime.clients.calls import Answer, Calling, Request, Server
-from runtime.clients.kept import DENIED
+from runtime.clients.bisection import RefusalCause, Rows, history_of
+from runtime.clients.calls import CallAnswer, CallBatches, Request, Server
+from runtime.clients.client_pool import DENIED
 from runtime.clients.sending import FEW_TRIES, Verdict, parts
 from runtime.encode import protobuf, template
 from runtime.encode.rows import Refusal, event_id, keys, record_values
@@ -78,7 +78,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     server = server_of(target.resolved)
     ordered = target.resolved.sink.grpc.ordered
     encode = partial(CalledRows, target, server)
-    return RowWriter(Calling(server, encode, ordered=ordered, may_refuse=target.may_refuse_all).sent)
+    return RowWriter(CallBatches(server, encode, ordered=ordered, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -120,7 +120,7 @@ class CalledRows:
         self.parts = parts(rows.num_rows, self.refusals, 1)
         self._success = (sink.success_if, sink.response, target.descriptors) if sink.success_if else None
         self._tries = Counter[int]()
-        self._learnt = learnt_of(server)
+        self._history = history_of(server)
 
     def _unsendable(
         self, unfit: set[int], templates: Mapping[str, str], columns: template.Columns
@@ -142,14 +142,14 @@ class CalledRows:
         own = [(name, str(texts[row])) for name, texts in self._metadata.items()]
         return Request(self._messages[row] or b"", (("idempotency-key", row_id), ("ce-id", row_id), *own))
 
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+    def judge(self, rows: Rows, answer: CallAnswer) -> Verdict:
         """What a status means. No word of it quotes what the server says, which may quote a row.
 
         Raises: JobError for what somebody has to mend.
         """
         status, server = answer.status, self._server
         if self.is_taken(answer):
-            self._learnt.takes_bytes(self._size(rows))
+            self._history.record_accepted_size(self._size(rows))
             return Verdict()
         if status in _DENIED:
             detail = f"{server.name} answers {status.name}: check the secret that it is shown."
@@ -162,37 +162,37 @@ class CalledRows:
         detail, later = f"{server.name} answers {_told(answer)}.", _later(server, answer)
         if status in _UNCLEAR or status == StatusCode.OK:
             self._tries[rows[0]] += 1
-            return Verdict.of_either(self._tries[rows[0]], rows, Refused("SINK_REFUSED", detail), later)
+            return Verdict.of_either(self._tries[rows[0]], rows, RefusalCause("SINK_REFUSED", detail), later)
         if status in _LATER:
             return Verdict(again=[rows], why=later, is_throttled=status in _CROWDED)
-        return Verdict(whole=Refused("SINK_REFUSED", detail))
+        return Verdict(whole=RefusalCause("SINK_REFUSED", detail))
 
-    def is_taken(self, answer: Answer) -> bool:
+    def is_taken(self, answer: CallAnswer) -> bool:
         """Whether a row was taken, as far as success was said what it is."""
         if answer.status == StatusCode.OK and self._success is not None:
             return _succeeds(*self._success, answer.message)
         return answer.status in _TAKEN
 
-    def _exhausted(self, rows: Rows, answer: Answer) -> Verdict:
+    def _exhausted(self, rows: Rows, answer: CallAnswer) -> Verdict:
         """There are too many calls, or a message is too large: each library has its own words for that. What
         tells is a row that was taken before, or one that was too large. One that is no larger than another
         that was taken waits, unless its size is spoken of (a server may measure what it makes of a message):
         there may be quotas, of each customer its own.
         """
         told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
-        too_large = Refused(_TOO_LARGE, f"{told}: its message is too large.")
+        too_large = RefusalCause(_TOO_LARGE, f"{told}: its message is too large.")
         size = self._size(rows)
-        if self._learnt.is_too_large(time.monotonic(), size):
+        if self._history.is_too_large(time.monotonic(), size):
             return Verdict(whole=too_large)
         self._tries[rows[0]] += 1
-        may_be = self._learnt.may_be_too_large(size) or _OF_SIZE.search(answer.said) is not None
+        may_be = self._history.may_be_too_large(size) or _OF_SIZE.search(answer.details) is not None
         doubt = too_large if may_be and self._tries[rows[0]] >= FEW_TRIES else None
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
-    def found(self, rows: Rows, why: Refused) -> None:
+    def record_refused(self, rows: Rows, why: RefusalCause) -> None:
         """These were refused while others were taken."""
         if why.reason == _TOO_LARGE:
-            self._learnt.refuses_bytes(time.monotonic(), self._size(rows))
+            self._history.record_refused_size(time.monotonic(), self._size(rows))
 
     def _size(self, rows: Rows) -> int:
         """The bytes of the message that carries a row."""
@@ -200,7 +200,7 @@ class CalledRows:
         return len(self._messages[row] or b"")
 
 
-def _told(answer: Answer) -> str:
+def _told(answer: CallAnswer) -> str:
     """What a server answers that has not taken a row."""
     return "OK, and not what success_if says" if answer.status == StatusCode.OK else answer.status.name
 
@@ -219,7 +219,7 @@ def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> boo
     return False
 
 
-def _later(server: Server, answer: Answer) -> TemporaryError:
+def _later(server: Server, answer: CallAnswer) -> TemporaryError:
     """That a server takes no rows now."""
     reason, what = "SINK_UNAVAILABLE", "takes no rows"
     if answer.status == StatusCode.RESOURCE_EXHAUSTED:

@@ -27,13 +27,13 @@ from yarl import URL
 from daggerspec import cloudevents
 from daggerspec import template as templates
 from daggerspec.sinks import http as kind
-from runtime.clients.bisection import Refused, Rows
+from runtime.clients.bisection import RefusalCause, Rows
 from runtime.clients.http import posting
-from runtime.clients.http.connection import Answer, Request, Server, in_tls
-from runtime.clients.http.posting import Posting
+from runtime.clients.http.connection import HttpAnswer, Request, Server, in_tls
+from runtime.clients.http.posting import PostBatches
 from runtime.clients.sending import Verdict, parts
 from runtime.encode import json_text, template
-from runtime.encode.rows import Refusal, checked, event_id, keys, record_values
+from runtime.encode.rows import Refusal, check_texts, event_id, keys, record_values
 from runtime.errors import TemporaryError
 from runtime.sinks import Outcome, RowWriter, Target, Writer
 
@@ -65,7 +65,7 @@ def probe(target: Target) -> None:
 
 def ask(target: Target) -> str:
     """What the server answers to a question that changes nothing. Raises: JobError."""
-    return posting.asked(server_of(target.resolved))
+    return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
@@ -74,8 +74,8 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     sink = target.resolved.sink.http
     if sink.rows_per_request == 1:
         encode = partial(HttpRows, target, server)
-        posting_ = Posting(server, encode, ordered=sink.ordered, may_refuse=target.may_refuse_all)
-        return RowWriter(posting_.sent)
+        posting_ = PostBatches(server, encode, ordered=sink.ordered, may_refuse=target.may_refuse_all)
+        return RowWriter(posting_.send)
     return BatchedWriter(target, server)
 
 
@@ -86,7 +86,7 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
     return Server.of(resolved, "HTTP", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
-def is_taken(sink: spec_pb2.HttpSink, answer: Answer) -> bool:
+def is_taken(sink: spec_pb2.HttpSink, answer: HttpAnswer) -> bool:
     """The proof that a server took rows, of whose protocol nothing else is known: 2xx without a page of HTML,
     as login pages and blocking proxies answer; with `success_contains`, 2xx with this text.
     """
@@ -172,18 +172,18 @@ class HttpRows:
             return ",".join(objects).join(self._around)
         return objects[0]
 
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+    def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
         """What an answer means, by what the sink says of it first. Raises: JobError."""
         server = self._server
         if answer.status in self._retried:
-            return posting.again(server, rows, answer)
+            return posting.resend(server, rows, answer)
         if answer.status in self._refused:
-            return posting.refusing(server, rows, answer)
+            return posting.refuse(server, rows, answer)
         if 200 <= answer.status < 300 and self.sink.success_contains and not self.is_taken(answer):
-            return self._without_word(rows, posting.unproven(server, answer))
+            return self._without_word(rows, posting.unproven_error(server, answer))
         if answer.status == posting.FAILS:
             return self._failing(rows, answer)
-        return posting.meaning(
+        return posting.interpret(
             server,
             rows,
             answer,
@@ -191,23 +191,23 @@ class HttpRows:
             has_one_url=self._has_one_url,
         )
 
-    def is_taken(self, answer: Answer) -> bool:
+    def is_taken(self, answer: HttpAnswer) -> bool:
         """Whether rows were taken, as far as success was said what it is."""
         return is_taken(self.sink, answer)
 
-    def _failing(self, rows: Rows, answer: Answer) -> Verdict:
+    def _failing(self, rows: Rows, answer: HttpAnswer) -> Verdict:
         """The server fails, or it fails at one of these rows: then it takes others at the same time."""
-        refused = Refused(
+        refused = RefusalCause(
             "SINK_REFUSED", f"{self._server.name} answers {posting.FAILS}, and takes other rows."
         )
-        return self._of_either(rows, refused, posting.later(self._server, answer))
+        return self._of_either(rows, refused, posting.later_error(self._server, answer))
 
     def _without_word(self, rows: Rows, later: TemporaryError) -> Verdict:
         """A success that does not say what it should: no word of the server's, or its no to some row."""
         detail = f"{self._server.name} answers a success without the text of success_contains."
-        return self._of_either(rows, Refused("SINK_REFUSED", detail), later)
+        return self._of_either(rows, RefusalCause("SINK_REFUSED", detail), later)
 
-    def _of_either(self, rows: Rows, refused: Refused, later: TemporaryError) -> Verdict:
+    def _of_either(self, rows: Rows, refused: RefusalCause, later: TemporaryError) -> Verdict:
         self._tries.update(rows)
         return Verdict.of_either(self._tries[rows[0]], rows, refused, later)
 
@@ -245,7 +245,7 @@ class BatchedWriter:
         self._layout = target.layout
         sink = target.resolved.sink.http
         self._at_once, self._ordered = sink.rows_per_request, sink.ordered
-        self._posting = Posting(
+        self._posting = PostBatches(
             server,
             lambda rows: HttpRows(target, server, rows, self._open[0].keys),
             ordered=sink.ordered,
@@ -259,7 +259,7 @@ class BatchedWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
-        checked(batch)
+        check_texts(batch)
         if batch.num_rows:
             self._kept.append(batch)
         return Outcome()
@@ -279,7 +279,7 @@ class BatchedWriter:
                 self._open.append(_Slice(start, self._whole.slice(start, cut), kept))
         while self._open:
             part = self._open[0]
-            refused = self._posting.sent(part.rows)
+            refused = self._posting.send(part.rows)
             self._refused += [replace(refusal, row=part.start + refusal.row) for refusal in refused]
             self._open.popleft()
         return Outcome(refused=self._refused, rows=self._whole)

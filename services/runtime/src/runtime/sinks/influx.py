@@ -33,8 +33,8 @@ from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
 from daggerspec.sinks.influx import CAPABILITIES
 from runtime.clients import bisection, handshake, influxneeds, pace
-from runtime.clients.bisection import Refused, Rows, sized_parts
-from runtime.clients.egress import checked, credentials_for, proxy_of
+from runtime.clients.bisection import RefusalCause, Rows, sized_parts
+from runtime.clients.egress import checked_pools, proxy_credentials, proxy_of
 from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
@@ -89,7 +89,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
     api = _write_service(target.resolved.SerializeToString(deterministic=True)).api_client
     with _answered(address):
         if influxneeds.lacks_policy(api, address.bucket):
-            raise influxneeds.missing_policy(address)
+            raise influxneeds.missing_policy_error(address)
     return f"The bucket {address.bucket} takes points of these columns, as far as a question can tell."
 
 
@@ -128,9 +128,9 @@ class InfluxWriter:
         texts = [None if line is None else line.encode() for line in lines]
         most_rows, most_bytes = CAPABILITIES.max_rows or len(texts), CAPABILITIES.max_bytes or 1
         refusals += bisection.divide(
-            sized_parts(texts, refusals, self._pace.most(most_rows), most_bytes),
+            sized_parts(texts, refusals, self._pace.max_rows(most_rows), most_bytes),
             lambda rows: self._refused(rows, texts),
-            bisection.learnt_of(self._sink.SerializeToString(deterministic=True)),
+            bisection.history_of(self._sink.SerializeToString(deterministic=True)),
             may_refuse=self._may_refuse,
         )
         return Outcome(refused=refusals)
@@ -139,14 +139,14 @@ class InfluxWriter:
         """Nothing is kept: what was written is durable."""
         return Outcome()
 
-    def _refused(self, rows: Rows, lines: Sequence[bytes | None]) -> Refused | None:
+    def _refused(self, rows: Rows, lines: Sequence[bytes | None]) -> RefusalCause | None:
         """Write the lines of these rows; why the database has refused some of them."""
         self._pace.wait(len(rows))
         try:
             _post(self._sink, b"\n".join(lines[row] or b"" for row in rows))
         except _RefusedError as refused:
             are_all = refused.dropped == len(rows)
-            return Refused("SINK_REFUSED", refused.detail, rows=rows if are_all else None)
+            return RefusalCause("SINK_REFUSED", refused.detail, rows=rows if are_all else None)
         return None
 
 
@@ -195,7 +195,7 @@ def _answered(address: spec_pb2.InfluxAddress) -> Iterator[None]:
         raise _forbidden(address, why) from None
     except ApiException as answer:
         if isinstance(answer.__context__, SSLError):  # the library's answer of status 0
-            raise handshake.untrusted_here(f"InfluxDB at {address.url}") from None
+            raise handshake.untrusted_here_error(f"InfluxDB at {address.url}") from None
         raise
     except (HTTPError, OSError) as silence:
         detail = f"InfluxDB at {address.url} does not answer ({type(silence).__name__})."
@@ -225,7 +225,7 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
             retryable=True,
         )
     if _NO_POLICY in said:
-        return influxneeds.missing_policy(address)
+        return influxneeds.missing_policy_error(address)
     if (answer.status in _REFUSED or _DROPPED.fullmatch(said)) and not _FULL.search(said):
         return _RefusedError(said)
     headers: Any = answer.headers  # its stubs know none
@@ -268,11 +268,11 @@ def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
         detail = f"The secret for {address.url} is no token: it has line breaks, or characters of no header."
         raise external("SECRET_UNUSABLE", detail, retryable=True)
     proxy = proxy_of(address.url)
-    by_proxy: dict[str, Any] = {"proxy": proxy, "proxy_headers": credentials_for(proxy)} if proxy else {}
+    by_proxy: dict[str, Any] = {"proxy": proxy, "proxy_headers": proxy_credentials(proxy)} if proxy else {}
     client = InfluxDBClient(url=address.url, token=secret, org=address.org, timeout=timeout_ms, **by_proxy)
     if sink.HasField("egress"):
         manager = client.api_client.rest_client.pool_manager
-        manager.pool_classes_by_scheme = checked(
+        manager.pool_classes_by_scheme = checked_pools(
             sink.egress, f"InfluxDB at {address.url}", address.url if proxy else ""
         )
     return client

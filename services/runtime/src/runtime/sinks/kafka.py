@@ -29,7 +29,7 @@ from daggerspec.selection import Selection
 from kafkaclient.replacing import Replaceable, answers, discard
 from kafkaclient.tail import backwards, further
 from runtime.clients import bisection, kafka, pace, topiclimits, topicneeds
-from runtime.clients.bisection import Bisection, Refused
+from runtime.clients.bisection import Bisection, RefusalCause
 from runtime.clients.topiclimits import TopicLimits
 from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
@@ -164,12 +164,12 @@ class KafkaWriter:
             for row in keyless:
                 records[row] = None
         left = [row for row, record in enumerate(records) if record is not None]
-        learnt = bisection.learnt_of((self._target.sink, self._topic))
+        history = bisection.history_of((self._target.sink, self._topic))
         may_refuse = self._target.may_refuse_all
-        rows = Bisection([left] if left else [], learnt, time.monotonic(), may_refuse=may_refuse)
+        rows = Bisection([left] if left else [], history, time.monotonic(), may_refuse=may_refuse)
         while (part := rows.next(time.monotonic())) is not None:
             self._settle(rows, part, records, self._produced(part, records, batch_id))
-        return Outcome(refused=[*refusals, *rows.settled(time.monotonic())])
+        return Outcome(refused=[*refusals, *rows.finish(time.monotonic())])
 
     @property
     def _client(self) -> _Client:
@@ -192,11 +192,11 @@ class KafkaWriter:
         producer = client.producer
         client.heard.clear()
         failures: dict[int, KafkaError] = {}
-        held = pace.of(self._target.resolved)
-        most = held.most(len(part))
+        sink_pace = pace.of(self._target.resolved)
+        most = sink_pace.max_rows(len(part))
         for number, row in enumerate(part):
             if number % most == 0:
-                held.wait(min(most, len(part) - number))
+                sink_pace.wait(min(most, len(part) - number))
             if (record := records[row]) is not None:
                 _produce(producer, self._topic, record, self._headers(record, batch_id), row, failures)
         # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
@@ -223,11 +223,11 @@ class KafkaWriter:
         that were written behind them, so that the last of a key stays the last.
         """
         if not failures:
-            rows.taken(part)
+            rows.accept(part)
             return
         if len(failures) == 1:
             [(row, error)] = failures.items()
-            rows.answered(part, [(row, self._refused(error))], (), time.monotonic())
+            rows.settle_each(part, [(row, self._refused(error))], (), time.monotonic())
             return
         failed_keys = {record[0] for row in failures if (record := records[row]) is not None} - {None}
         first = min(failures)
@@ -239,10 +239,10 @@ class KafkaWriter:
         ]
         is_large = any(error.code() == KafkaError.MSG_SIZE_TOO_LARGE for error in failures.values())
         if is_large and self._fits_anew():
-            rows.answered(part, (), [again], time.monotonic())
+            rows.settle_each(part, (), [again], time.monotonic())
             return
         half = (len(again) + 1) // 2
-        rows.answered(part, (), [again[:half], again[half:]], time.monotonic())
+        rows.settle_each(part, (), [again[:half], again[half:]], time.monotonic())
 
     def _fits_anew(self) -> bool:
         """Whether the topic takes less than this process knew: from now on batches are made to fit."""
@@ -254,8 +254,8 @@ class KafkaWriter:
         _client.cache_clear()
         return True
 
-    def _refused(self, error: KafkaError) -> Refused:
-        return Refused("SINK_REFUSED", f"{self._place} refuses the record: {hidden(error.str())}.")
+    def _refused(self, error: KafkaError) -> RefusalCause:
+        return RefusalCause("SINK_REFUSED", f"{self._place} refuses the record: {hidden(error.str())}.")
 
     def finish(self) -> Outcome:
         """Nothing is kept: what was written is durable."""
@@ -419,7 +419,7 @@ def read(source: Source, wanted: Selection) -> list[Row]:
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode = _decoder(source)
     read_back: list[_Written] = []
-    with closing(kafka.consumer(address, "daggers-rows")) as consumer, kafka.explained(address):
+    with closing(kafka.consumer(address, "daggers-rows")) as consumer, kafka.mapping_errors(address):
         for messages in backwards(consumer, topic, wanted.since):
             read_back += _selected(messages, decode, wanted)
     read_back.sort(key=lambda line: line.written)
@@ -433,7 +433,7 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
     decode, latest = _decoder(source), dict[str, Row]()
     with closing(kafka.consumer(address, "daggers-rows")) as consumer:
         while True:
-            with kafka.explained(address):
+            with kafka.mapping_errors(address):
                 messages = further(consumer, topic, limit)
             for message in sorted(messages, key=_written):
                 if (row := _row(message, decode)) is not None:

@@ -19,8 +19,8 @@ from daggers.v1 import spec_pb2
 from daggerspec.sinks.mixpanel import CAPABILITIES
 from runtime.clients.bisection import Rows, sized_parts
 from runtime.clients.http import posting
-from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.http.posting import Posting
+from runtime.clients.http.connection import HttpAnswer, Request, Server
+from runtime.clients.http.posting import PostBatches
 from runtime.clients.sending import Verdict
 from runtime.encode import json_text, user_events
 from runtime.encode.rows import Refusal, event_id, keys
@@ -45,14 +45,14 @@ def probe(target: Target) -> None:
 
 def ask(target: Target) -> str:
     """What the server answers to a question that changes nothing. Raises: JobError."""
-    return posting.asked(server_of(target.resolved))
+    return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
     """A writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Imports, target, server)
-    return RowWriter(Posting(server, encode, may_refuse=target.may_refuse_all).sent)
+    return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
@@ -89,22 +89,22 @@ class Imports:
         body = b"[%b]" % b",".join(self._events[row] for row in rows)
         return Request("POST", url, {"Content-Type": "application/json"}, body)
 
-    def judge(self, rows: Rows, answer: Answer) -> Verdict:
+    def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
         """What an answer means. Raises: JobError."""
         failed = posting.json_object(answer).get("failed_records") if answer.status == _PARTIAL else None
         if not isinstance(failed, list) or not failed:
-            return posting.meaning(self._server, rows, answer, is_taken=is_taken(answer))
+            return posting.interpret(self._server, rows, answer, is_taken=is_taken(answer))
         refused = {}
         for failure in failed:
             index, place = _failure(failure)
             if not 0 <= index < len(rows):
-                return posting.meaning(self._server, rows, answer, is_taken=False)
+                return posting.interpret(self._server, rows, answer, is_taken=False)
             detail = f"{self._server.name} does not import the event{place}."
             refused[index] = Refusal(rows[index], "SINK_REFUSED", detail)
         return Verdict(refused=[*refused.values()])
 
 
-def is_taken(answer: Answer) -> bool:
+def is_taken(answer: HttpAnswer) -> bool:
     """The proof that Mixpanel imported all events of a request: 200, and JSON whose `code` says so, too."""
     return answer.status == 200 and posting.json_object(answer).get("code") == 200
 

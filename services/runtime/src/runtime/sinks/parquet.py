@@ -30,7 +30,7 @@ from runtime.encode import extent, parquet_file
 from runtime.encode.extent import Extent
 from runtime.encode.parquet_file import Folders
 from runtime.encode.readback import newest
-from runtime.encode.rows import checked
+from runtime.encode.rows import check_texts
 from runtime.errors import TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 from runtime.values import zones
@@ -74,7 +74,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Make the batch's manifest and have its files seen."""
     parts = (json.loads(text) for text in receipts)
-    said = {"sink": target.name, **manifests.summed(parts)}
+    said = {"sink": target.name, **manifests.combine(parts)}
     Manifests(files.of(target.resolved), _owner(target)).commit(_batch(batch), said)
 
 
@@ -89,12 +89,12 @@ class ParquetWriter:
         self._held: list[pa.Table] = []
         self._leaving: list[tuple[int, pa.Table]] = []
         self._staged: list[Manifest] = []
-        self._extent = extent.united(())
+        self._extent = extent.unite(())
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Hold rows; those without a time are refused."""
         del batch_id
-        checked(batch)  # one such text, and nobody can read the file
+        check_texts(batch)  # one such text, and nobody can read the file
         table = _table(self._target)
         if self._is_decided is None:
             self._is_decided = table.is_decided(self._batch)
@@ -114,7 +114,7 @@ class ParquetWriter:
         if not pc.all(wanted).as_py():  # as a rule they are, and a filter copies
             rows, batch = rows.filter(wanted), batch.filter(wanted)
         if rows.num_rows:
-            self._extent = extent.united((self._extent, extent.of(layout, batch)))
+            self._extent = extent.unite((self._extent, extent.of(layout, batch)))
             self._held.append(rows)
         return Outcome(refused=refused)
 
@@ -206,7 +206,7 @@ def _agreed(place: Files, target: Target) -> TableSchema:
     fields = {
         column.name: field for column, field in zip(target.layout.columns, target.layout.fields, strict=False)
     }
-    return tableschema.agreed(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
+    return tableschema.agree(place, f"the table {target.resolved.sink.parquet.table}", columns, fields)
 
 
 def _owner(target: Target) -> str:

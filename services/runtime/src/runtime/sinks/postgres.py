@@ -31,14 +31,13 @@ from daggerspec.selection import Selection
 from daggerspec.sinks import postgres as kind
 from daggerspec.sinks.postgres import quoted
 from runtime.clients import bisection, pace, postgres, tableneeds
-from runtime.clients.bisection import Refused, Rows
+from runtime.clients.batch_marks import PartitionMarker, RefusedRow
+from runtime.clients.bisection import RefusalCause, Rows
 from runtime.clients.breaker import FloodBreaker
 from runtime.clients.postgres import RefusedError
-from runtime.clients.written import Marker
-from runtime.clients.written import Refused as RefusedRow
 from runtime.encode import extent, samplerow, table_csv
 from runtime.encode.readback import from_columns, from_json
-from runtime.encode.rows import Refusal, checked, keys
+from runtime.encode.rows import Refusal, check_texts, keys
 from runtime.encode.table_csv import NUMBER
 from runtime.errors import JobError, TemporaryError, user
 from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
@@ -64,7 +63,7 @@ def check(target: Target) -> None:
     table = _Table(target)
     table_csv.columns(target.layout, target.no_rows)
     try:
-        with postgres.connected(target.resolved) as connection:
+        with postgres.open_connection(target.resolved) as connection:
             table.prepare(connection)
     except TemporaryError:
         return
@@ -77,7 +76,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
     """
     table = _Table(target)
     refused = ""
-    with postgres.connected(target.resolved) as connection, connection.transaction():
+    with postgres.open_connection(target.resolved) as connection, connection.transaction():
         table.prepare(connection)
         if row is not None:
             rows, _ = table.writable(row)
@@ -90,11 +89,11 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
 
 def probe(target: Target) -> None:
     """Raise `JobError` while there is no session that may write."""
-    with postgres.connected(target.resolved) as connection:
+    with postgres.open_connection(target.resolved) as connection:
         read_only = connection.execute("SHOW transaction_read_only").fetchone()
     if read_only == ("on",):
         postgres.drop(target.resolved)  # by the name of its host another may take writes already
-        where = postgres.place(target.resolved.sink.postgres.address)
+        where = postgres.host_port(target.resolved.sink.postgres.address)
         raise TemporaryError("SINK_READ_ONLY", f"PostgreSQL at {where} takes no writes now: it is read-only.")
 
 
@@ -106,14 +105,14 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
     """Mark a batch as written whole, and how far it reaches: a query after an edit leaves that out."""
-    reached = extent.united(json.loads(receipt) for receipt in receipts)
-    with postgres.connected(target.resolved) as connection:
-        _mark(target, batch, 0).reach(connection, reached, is_whole=True)
+    reached = extent.unite(json.loads(receipt) for receipt in receipts)
+    with postgres.open_connection(target.resolved) as connection:
+        _mark(target, batch, 0).record_extent(connection, reached, is_whole=True)
 
 
-def _mark(target: Target, batch: BatchRef, part: int) -> Marker:
+def _mark(target: Target, batch: BatchRef, part: int) -> PartitionMarker:
     sink = target.resolved.sink
-    return Marker(
+    return PartitionMarker(
         sink.postgres.schema,
         target.dagger,
         target.name,
@@ -135,7 +134,7 @@ class PostgresWriter:
         """Write a batch; returns the rows that the database refused."""
         del batch_id
         rows, refusals = self._table.writable(batch)
-        with postgres.connected(self._table.resolved) as connection:
+        with postgres.open_connection(self._table.resolved) as connection:
             self._table.stage(connection)
             refusals += self._table.write(connection, rows, self._table.put)
         return Outcome(refused=refusals)
@@ -157,7 +156,7 @@ class AppendWriter:
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
         """Keep a batch."""
         del batch_id
-        checked(batch)
+        check_texts(batch)
         self._batches.append(batch)
         return Outcome()
 
@@ -169,11 +168,11 @@ class AppendWriter:
         table, (rows, refusals) = self._table, self._table.writable(whole)
         layout, is_replay = self._target.layout, self._target.is_replay
         told, reached = keys(layout, whole), extent.of(layout, whole)
-        with postgres.connected(table.resolved) as connection, connection.transaction():
+        with postgres.open_connection(table.resolved) as connection, connection.transaction():
             # What is found at the end of a transaction is found with the statement that it is about.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             if not is_replay:  # rows that were set aside are those that no query has written
-                for other in self._mark.written_before(connection):
+                for other in self._mark.read_other_extents(connection):
                     covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
                     rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
                     known = set(covered.to_pylist())
@@ -184,10 +183,10 @@ class AppendWriter:
                 refused = table.write(connection, rows, table.append)
                 self._stay_if_flooded(whole.num_rows, refusals + refused)
                 if not is_replay and not layout.windowed:
-                    self._mark.reach(connection, reached, is_whole=False)
+                    self._mark.record_extent(connection, reached, is_whole=False)
                 kept = [RefusedRow(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
                 if kept:
-                    self._mark.refuse(connection, kept)
+                    self._mark.record_refused(connection, kept)
             else:
                 number = {key: row for row, key in enumerate(told)}
                 refused = [
@@ -205,7 +204,7 @@ class AppendWriter:
         breaker = FloodBreaker[None](self._target.max_refused, self._target.may_refuse_all)
         breaker.add(rows, len(refused), None, sum(refusal.by_server for refusal in refused))
         if breaker.is_open:
-            raise breaker.why(refusal.reason for refusal in refused)
+            raise breaker.flood_error(refusal.reason for refusal in refused)
 
 
 _Put: TypeAlias = Callable[[psycopg.Connection, pa.Table], None]
@@ -251,18 +250,18 @@ class _Table:
         if connection.info.server_version < _OLDEST:
             raise user("SINK_SCHEMA", f"{self._place} is older than PostgreSQL 15.")
         with connection.transaction():
-            held = self._held(connection)
-            if not held and not self.sink.create_table:
+            existing = self._held(connection)
+            if not existing and not self.sink.create_table:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
                 raise self._wrong(f"is not there: set create_table, or make it by {statements}")
-            if held:
-                self._extend(connection, held)
+            if existing:
+                self._extend(connection, existing)
             else:
                 for statement in kind.ddl(self.sink, self.layout):
                     connection.execute(statement)
             key = () if self.appends else tuple(self.key)
-            wanted = tableneeds.wanted_of(self.sink, self._types, key)
-            if in_the_way := "; ".join(tableneeds.missing(connection, wanted)):
+            wanted = tableneeds.requirements_of(self.sink, self._types, key)
+            if in_the_way := "; ".join(tableneeds.find_problems(connection, wanted)):
                 raise self._wrong(f"takes none of these rows: {in_the_way}")
 
     @property
@@ -270,9 +269,9 @@ class _Table:
         """The type that each column of the table has where it is made for these rows."""
         return {self.columns[column.name]: kind.type_of(column.type) for column in self.layout.columns}
 
-    def _extend(self, connection: psycopg.Connection, held: dict[str, bool]) -> None:
+    def _extend(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
         """Add the columns that the table lacks, if it may. Raises: JobError (USER) with the statement."""
-        missing = [name for name in self._types if name not in held]
+        missing = [name for name in self._types if name not in existing]
         added = ", ".join(f"ADD COLUMN {quoted(name)} {self._types[name]}" for name in missing)
         if missing and not self._may_add(connection):
             lacks = f"has no column {', '.join(missing)}"
@@ -280,7 +279,7 @@ class _Table:
         if missing:
             connection.execute(f"ALTER TABLE {self.name} {added}")
         if not self.appends:
-            self._keyed(connection, held)
+            self._keyed(connection, existing)
         self._marked(connection)
 
     def _may_add(self, connection: psycopg.Connection) -> bool:
@@ -303,9 +302,9 @@ class _Table:
         """The columns that the table has, and whether each is NOT NULL."""
         return dict(connection.execute(_HELD, (self.name,)).fetchall())
 
-    def _keyed(self, connection: psycopg.Connection, held: dict[str, bool]) -> None:
+    def _keyed(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
         """Raises: JobError (USER) where no index of the table tells rows apart as the key does."""
-        never_null = all(held.get(column) for column in self.key)
+        never_null = all(existing.get(column) for column in self.key)
         for equal_nulls, names in connection.execute(_UNIQUE, (self.name,)):
             if sorted(names) == sorted(self.key) and (equal_nulls or never_null):
                 return
@@ -333,31 +332,31 @@ class _Table:
         put: _Put,
     ) -> list[Refusal]:
         """Put rows, a few thousand with a statement; those that the database refused."""
-        held = pace.of(self.resolved)
-        most = held.most(kind.CAPABILITIES.max_rows or rows.num_rows)
+        sink_pace = pace.of(self.resolved)
+        most = sink_pace.max_rows(kind.CAPABILITIES.max_rows or rows.num_rows)
         numbers = rows[NUMBER]
 
-        def attempt(part: Rows) -> Refused | None:
-            held.wait(len(part))
+        def attempt(part: Rows) -> RefusalCause | None:
+            sink_pace.wait(len(part))
             return self.refused(connection, rows.slice(part[0], len(part)), put)
 
         every = range(rows.num_rows)
         refused = bisection.divide(
             (every[start : start + most] for start in range(0, rows.num_rows, most)),
             attempt,
-            bisection.learnt_of(self.resolved.SerializeToString(deterministic=True)),
+            bisection.history_of(self.resolved.SerializeToString(deterministic=True)),
             may_refuse=self._may_refuse,
             is_sound=lambda: self._takes_a_sample(connection, put),
         )
         return [replace(refusal, row=numbers[refusal.row].as_py()) for refusal in refused]
 
-    def refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> Refused | None:
+    def refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> RefusalCause | None:
         """Put rows, all or none; why they were refused. Raises: psycopg.Error for what is about no row."""
         try:
             with connection.transaction():
                 put(connection, rows)
         except psycopg.Error as error:
-            why = postgres.meaning(error, self.address)
+            why = postgres.interpret_error(error, self.address)
             if not isinstance(why, RefusedError):
                 raise
             return why.why
@@ -376,7 +375,7 @@ class _Table:
                 put(connection, rows)
                 raise psycopg.Rollback
         except psycopg.Error as error:
-            if not isinstance(postgres.meaning(error, self.address), RefusedError):
+            if not isinstance(postgres.interpret_error(error, self.address), RefusedError):
                 raise
             return False
         return True
@@ -426,7 +425,7 @@ class _Table:
 
     @property
     def _place(self) -> str:
-        return f"PostgreSQL at {postgres.place(self.address)}"
+        return f"PostgreSQL at {postgres.host_port(self.address)}"
 
 
 def _copy(connection: psycopg.Connection, into: str, rows: pa.Table) -> None:
@@ -437,15 +436,17 @@ def _copy(connection: psycopg.Connection, into: str, rows: pa.Table) -> None:
 def read(source: Source, wanted: Selection) -> list[Row]:
     """The newest rows by their times; without a time as the table has them."""
     sink = source.resolved.sink.postgres
-    with postgres.connected(source.resolved) as connection, connection.transaction():
+    with postgres.open_connection(source.resolved) as connection, connection.transaction():
         return wanted.first(row for row in _rows(connection, sink) if wanted.wants(row))
 
 
 def _rows(connection: psycopg.Connection, sink: spec_pb2.PostgresSink) -> Iterator[Row]:
     """The rows of the table, the newest first, read as far as somebody asks."""
-    renamed = {held: name for name, held in sink.columns.items()}
-    held = [name for (name,) in connection.execute(_HELD.replace(", attnotnull", ""), (kind.table(sink),))]
-    times = [column for column in held if renamed.get(column, column) in TIMES]
+    renamed = {column: name for name, column in sink.columns.items()}
+    existing = [
+        name for (name,) in connection.execute(_HELD.replace(", attnotnull", ""), (kind.table(sink),))
+    ]
+    times = [column for column in existing if renamed.get(column, column) in TIMES]
     order = f" ORDER BY {quoted(times[0])} DESC NULLS LAST" if times else ""
     statement = f"SELECT row_to_json(t)::text FROM {kind.table(sink)} AS t{order}"  # noqa: S608 - names
     with connection.cursor("daggers_rows") as cursor:

@@ -19,7 +19,7 @@ from daggers.v1 import spec_pb2
 
 from daggerspec.sinks.redis import CAPABILITIES, MAX_KEY
 from runtime.clients import bisection, pace, redis
-from runtime.clients.bisection import Refused, Rows, sized_parts
+from runtime.clients.bisection import RefusalCause, Rows, sized_parts
 from runtime.clients.redis import Command
 from runtime.encode import json_text, template
 from runtime.encode.rows import Refusal
@@ -40,8 +40,8 @@ def probe(target: Target) -> None:
     """Raise `JobError` while the server does not answer. That it takes writes only a write tells: what says
     so is a command that few users may give.
     """
-    with redis.connected(target.resolved) as connection:
-        redis.replies(connection, [("PING",)])
+    with redis.open_connection(target.resolved) as connection:
+        redis.send_commands(connection, [("PING",)])
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
@@ -51,26 +51,26 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 def _written(target: Target, keys: _Keys) -> list[Refusal]:
     """Write rows, of one key the last; those that are refused. Raises: JobError."""
-    held = pace.of(target.resolved)
+    sink_pace = pace.of(target.resolved)
     own = target.resolved.sink.redis
 
-    def attempt(rows: Rows) -> Refused | None:
+    def attempt(rows: Rows) -> RefusalCause | None:
         """Write these rows; which of them were refused, and why the first was."""
-        held.wait(len(rows))
+        sink_pace.wait(len(rows))
         commands = [(row, command) for row in rows for command in keys.commands(row)]
-        with redis.connected(target.resolved) as connection:
-            replies = redis.replies(connection, [command for _, command in commands])
+        with redis.open_connection(target.resolved) as connection:
+            replies = redis.send_commands(connection, [command for _, command in commands])
         said = zip(commands, replies, strict=True)
         wrong = {row: reply for (row, _), reply in said if isinstance(reply, redis.RefusedReply)}
         if not wrong:
             return None
-        return redis.refusal(next(iter(wrong.values())), own, rows=sorted(wrong))
+        return redis.refusal_cause(next(iter(wrong.values())), own, rows=sorted(wrong))
 
-    most_rows, most_bytes = held.most(CAPABILITIES.max_rows or 1), CAPABILITIES.max_bytes or 1
+    most_rows, most_bytes = sink_pace.max_rows(CAPABILITIES.max_rows or 1), CAPABILITIES.max_bytes or 1
     refused = bisection.divide(
         sized_parts(keys.texts, keys.refusals, most_rows, most_bytes),
         attempt,
-        bisection.learnt_of(target.sink),
+        bisection.history_of(target.sink),
         may_refuse=target.may_refuse_all,
     )
     return [*keys.refusals, *refused]

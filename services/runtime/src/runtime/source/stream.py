@@ -93,7 +93,7 @@ def end_batch(spark: SparkSession, context: SourceContext) -> None:
     query = _query(spark)
     observed = {
         key: metrics.event_times(row)
-        for name, row in queries.observed(query).items()
+        for name, row in queries.read_observations(query).items()
         if (key := metrics.key(name)) is not None
     }
     watermark = context.registry.record(observed).watermark()

@@ -1,7 +1,7 @@
-"""Where a job comes from is what Spark's query says of itself, from its start on.
+"""Keep the call site of a query's jobs as Spark sets it at the start of the query.
 
-PySpark says it anew for each job that Python asks for, and afterwards takes back what was said before it.
-From then on Spark looks for it, through the stack of the query's thread, for each step of each batch.
+PySpark sets another one for each job that Python requests, and clears it afterwards. From then on Spark would
+search the stack of the query's thread for it, at each step of each batch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from pyspark.sql.classic import dataframe
 
 
 def leave() -> None:
-    """PySpark says nothing from now on; again changes nothing."""
+    """Stop PySpark from setting call sites from now on. Idempotent."""
     module: Any = dataframe
     module.SCCallSiteSync = nullcontext

@@ -1,7 +1,7 @@
-"""Spark's context cleaner waits until there is something to clean up, where it would look ten times a second.
+"""Let Spark's context cleaner block until there is something to clean, instead of polling ten times a second.
 
-It takes what nobody refers to any more from a queue of the JVM, a tenth of a second at a time; that pause is
-no setting. A thread that wakes up for nothing is a twentieth of what a light dagger costs.
+It takes unreachable references from a queue of the JVM with a timeout of 0.1 s, for which there is no
+setting. Waking up for nothing is a twentieth of a light dagger's cost.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from runtime.spark.java import compiled
+from runtime.spark.java import compile_java
 
 _NAME = "PatientQueue"
-# What comes is taken at once, as before: only who waits for nothing waits longer.
+# a reference is still taken at once; only the timeout is longer
 _SOURCE = f"""
 import java.lang.ref.Reference;
 import java.lang.ref.ReferenceQueue;
@@ -27,13 +27,13 @@ public class {_NAME} extends ReferenceQueue {{
 
 
 def wait_patiently(session: SparkSession) -> None:
-    """To be called before there is anything to clean up; again changes nothing."""
+    """Replace the cleaner's queue; call it before there is anything to clean. Idempotent."""
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no setting for it
-    kept = session.sparkContext._jsc.sc().cleaner()  # noqa: SLF001 - as above
-    if kept.isEmpty():  # an administrator's setting says that nothing is cleaned up
+    option = session.sparkContext._jsc.sc().cleaner()  # noqa: SLF001 - as above
+    if option.isEmpty():  # an administrator has disabled the cleaner
         return
-    cleaner = kept.get()
+    cleaner = option.get()
     field = jvm.java.lang.Class.forName("org.apache.spark.ContextCleaner").getDeclaredField("referenceQueue")
     field.setAccessible(True)
     if field.get(cleaner).getClass().getName() != _NAME:
-        field.set(cleaner, compiled(jvm, _SOURCE).loadClass(_NAME).newInstance())
+        field.set(cleaner, compile_java(jvm, _SOURCE).loadClass(_NAME).newInstance())

@@ -1,15 +1,15 @@
-"""PySpark's parent of workers, but for six things.
+"""Run PySpark's parent of workers, with six differences.
 
-* What workers import is imported before they are forked: that takes them a few milliseconds, and they share
-  its memory. Spark ends workers that had nothing to do for a minute, so this is not only about the start.
-* A worker whose task was cancelled while it worked ends without a trace: nobody waits for its answer.
-* After a task only the objects are looked at that it left behind, where PySpark collects among all: 20 ms, a
-  tenth of what a worker spent on the seed query, and more than a small batch costs otherwise.
-* A worker has a bound of its memory: what is beyond it is a MemoryError in its task, before its host has none
-  (decision 76).
-* Threads that libraries start in a worker have small stacks: whole ones count as its memory, though never
-  written to, and a Kafka client has four threads.
-* What a worker tells the JVM of an exception has no secret in it: that goes to the driver's log.
+* Modules that workers need are imported before the fork: a worker then starts in a few milliseconds, and
+  shares their memory. Spark ends workers that were idle for a minute, so this is not only about the start.
+* A worker whose task was cancelled while it worked ends silently: nobody waits for its answer.
+* After a task the garbage collector only examines the objects of that task, where PySpark collects all
+  generations: 20 ms, a tenth of a worker's time on the seed query, and more than the rest of a small batch.
+* A worker's memory is limited: beyond it its task gets a MemoryError, before the host runs out (decision
+  76).
+* Threads of libraries in a worker have small stacks: whole ones count as its memory, though never written
+  to, and a Kafka client has four threads.
+* An exception that a worker sends to the JVM has its secrets hidden: it goes to the driver's log.
 
 PySpark imports nothing before it forks, for there must be no threads then: of what is imported here jemalloc
 alone, a part of pyarrow, starts one, and it has `pthread_atfork` handlers.
@@ -35,27 +35,28 @@ from daggerspec.limits import WORKER_MEMORY_MIB
 from runtime.hiding import hidden
 
 _serve = daemon.worker
-_tell = util.handle_worker_exception
-# After so many tasks all objects are looked at. What stays of one task is garbage with the next.
-_ALL = 20
+_handle_exception = util.handle_worker_exception
+# every so many tasks all generations are collected; a task's leftovers are garbage after the next
+_TASKS_PER_FULL_COLLECTION = 20
 _STACK_KIB = 512
-"""As on macOS, where the same libraries run. With Linux' 8 MiB, 30 Kafka clients fill a worker's bound."""
+"""The default of macOS, where the same libraries run. With Linux' 8 MiB, 30 Kafka clients exceed the limit.
+"""
 
 
 class Collector:
-    """Python's garbage collector as PySpark's daemon uses it: asked once after each task."""
+    """Garbage collector as PySpark's daemon calls it: once after each task."""
 
     def __init__(self) -> None:
         self._tasks = count(1)
 
     def collect(self) -> int:
-        """Collect; how many objects that were not reachable."""
-        return gc.collect(2 if next(self._tasks) % _ALL == 0 else 1)
+        """Collect garbage, and return the number of unreachable objects."""
+        return gc.collect(2 if next(self._tasks) % _TASKS_PER_FULL_COLLECTION == 0 else 1)
 
 
 def serve(load: Callable[[], None]) -> None:
-    """Fork workers for as long as Spark asks for them; `load` imports what they need."""
-    util.handle_worker_exception = tell  # before those are imported who call it
+    """Fork workers for as long as Spark requests them. load: imports the modules that they need."""
+    util.handle_worker_exception = hide_secrets  # before its callers are imported
     import pyspark.worker  # noqa: F401
 
     load()
@@ -79,10 +80,10 @@ def shrink_stacks() -> None:
 
 @cache
 def bound_memory(more_mib: int = WORKER_MEMORY_MIB) -> None:
-    """Let this process have so much more than it has now, whoever in it asks. Once: a worker has many tasks.
+    """Limit this process to `more_mib` beyond its present memory. Cached: a worker has many tasks.
 
-    The bound is of what is its own and written to: threads and libraries reserve many times the addresses
-    that they use, so a bound of those (`spark.executor.pyspark.memory`) says little.
+    The limit is on private, written memory: threads and libraries reserve many times the addresses that they
+    use, so a limit of addresses (`spark.executor.pyspark.memory`) means little.
     """
     most = psutil.Process().memory_info().data + more_mib * 2**20
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -90,17 +91,17 @@ def bound_memory(more_mib: int = WORKER_MEMORY_MIB) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
 
 
-def tell(e: BaseException, outfile: IO[bytes], hide_traceback: bool | None = None) -> None:
-    """Tell the JVM of an exception, as PySpark does."""
-    said = io.BytesIO()
-    _tell(e, said, hide_traceback)
-    what, text = said.getvalue()[:4], hidden(said.getvalue()[8:].decode()).encode()
+def hide_secrets(e: BaseException, outfile: IO[bytes], hide_traceback: bool | None = None) -> None:
+    """Send an exception to the JVM as PySpark does, with secrets hidden."""
+    message = io.BytesIO()
+    _handle_exception(e, message, hide_traceback)
+    length_code, text = message.getvalue()[:4], hidden(message.getvalue()[8:].decode()).encode()
     with suppress(OSError):  # the JVM is gone
-        outfile.write(what + len(text).to_bytes(4, "big") + text)
+        outfile.write(length_code + len(text).to_bytes(4, "big") + text)
 
 
 def _worker(sock: socket.socket, authenticated: bool) -> int:
-    """Serve one task; the exit code, 0 to wait for another."""
+    """Serve one task, and return the exit code; 0 to wait for another task."""
     bound_memory()
     try:
         return _serve(sock, authenticated)

@@ -1,7 +1,7 @@
-"""What Spark tells of queries, heard in one answer for each event.
+"""Receive Spark's events of queries with one call to Java for each event.
 
-PySpark asks Java for each number of an event by itself, for every entry of every map, and gives back each
-object that Java handed out for it. Spark has the whole of it as JSON.
+PySpark reads each number of an event, and each entry of each map, by a call of its own, and releases each
+Java object by another. Spark has the whole event as JSON.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-# Spark leaves out what is no number, as the rates of a batch that took no time; PySpark wants them all.
+# Spark omits NaN, such as the rates of a batch that took no time; PySpark requires all fields
 _RATES = {"inputRowsPerSecond": 0.0, "processedRowsPerSecond": 0.0}
 
 
 class JsonListener(StreamingQueryListener):
-    """A listener as PySpark's, whose events are the same."""
+    """Listener with the same events as PySpark's."""
 
-    _made: Any = None
+    _java_listener: Any = None
 
     @property
     def _jlistener(self) -> Any:
-        if self._made is None:
+        if self._java_listener is None:
             jvm: Any = SparkContext._jvm  # noqa: SLF001 - as PySpark does
-            self._made = jvm.PythonStreamingQueryListenerWrapper(_Heard(self))
-        return self._made
+            self._java_listener = jvm.PythonStreamingQueryListenerWrapper(_JavaListener(self))
+        return self._java_listener
 
 
-class _Heard:
-    """The listener, as Java calls it."""
+class _JavaListener:
+    """Adapter that Java calls."""
 
     def __init__(self, listener: StreamingQueryListener) -> None:
         self._listener = listener
@@ -57,12 +57,12 @@ class _Heard:
         self._listener.onQueryTerminated(QueryTerminatedEvent.fromJson(json.loads(event.json())))
 
     class Java:
-        """Java's name for what this is."""
+        """Java interface that the adapter implements."""
 
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
 def progress_of(form: dict[str, Any]) -> StreamingQueryProgress:
-    """The progress of a batch, from Spark's JSON form of it."""
+    """Build the progress of a batch from Spark's JSON form."""
     sources = [{**_RATES, **source} for source in form["sources"]]
     return StreamingQueryProgress.fromJson({**form, "sources": sources})

@@ -1,7 +1,8 @@
-"""Whether a driver on a standalone cluster has anything to compute with.
+"""Check that a driver on a standalone cluster has executors.
 
-Spark itself waits for ever: for cores that others hold, for a master that is gone, and for one that came back
-without what it knew, which ends the executors of an application it has never heard of and gives it no others.
+Spark itself waits for ever: for cores that others use, for a master that is gone, and for one that was
+restarted without its state, which ends the executors of applications that it does not know and gives them no
+others.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from runtime.errors import external
 
 _PERIOD_S: Final = 5.0
 _LOOKS: Final = 13
-"""In a row that find none: a minute. A process that slept has looked less often, not longer."""
+"""Checks in a row without an executor before the error: a minute. Counting checks ignores time asleep."""
 _LOOKS_OVERLOADED: Final = 61
-"""The same where an executor may only take long to start: to ask for another one would take longer."""
+"""Checks before the error on an overloaded host, where an executor may only be slow to start."""
 
 
 class Executors:
-    """Looks now and then how many executors there are."""
+    """Counts the executors now and then."""
 
     def __init__(
         self,
@@ -33,12 +34,15 @@ class Executors:
         clock: Callable[[], float],
         overload: Callable[[], str] = pressure.overload,
     ) -> None:
-        """`overload`: what this host has too much of; empty where nothing is."""
+        """count: returns the number of executors.
+
+        overload: returns what overloads this host; empty if nothing does.
+        """
         self._master, self._count, self._clock, self._overload = master, count, clock, overload
         self._next, self._without = clock(), 0
 
     def check(self) -> None:
-        """Return while there are some, or have been lately. Raises: JobError (EXTERNAL, retryable)."""
+        """Check that there are executors, or were lately. Raises: JobError (EXTERNAL, retryable)."""
         if self._clock() < self._next:
             return
         self._next = self._clock() + _PERIOD_S
@@ -54,8 +58,10 @@ class Executors:
 
 
 def of(session: SparkSession, clock: Callable[[], float]) -> Executors:
-    """Those of an application. Only on a standalone cluster it can be without any, and only where they do not
-    come and go as Spark needs them.
+    """Build the check of an application.
+
+    Only without dynamic allocation on a standalone cluster does it count executors: anywhere else an
+    application may be without any, or cannot.
     """
     context = session.sparkContext
     url = str(context.master)
@@ -64,5 +70,5 @@ def of(session: SparkSession, clock: Callable[[], float]) -> Executors:
     if master is None or master.manager is not Manager.STANDALONE or not lasting:
         return Executors(url, lambda: 1, clock)
     spark = context._jsc.sc()  # noqa: SLF001 - PySpark does not tell
-    # The driver is one of them.
+    # the driver counts as one
     return Executors(url, lambda: int(spark.getExecutorMemoryStatus().size()) - 1, clock)

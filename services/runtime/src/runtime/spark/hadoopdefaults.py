@@ -1,7 +1,7 @@
-"""Hadoop's configuration without what Hadoop's own code says where nothing is written.
+"""Remove Hadoop's defaults from its configuration.
 
-Spark copies, serialises and measures all of it for each state store of each batch, and nearly all of it are
-the defaults of file systems that are not there. A local disk needs none: its code has the same ones.
+Spark copies, serialises and measures the whole configuration for each state store of each batch, and nearly
+all of it are defaults of unused file systems. A local disk needs none: its code has the same defaults.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from runtime.spark.java import compiled
+from runtime.spark.java import compile_java
 
 _NAME = "Defaults"
-# Which class serves a kind of path is said nowhere else.
+# the class of a file system is configured nowhere else
 _KEPT = "fs.AbstractFileSystem."
 _SOURCE = f"""
 import java.util.ArrayList;
@@ -42,7 +42,7 @@ public class {_NAME} {{
 
 
 def forget(session: SparkSession) -> None:
-    """To be called where all files of this application are on a local disk; again changes nothing."""
+    """Remove the defaults; only if all files of this application are on a local disk. Idempotent."""
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no setting for it
-    known = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
-    compiled(jvm, _SOURCE).loadClass(_NAME).newInstance().forget(known)
+    configuration = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    compile_java(jvm, _SOURCE).loadClass(_NAME).newInstance().forget(configuration)

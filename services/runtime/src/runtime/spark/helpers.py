@@ -1,4 +1,4 @@
-"""Ends the processes that Spark only needs to start a stream."""
+"""End the processes that Spark only needs to start a stream."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ _MODULES = {"pyspark.sql.worker.create_data_source", "pyspark.sql.worker.plan_da
 
 
 def end(session: SparkSession) -> None:
-    """End them: each is the parent of workers that are gone, and takes 25 MiB. Spark can start them anew."""
+    """End these processes: each takes 25 MiB as the parent of ended workers.
+
+    Spark starts them again if needed.
+    """
     context = session.sparkContext
     jvm, environment = context._jvm, context._jsc.sc().env()  # noqa: SLF001 - Spark has no setting for it
-    # By its class: to call a method of it, Py4J looks at all, and not every class that they name is there.
+    # by reflection: for a method call Py4J resolves the classes of all methods, some of which are missing
     field = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("pythonWorkers")  # type: ignore[union-attr]
     field.setAccessible(True)
     factories = field.get(environment).iterator()

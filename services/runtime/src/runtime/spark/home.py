@@ -1,8 +1,8 @@
-"""A Spark home from which drivers start in half the time.
+"""Build a Spark home from which drivers start in half the time.
 
-Two things in a start are the same every time and need not be done again:
+Two steps of a start are the same every time, and are saved:
 
-* The JVM loads 15,000 classes out of 200 jars. `classes.jsa`, an AppCDS archive, holds them as they are in
+* The JVM loads 15,000 classes out of 200 jars. `classes.jsa`, an AppCDS archive, has them as they are in
   memory (class data sharing), mapped by every driver of the host and shared among them.
 * PySpark's home has its Python half once more as a zip file, which Spark puts first on every Python's path.
   Modules in it are compiled anew by each of the six processes of a driver. Here it is missing, so that they

@@ -1,7 +1,7 @@
-"""Java that Spark's JVM is given, where a class has to be another than Spark's or Hadoop's.
+"""Compile Java in Spark's JVM, where a class has to replace one of Spark or Hadoop.
 
-Spark compiles what it generates with the same compiler, so it is there, and loaded sooner or later. No jar
-that somebody must build and ship, and no setting that executors elsewhere would be given and could not load.
+Spark compiles generated code with the same compiler, so it is always there. This needs no jar to build and
+ship, and no setting that remote executors would get and could not load.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 
 @cache
-def compiled(jvm: Any, source: str) -> Any:
-    """The class loader of the classes in `source`, which sees all that Spark sees.
+def compile_java(jvm: Any, source: str) -> Any:
+    """Compile `source`, and return the class loader of its classes, which sees all classes of Spark.
 
-    It is the same for the same source: Py4J takes two classes of one name for one.
+    Cached by source: Py4J confuses two classes of one name.
     """
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())

@@ -1,4 +1,4 @@
-"""The JVM that started this process, and without which nothing here can work or be stopped."""
+"""Watch the JVM that started this process: nothing here works, or can be stopped, without it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from daggerspec import exits
 from runtime import errors
 
 _POLL_S = 1.0
-# A dying process's sockets are closed first; its children learn of it after its memory is freed.
+# a dying process closes its sockets first; its children see its end after its memory is freed
 _DYING_S = 3.0
 _VMSTAT = Path("/proc/vmstat")
 
 
 def kills() -> int:
-    """Processes that the kernel has killed for memory since it was started; 0 where it does not count."""
+    """Return how many processes the kernel killed for memory since boot; 0 where it does not count them."""
     try:
         match = re.search(r"^oom_kill (\d+)$", _VMSTAT.read_text("ascii"), re.MULTILINE)
     except OSError:
@@ -30,7 +30,7 @@ def kills() -> int:
 
 
 class JvmWatch:
-    """Watches the process that was the parent when this was made, which is the JVM."""
+    """Watches the parent process of this moment, which is the JVM."""
 
     def __init__(self, kills: Callable[[], int] = kills) -> None:
         self._pid = os.getppid()
@@ -39,7 +39,7 @@ class JvmWatch:
         self._explained: BaseException | None = None
 
     def follow(self, end: Callable[[], None]) -> None:
-        """Call `end` on a thread of its own once the parent is gone."""
+        """Call `end` in a thread of its own once the parent is gone."""
 
         def watch() -> None:
             while not self._gone():
@@ -50,10 +50,10 @@ class JvmWatch:
         threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
     def explain(self, failure: BaseException) -> events_pb2.DaggerError:
-        """`errors.explain`, but for a failure it has no words for, the parent's death is the better reason.
+        """Explain a failure by `errors.explain`, or by the JVM's death where that has no explanation.
 
-        A dying JVM makes a call fail in as many ways as there are calls, and stops Spark on its way. Who asks
-        again does not wait again.
+        A dying JVM makes calls fail in any way, and stops Spark. So an unexpected failure waits for the JVM's
+        end for a few seconds, once for each failure.
         """
         error = errors.explain(failure)
         end = time.monotonic() + (0.0 if failure is self._explained else _DYING_S)
@@ -67,7 +67,10 @@ class JvmWatch:
         return self.death() if error.reason == errors.jvm_gone().error.reason else error
 
     def death(self) -> events_pb2.DaggerError:
-        """Of what it died, as far as can be seen from here: its exit code is the scheduler's to know."""
+        """Build the error of the JVM's death: killed for memory, or gone.
+
+        Its exit code only the scheduler knows.
+        """
         killed = self._kills() > self._before
         return (errors.killed_for_memory() if killed else errors.jvm_gone()).error
 

@@ -1,8 +1,8 @@
-"""Files of this host as Hadoop writes them, but that no process is started for each.
+"""Write local files as Hadoop does, but without a process for each.
 
-Without its native library, which no wheel has, Hadoop runs `chmod` for every file that it creates, in a
-process of its own: six in each batch, of offsets, state, commit and their checksums. They took 40 ms of a
-batch, and 20 CPU-ms. Java can do it itself since 1.7. Files, checksums and permissions are the same.
+Without its native library, which no wheel has, Hadoop runs the program `chmod` for every file that it
+creates: six in each batch, for offsets, state, commit and their checksums, 40 ms of a batch and 20 CPU-ms.
+Java itself can set permissions since 1.7. Files, checksums and permissions are the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from runtime.spark.java import compiled
+from runtime.spark.java import compile_java
 
 _NAME = "LocalFiles"
 _SOURCE = f"""
@@ -41,15 +41,15 @@ public class {_NAME} extends LocalFileSystem {{
 
 
 def use(session: SparkSession) -> None:
-    """Have this JVM write local files so, whoever asks Hadoop for them from now on; again changes nothing."""
+    """Make this class Hadoop's local file system in this JVM from now on. Idempotent."""
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no setting for a class that is in no jar
-    known = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
+    configuration = session._jsc.hadoopConfiguration()  # noqa: SLF001 - as above
     systems, here = jvm.org.apache.hadoop.fs.FileSystem, jvm.java.net.URI.create("file:///")
-    before = systems.get(here, known)
+    before = systems.get(here, configuration)
     if before.getClass().getName() == _NAME:
         return
-    told = jvm.org.apache.hadoop.conf.Configuration(known)
-    told.setClassLoader(compiled(jvm, _SOURCE))
-    told.set("fs.file.impl", _NAME)
-    before.close()  # Hadoop forgets it: the next that is asked for is kept for all
-    systems.get(here, told)
+    own_configuration = jvm.org.apache.hadoop.conf.Configuration(configuration)
+    own_configuration.setClassLoader(compile_java(jvm, _SOURCE))
+    own_configuration.set("fs.file.impl", _NAME)
+    before.close()  # removes it from Hadoop's cache; the next one opened is cached for all
+    systems.get(here, own_configuration)

@@ -1,4 +1,4 @@
-"""What a streaming query does not tell or let do by PySpark alone."""
+"""Read and control a streaming query beyond PySpark's own API."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from py4j.java_gateway import JavaObject, JVMView
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
 
-# With what follows, less than the lease's patience: a driver that lost its lease is gone after twice that.
+# with the steps behind it less than the lease's patience: a driver that lost its lease is gone after twice
+# that
 _STOP_S = 10.0
-_LOOK_S = 0.01
-# Frames of a query's thread, as Java prints them.
+_POLL_S = 0.01
+# stack frames of a query's thread, as Java prints them
 _EXECUTOR, _TURN = "(TriggerExecutor.scala:", "MicroBatchExecution.executeOneBatch("
 _BEGINS, _PLANS = "MicroBatchExecution.constructNextBatch(", "MicroBatchExecution.runBatch("
 _WRITES = (".addBatch(", "MicroBatchExecution.markMicroBatchEnd(")
 _LOCKED = "MicroBatchExecution.withProgressLocked("
-"""Where Spark's lock is taken: to begin a batch, to commit one that is written, and behind that."""
+"""Frame that takes Spark's lock: to begin a batch, to commit a written one, and after that."""
 _INTERRUPTED = re.compile(
     r"Interrupted(IO)?Exception|ClosedByInterruptException|cancelled job group|Query .{0,200} was stopped"
 )
 
 
 class QueryError(Exception):
-    """What ended a query, in the JVM's words: the whole text, with its causes."""
+    """Error that ended a query; its text is the JVM's whole trace, with all causes."""
 
 
 def failure(query: StreamingQuery) -> QueryError | None:
-    """What ended a query; None while it runs, and when it was stopped.
+    """Return the error that ended a query; None while it runs, and after a stop.
 
-    What `query.exception()` keeps of it lacks the causes' kinds.
+    `query.exception()` lacks the classes of the causes.
     """
     ended = query._jsq.exception()  # noqa: SLF001 - see above
     if ended.isEmpty():
         return None
-    return QueryError(_printed(ended.get()))
+    return QueryError(_to_text(ended.get()))
 
 
 def has_ended(query: StreamingQuery) -> bool:
-    """Whether its thread has: it starts no reader any more, works on no batch, and begins none.
+    """Tell whether the query's thread has ended: it starts no reader, and runs and begins no batch.
 
-    What its status says is older: of a start, and of a batch that just begins, it does not know yet.
+    Its status is not reliable for that: it lags behind at a start, and at the beginning of a batch.
     """
     return not query._jsq.streamingQuery().queryExecutionThread().isAlive()  # noqa: SLF001 - see above
 
 
 def stop_patiently(stop: Callable[[], object]) -> None:
-    """Stop a query, or Spark, and do not wait for a store, a broker or an executor that never answers."""
+    """Stop a query, or Spark; wait 10 s at most, as a store, broker or executor may never answer."""
     stopping = threading.Thread(target=stop, name="stop", daemon=True)
     stopping.start()
     stopping.join(_STOP_S)
@@ -60,16 +61,16 @@ def stop_patiently(stop: Callable[[], object]) -> None:
 def last_batch(
     query: StreamingQuery, *, release: Callable[[], object] | None = None, patience_s: float = 120.0
 ) -> None:
-    """Let no further batch begin: one that runs is finished and committed, and then the query ends.
+    """Let the running batch finish and commit, and begin no further one; then the query ends.
 
-    `release` is called now and then: sources that wait for records are to do so no more. Returns once Spark
-    knows it, which takes as long as Spark plans a batch, or after `patience_s`. `stop` would interrupt the
-    batch: that comes after `has_ended`.
+    release: called now and then, so that sources stop waiting for records. Returns once Spark has the order,
+    which takes as long as it plans a batch, or after `patience_s`. `stop` would interrupt the batch: call it
+    after `has_ended`.
 
-    Spark ends by itself between two batches once its state says so, but also interrupts itself where the
-    state says so when it has planned one (`MicroBatchExecution.runBatch`). So the state is set only where
-    that is not before it: in a batch that is being written, or while nothing goes on. Spark's own lock, which
-    it needs to begin a batch and to commit one, keeps it there meanwhile.
+    Spark's thread ends between two batches if its state says so, but a batch that it has just planned it
+    interrupts then (`MicroBatchExecution.runBatch`). So the state is only set where no such point is ahead:
+    while a batch is written, or between batches. Meanwhile Spark's own lock, which it takes to begin and to
+    commit a batch, keeps the thread there.
     """
     execution = query._jsq.streamingQuery()  # noqa: SLF001 - Spark has no public way to end a query between two batches
     state, lock, thread = execution.state(), execution.awaitProgressLock(), execution.queryExecutionThread()
@@ -82,54 +83,57 @@ def last_batch(
             release()
         if lock.tryLock():
             try:
-                if _lets_end(thread):
+                if _may_end(thread):
                     state.set(terminated)
                     if not _begins_a_batch(thread):
                         return
-                    state.set(active)  # it had looked at the state before
+                    state.set(active)  # the thread had read the state before
             finally:
                 lock.unlock()
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether an error is what Spark or Py4J make of an interrupted thread or a cancelled job, whatever is
-    wrapped around that. Spark itself knows some of it only.
+    """Tell whether an error, or any of its causes, is of an interrupted thread or a cancelled job.
+
+    Spark itself recognises only some of these.
     """
     texts = list[str]()
-    seen: BaseException | None = error
-    while seen is not None:
-        origin = getattr(seen, "_origin", None)  # what PySpark keeps of the JVM's, with its causes
-        texts += [str(seen), "" if origin is None else _printed(origin)]
-        seen = seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        origin = getattr(cause, "_origin", None)  # the JVM's throwable, with its causes
+        texts += [str(cause), "" if origin is None else _to_text(origin)]
+        cause = cause.__cause__ or cause.__context__
     return _INTERRUPTED.search("\n".join(texts)) is not None
 
 
-def _lets_end(thread: JavaObject) -> bool:
-    """Whether a query's thread writes a batch, or rests between two: no plan of one is still to be made."""
+def _may_end(thread: JavaObject) -> bool:
+    """Tell whether a query's thread writes a batch or rests between two: no planned batch is ahead."""
     frames = _frames(thread)
-    return any(step in frames for step in _WRITES) or _rests(frames)
+    return any(step in frames for step in _WRITES) or _is_resting(frames)
 
 
 def _begins_a_batch(thread: JavaObject) -> bool:
-    """Whether a query's thread waits for Spark's lock where it begins a batch. Looks until it does, or is
-    surely elsewhere: it may just have woken up, or ended a batch, whose commit waits for the lock as well.
+    """Tell whether a query's thread waits for Spark's lock to begin a batch.
+
+    Polls the stack until that is certain: the thread may just have woken up, or have ended a batch, whose
+    commit waits for the lock, too.
     """
     while True:
         frames = _frames(thread)
         if _BEGINS in frames:
             return True
-        is_elsewhere = _LOCKED in frames or any(step in frames for step in _WRITES) or _rests(frames)
+        is_elsewhere = _LOCKED in frames or any(step in frames for step in _WRITES) or _is_resting(frames)
         if is_elsewhere or _TURN not in frames:
             return False
 
 
-def _rests(frames: str) -> bool:
+def _is_resting(frames: str) -> bool:
     return "java.lang.Thread.sleep" in frames and _EXECUTOR in frames and _PLANS not in frames
 
 
 def _frames(thread: JavaObject) -> str:
-    """What a thread is doing; nothing of one that has ended."""
+    """Return the stack frames of a thread as text; empty for one that has ended."""
     return str(_jvm().org.apache.commons.lang3.ArrayUtils.toString(thread.getStackTrace()))
 
 
@@ -138,7 +142,7 @@ def _state(name: str) -> JavaObject:
     return getattr(getattr(states, f"{name}$"), "MODULE$")
 
 
-def _printed(throwable: JavaObject) -> str:
+def _to_text(throwable: JavaObject) -> str:
     return str(_jvm().org.apache.spark.util.Utils.exceptionString(throwable))
 
 
@@ -148,10 +152,10 @@ def _jvm() -> JVMView:
     return jvm
 
 
-def observed(query: StreamingQuery) -> dict[str, dict[str, Any]]:
-    """What was observed of the rows of the batch that runs, by the observation's name; NULLs are left out.
+def read_observations(query: StreamingQuery) -> dict[str, dict[str, Any]]:
+    """Return the observations of the running batch by name, without NULLs.
 
-    To be asked in foreachBatch, once the rows are computed: Spark tells of it later, and to another thread.
+    Call it in foreachBatch after the rows are computed: Spark reports them only later, to another thread.
     """
     pairs = query._jsq.streamingQuery().lastExecution().observedMetrics().iterator()  # noqa: SLF001 - Spark has no public way
     rows = {}
@@ -162,8 +166,9 @@ def observed(query: StreamingQuery) -> dict[str, dict[str, Any]]:
 
 
 def advance_watermark(query: StreamingQuery, watermark_ms: int) -> None:
-    """Move event time to `watermark_ms` (ms since the epoch), where that is further on; to be called in
-    foreachBatch. The batch that runs is committed with it, and the next one closes windows by it.
+    """Advance event time to `watermark_ms`, in ms since 1970, if that is later. Call it in foreachBatch.
+
+    The running batch is committed with it, and the next one closes windows by it.
     """
     tracker = query._jsq.streamingQuery().watermarkTracker()  # noqa: SLF001 - Spark has no public way to a query's event time
     if watermark_ms > tracker.currentWatermark():

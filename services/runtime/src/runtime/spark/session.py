@@ -1,6 +1,6 @@
-"""The SQL session of one launch: the settings that decide what is computed, whoever launched the driver.
+"""Create SQL sessions, with the settings that decide what is computed, whoever launched the driver.
 
-Memory, master and hosts are the launcher's. What must not differ between two launches of one dagger stands
+The launcher sets memory, master and hosts. Settings that must not differ between two launches of a dagger are
 here.
 """
 
@@ -87,7 +87,7 @@ _BEFORE_EVERYTHING = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def start() -> SparkSession:
-    """The session, on the master that spark-submit was given."""
+    """Start Spark on the master that spark-submit was given, and return the session."""
     names.remember()
     callsites.leave()
     builder = SparkSession.builder
@@ -104,7 +104,7 @@ def start() -> SparkSession:
 
 
 def another(session: SparkSession) -> SparkSession:
-    """A session of its own in the same Spark application: settings, views, functions and queries."""
+    """Create a session in the same application with its own settings, views, functions and queries."""
     other = session.newSession()
     for name, value in SETTINGS.items():
         if other.conf.isModifiable(name):
@@ -114,8 +114,8 @@ def another(session: SparkSession) -> SparkSession:
 
 
 @contextmanager
-def stopped(session: SparkSession) -> Iterator[SparkSession]:
-    """Stop Spark in the end, patiently."""
+def stop_at_exit(session: SparkSession) -> Iterator[SparkSession]:
+    """Stop Spark at the end of the context, without waiting for ever."""
     try:
         yield session
     finally:
@@ -123,7 +123,7 @@ def stopped(session: SparkSession) -> Iterator[SparkSession]:
 
 
 def slots(session: SparkSession) -> int:
-    """How many tasks run at once in this process; 0 where executors come and go elsewhere."""
+    """Return how many tasks run at once in this process; 0 where executors are elsewhere."""
     return session.sparkContext.defaultParallelism if _is_local(session) else 0
 
 
@@ -138,15 +138,16 @@ def _prepare(session: SparkSession) -> None:
 
 
 def checkpoint_locally(session: SparkSession) -> None:
-    """To be called when checkpoints are on a local disk, before a query is started."""
+    """Configure checkpoints on a local disk; before a query is started."""
     session.conf.set(*_LOCAL_CHECKPOINTS)
     if _is_local(session):
         hadoopdefaults.forget(session)
 
 
 def compute_much_at_once(session: SparkSession) -> None:
-    """To be called before a query is started that has many records in few batches, and whose rows are waited
-    for: each slot has work, and workers get rows before there are many.
+    """Configure few large batches whose rows somebody waits for; before the query is started.
+
+    Every slot gets work, and workers get rows in small portions, early.
     """
     if parallel := slots(session):
         session.conf.set("spark.sql.shuffle.partitions", parallel)
@@ -154,7 +155,7 @@ def compute_much_at_once(session: SparkSession) -> None:
 
 
 def keep_state_on_disk(session: SparkSession) -> None:
-    """To be called before a query is started, and for every later launch on its checkpoint."""
+    """Configure state on disk; before a query is started, and for all later launches on its checkpoint."""
     for name, value in _DISK_STATE.items():
         session.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
 
@@ -168,7 +169,7 @@ def _no_data_sources(session: SparkSession) -> None:
 
 
 def rows(session: SparkSession, sql: str, complete_from: datetime | None = None) -> DataFrame:
-    """The rows of a plan's SQL. `complete_from` (aware): records before it may not be read; None: all are."""
+    """Return the rows of a plan's SQL. complete_from: time (aware) before which records may be missing."""
     return session.sql(sql, args={"complete_from": complete_from or _BEFORE_EVERYTHING})
 
 

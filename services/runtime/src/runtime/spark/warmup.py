@@ -1,4 +1,4 @@
-"""What every start of a driver needs, whatever its dagger, and can have beside all else."""
+"""Do in parallel what every start of a driver needs, whatever its dagger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def begin() -> Future[SparkSession]:
 
 
 def beside(work: Callable[[], _T]) -> Future[_T]:
-    """Do this on a thread of its own. What fails there is raised for whoever asks for the result."""
+    """Run `work` in a thread of its own. Its error is raised by the future's result."""
     result: Future[_T] = Future()
 
     def run() -> None:

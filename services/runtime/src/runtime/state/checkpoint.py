@@ -1,8 +1,8 @@
-"""Which checkpoint a launch uses, and how far the one before it had come.
+"""Choose the checkpoint of a launch, and read how far the one before it has come.
 
-A checkpoint's directory is named after the fingerprint of the plan whose state it holds: the same fingerprint
-goes on where it stopped, another one begins anew, far enough back that the windows that were open at the edit
-are counted whole. The old ones are kept until the new one has committed a batch.
+A checkpoint's directory is named after the fingerprint of its plan: the same fingerprint resumes it, another
+one begins anew, far enough back that windows that were open at the edit are counted whole. Old checkpoints
+are removed once the new one has committed a batch.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ _FOLDER = "checkpoints"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SAFE = re.compile(r"[^A-Za-z0-9._-]")
-# In a checkpoint: how far event time was read.
+# file in a checkpoint: event times that were read
 _READ_UNTIL = "read-until.json"
-# Beside a checkpoint that is being removed, by its name: what is left of it is no checkpoint.
+# suffix of a file beside a checkpoint that is being removed: its rest is no checkpoint
 _GONE = ".gone"
-# Between the fingerprint and the generation in the name of a checkpoint that a shadow began (ADR 138). It
-# counts once there is a file beside it, by its name, that says up to where windows were written before.
+# separates fingerprint and generation in the name of a shadow's checkpoint (ADR 138). It counts once a file
+# with this suffix is beside it, which has the event time up to which windows were written before
 _OF, _HANDED = "~", ".handed"
-# In the checkpoint root of a dagger: the number of the last request to begin anew that was carried out.
+# file in a dagger's checkpoint root: number of the last executed request to begin anew
 _ANEW = "from-start"
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How far a checkpoint had come."""
+    """Progress of a checkpoint."""
 
     path: Place
     begun: Mapping[tuple[str, int], int]
-    """Where reading began: the offset, by the topic's id and the number of the partition."""
+    """First offsets that were read, by id of the topic and partition."""
     next: Mapping[tuple[str, int], int]
-    """The offset of the next record to read."""
+    """Offsets of the next records to read."""
     watermark: datetime | None
-    """Up to which event time the last committed batch closed windows; None: none was closed."""
+    """Event time up to which the last committed batch closed windows; None: it closed none."""
     complete_from: int
-    """The event time (us) before which its windows were partial; 0: none was."""
+    """Event time (us) before which its windows were partial; 0: none was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The checkpoint of one launch."""
+    """Checkpoint of one launch."""
 
     path: Place
-    """Its directory; it may not exist yet."""
+    """Directory; it may not exist yet."""
     stand: Stand | None
-    """How far the one before it had come; None for the first, and once this one has committed a batch."""
+    """Progress of the checkpoint before; None for the first one, and once this one has committed a batch."""
     outdated: tuple[Place, ...]
-    """Checkpoints of other fingerprints, to remove once this one has committed a batch."""
+    """Checkpoints of other fingerprints, to be removed once this one has committed a batch."""
     watermark: datetime | None = None
-    """Up to which event time its own last committed batch closed windows; None: none was closed."""
+    """Event time up to which its own last committed batch closed windows; None: it closed none."""
     written: datetime | None = None
-    """Windows that end up to this were written by the driver beside which it began; None: there was none."""
+    """Event time up to which windows were written by the driver that it was a shadow of; None: it was none.
+    """
 
     @property
     def committed(self) -> bool:
@@ -76,13 +77,13 @@ class Checkpoint:
 
 
 def choose(root: Place, fingerprint: str, generation: int) -> Checkpoint:
-    """The checkpoint of a plan with this fingerprint, for a launch of this generation.
+    """Choose the checkpoint of a plan with this fingerprint, for a launch of this generation.
 
-    A new one goes by the other one that committed last; by one that never did only if none has. What older
-    shadows left that were never handed over is removed.
+    A new checkpoint continues the other one that committed last, or if none has, one that never did.
+    Checkpoints of older shadows that never took over are removed.
     """
     folder = root / _FOLDER
-    for name in _gone(folder):
+    for name in _names_being_removed(folder):
         _remove(folder / name)
     counting, shadows = _checkpoints(folder)
     for shadow in shadows:
@@ -92,15 +93,15 @@ def choose(root: Place, fingerprint: str, generation: int) -> Checkpoint:
     others = tuple(place for place in counting if place.name != path.name)
     own = _stand(path)
     if own is not None and own[0]:
-        return Checkpoint(path, None, others, own[1].watermark, _written(path))
-    return Checkpoint(path, _newest(others), others, written=_written(path))
+        return Checkpoint(path, None, others, own[1].watermark, _written_before_handover(path))
+    return Checkpoint(path, _newest(others), others, written=_written_before_handover(path))
 
 
 def begin_shadow(root: Place, fingerprint: str, generation: int) -> Checkpoint:
-    """An empty checkpoint of a plan with this fingerprint, beside that of the driver that runs.
+    """Begin an empty checkpoint of a shadow, beside that of the running driver.
 
-    It is this generation's alone, and does not count until it is handed over (`hand_over`). Raises: OSError;
-    `JobError` (INTERNAL) where there is none to begin beside, or the plan would go on with that one.
+    It belongs to this generation alone, and does not count before `hand_over`. Raises: OSError; JobError
+    (INTERNAL) where the driver has no checkpoint, or the plan would resume that one.
     """
     folder = root / _FOLDER
     stand = beside(root)
@@ -111,9 +112,9 @@ def begin_shadow(root: Place, fingerprint: str, generation: int) -> Checkpoint:
 
 
 def beside(root: Place) -> Stand:
-    """How far the driver has come that runs beside a shadow: the checkpoint that committed last.
+    """Return the progress of the driver that runs beside a shadow: the checkpoint that committed last.
 
-    Raises: OSError; `JobError` (INTERNAL) where none has.
+    Raises: OSError; JobError (INTERNAL) where none has committed.
     """
     stands = [stand for place in _checkpoints(root / _FOLDER)[0] if (stand := _stand(place)) and stand[0]]
     if not stands:
@@ -122,38 +123,40 @@ def beside(root: Place) -> Stand:
 
 
 def hand_over(path: Place, written: datetime) -> None:
-    """From here on this checkpoint of a shadow counts; windows that end up to `written` were written before.
+    """Make a shadow's checkpoint count from now on. written: event time up to which windows are written.
 
-    Raises: OSError; `JobError` (INTERNAL, retryable) where it is not there any more.
+    Raises: OSError; JobError (INTERNAL, retryable) where the checkpoint was removed.
     """
     if not path.is_dir():
         raise internal("SHADOW_LOST", "Its checkpoint was removed.", retryable=True)
     path.with_name(path.name + _HANDED).write_text(json.dumps({"written": micros(written)}))
 
 
-def kept(root: Place, fingerprint: str) -> list[Place]:
-    """The checkpoints that count, that of a plan with this fingerprint first, which may not be there, and the
-    one that committed last before others. Raises: OSError.
+def list_candidates(root: Place, fingerprint: str) -> list[Place]:
+    """List the checkpoints that a launch of this fingerprint may continue, the best first.
+
+    The fingerprint's own is first, and may not exist; the others are sorted by their last commits, newest
+    first. Raises: OSError.
     """
     folder = root / _FOLDER
     begun = _checkpoints(folder)[0]
     own = _own(folder, fingerprint, begun)
     others = [place for place in begun if place.name != own.name]
-    return [own, *sorted(others, key=_committed, reverse=True)]
+    return [own, *sorted(others, key=_last_commit_time, reverse=True)]
 
 
 def has_committed(checkpoint: Place) -> bool:
-    """Whether a batch was committed there. Raises: OSError."""
+    """Tell whether a checkpoint has a committed batch. Raises: OSError."""
     return _last_batch(checkpoint / "commits") is not None
 
 
 def counting(root: Place) -> list[Place]:
-    """The checkpoints of a dagger that count. Raises: OSError."""
+    """List the checkpoints of a dagger that count. Raises: OSError."""
     return _checkpoints(root / _FOLDER)[0]
 
 
 def progress(root: Place) -> str:
-    """How far the checkpoints of a dagger that count have come: another text once one has committed again.
+    """Return the progress of a dagger's checkpoints as a text that changes with each commit.
 
     Raises: OSError.
     """
@@ -162,14 +165,15 @@ def progress(root: Place) -> str:
 
 
 def begin_anew(root: Place, request: int) -> bool:
-    """Remove all checkpoints of a dagger, once for each request by its number, 0 for one that has none;
-    whether that was done now. Raises: OSError.
+    """Remove all checkpoints of a dagger, once for each request; return whether it did so now.
+
+    request: number of the request; 0 always removes them. Raises: OSError.
     """
     folder, done = root / _FOLDER, root / _ANEW
     if request and done.exists() and int(done.read_text()) >= request:
         return False
     begun, shadows = _checkpoints(folder)
-    for place in [*begun, *shadows, *(folder / name for name in _gone(folder))]:
+    for place in [*begun, *shadows, *(folder / name for name in _names_being_removed(folder))]:
         _remove(place)
     if request:
         done.write_text(f"{request}\n")
@@ -177,32 +181,33 @@ def begin_anew(root: Place, request: int) -> bool:
 
 
 def entries(folder: Place) -> list[Place]:
-    """What is in a directory, sorted; nothing when there is none. Raises: OSError."""
+    """List a directory, sorted; empty where there is none. Raises: OSError."""
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def read_until(path: Place) -> dict[str, dict[str, int]]:
-    """The newest event time (us) that was read of each "topic/partition", about, by table; empty where nobody
-    knows.
+    """Read the newest event times (us) that were read, by table and "topic/partition"; empty if unknown.
 
-    Raises: OSError.
+    They may be a little old. Raises: OSError.
     """
     try:
-        known = json.loads((path / _READ_UNTIL).read_text())
+        times_by_table = json.loads((path / _READ_UNTIL).read_text())
     except (FileNotFoundError, ValueError):
         return {}
-    # A driver that knew no tables there wrote the partitions of all together.
-    return {table: times for table, times in known.items() if isinstance(times, dict)}
+    # older drivers wrote the partitions of all tables together: these values are no dicts
+    return {table: times for table, times in times_by_table.items() if isinstance(times, dict)}
 
 
-def keep_read_until(path: Place, known: Mapping[str, Mapping[str, int]]) -> None:
-    """Keep that for launches to come. Raises: OSError."""
-    (path / _READ_UNTIL).write_text(json.dumps(known, sort_keys=True))
+def keep_read_until(path: Place, times_by_table: Mapping[str, Mapping[str, int]]) -> None:
+    """Save the event times that were read, for later launches. Raises: OSError."""
+    (path / _READ_UNTIL).write_text(json.dumps(times_by_table, sort_keys=True))
 
 
 def predecessor(root: Place, fingerprint: str) -> Stand | None:
-    """How far the one had come that a plan with this fingerprint would go by, as `choose` has it. Changes
-    nothing: a driver may use it. Raises: OSError, where that one removes what is read.
+    """Return the progress of the checkpoint that a plan with this fingerprint would continue.
+
+    It changes nothing: a driver may be using the checkpoints. Raises: OSError, also where that driver removes
+    one meanwhile.
     """
     folder = root / _FOLDER
     counting = _checkpoints(folder)[0]
@@ -212,29 +217,31 @@ def predecessor(root: Place, fingerprint: str) -> Stand | None:
     return _newest(place for place in counting if place.name != own.name)
 
 
-def closed(root: Place, fingerprint: str) -> datetime | None:
-    """Up to which event time the last committed batch of a plan with this fingerprint closed windows; None
-    where none was closed. Changes nothing: a driver may use it.
+def closed_until(root: Place, fingerprint: str) -> datetime | None:
+    """Return the event time up to which a plan with this fingerprint has closed windows; None: it closed
+    none.
+
+    It changes nothing: a driver may be using the checkpoint.
     """
     folder = root / _FOLDER
     stand = _stand(_own(folder, fingerprint, _checkpoints(folder)[0]))
     return stand[1].watermark if stand is not None else None
 
 
-def _committed(checkpoint: Place) -> float:
-    """When it last committed; 0 for never."""
+def _last_commit_time(checkpoint: Place) -> float:
+    """Return when a checkpoint last committed; 0 for never."""
     commit = _last_batch(checkpoint / "commits")
-    return 0.0 if commit is None else commit.modified()
+    return 0.0 if commit is None else commit.modified_at()
 
 
 def _newest(checkpoints: Iterable[Place]) -> Stand | None:
-    """How far the one had come that committed last."""
+    """Return the progress of the checkpoint that committed last; None where there is none."""
     stands = [stand for checkpoint in checkpoints if (stand := _stand(checkpoint))]
     return max(stands, key=lambda stand: stand[0])[1] if stands else None
 
 
 def _remove(path: Place) -> None:
-    """Remove a checkpoint. Until all of it is gone a mark says so: half of one would be taken for a whole."""
+    """Remove a checkpoint, under a mark until all of it is gone: else the rest could be taken for a whole."""
     mark = path.with_name(path.name + _GONE)
     mark.create()
     if path.is_dir():
@@ -245,62 +252,60 @@ def _remove(path: Place) -> None:
 
 
 def micros(when: datetime) -> int:
-    """An aware time in us since the epoch."""
+    """Convert an aware time to us since 1970."""
     return (when - _EPOCH) // _MICROSECOND
 
 
 def instant(micros: int) -> datetime:
-    """The inverse of `micros`."""
+    """Convert us since 1970 to a time in UTC."""
     return _EPOCH + micros * _MICROSECOND
 
 
 def _checkpoints(folder: Place) -> tuple[list[Place], list[Place]]:
-    """Those that count, and those of shadows that were not handed over; none that is being removed."""
+    """List the checkpoints that count, and those of shadows that did not take over; none being removed."""
     names = {entry.name for entry in entries(folder)}
-    gone = _gone(folder)
+    gone = _names_being_removed(folder)
     there = [entry for entry in entries(folder) if entry.name not in gone and entry.is_dir()]
     shadows = [entry for entry in there if _OF in entry.name and entry.name + _HANDED not in names]
     return [entry for entry in there if entry not in shadows], shadows
 
 
-def _gone(folder: Place) -> set[str]:
-    """The names of the checkpoints that are being removed."""
+def _names_being_removed(folder: Place) -> set[str]:
+    """Return the names of the checkpoints that are being removed."""
     return {entry.name.removesuffix(_GONE) for entry in entries(folder) if entry.name.endswith(_GONE)}
 
 
 def _own(folder: Place, fingerprint: str, counting: Iterable[Place]) -> Place:
-    """The checkpoint of a plan with this fingerprint: that of the newest shadow which became its driver, if
-    there is one.
-    """
+    """Return the checkpoint of a fingerprint: that of the newest shadow that took over, if there is one."""
     name = _SAFE.sub("_", fingerprint)
-    handed = [place for place in counting if place.name.startswith(name + _OF)]
-    return max(handed, key=_generation, default=folder / name)
+    of_shadows = [place for place in counting if place.name.startswith(name + _OF)]
+    return max(of_shadows, key=_generation, default=folder / name)
 
 
 def _generation(shadow: Place) -> int:
-    """Whose checkpoint it is."""
+    """Return the generation of a shadow's checkpoint."""
     return int(shadow.name.rpartition(_OF)[2])
 
 
-def _written(path: Place) -> datetime | None:
-    """What was written before this checkpoint was handed over; None where it is no shadow's."""
+def _written_before_handover(path: Place) -> datetime | None:
+    """Return up to which event time windows were written before a shadow took over; None for no shadow's."""
     if _OF not in path.name:
         return None
     return instant(json.loads(path.with_name(path.name + _HANDED).read_text())["written"])
 
 
 def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
-    """When a checkpoint last committed, 0 for never, and how far it had come; None where nothing was decided.
+    """Return the time of a checkpoint's last commit, 0 for never, and its progress; None if it has not begun.
 
-    Before the first commit that is where reading was to begin.
+    Before the first commit its progress is where reading will begin.
     """
     starts = [start for file in assignments(checkpoint) for start in _starts(file)]
     complete_from = max((start["complete_from"] for start in starts), default=0)
-    begun = _positions(reversed(starts))  # of a topic that was handed on, where it was first
+    begun = _positions(reversed(starts))  # of a topic in several starts the first one counts
     commit = _last_batch(checkpoint / "commits")
     if commit is None:
         return (0, Stand(checkpoint, begun, begun, None, complete_from)) if starts else None
-    when = commit.modified()
+    when = commit.modified_at()
     batch, *ends = _objects(checkpoint / "offsets" / commit.name)
     millis = int(batch.get("batchWatermarkMs", 0))
     watermark = datetime.fromtimestamp(millis / 1000, UTC) if millis else None
@@ -308,17 +313,16 @@ def _stand(checkpoint: Place) -> tuple[float, Stand] | None:
 
 
 def assignments(checkpoint: Place) -> list[Place]:
-    """The assignments (`source.assignment_store`), the oldest first; earlier versions had a file for each
-    reader.
+    """List the files of assignments (`source.assignment_store`), oldest first.
 
-    Beside each file may be one with its checksum, whose name begins with a dot.
+    Earlier versions had a file for each reader. Checksum files, whose names begin with a dot, are left out.
     """
     files = [file for file in entries(checkpoint / "source-start") if not file.name.startswith(".")]
     return sorted(files, key=lambda file: int(file.name) if file.name.isdigit() else 0)
 
 
 def _starts(file: Place) -> Iterator[Mapping[str, Any]]:
-    """Where the readers of one file begin (`source.offsets`)."""
+    """Yield the starts of the readers in one file (`source.offsets`)."""
     for item in _objects(file):
         if "shares" not in item:
             yield item
@@ -327,7 +331,7 @@ def _starts(file: Place) -> Iterator[Mapping[str, Any]]:
 
 
 def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
-    """The offsets of readers (`source.offsets`), by the topic's id and the number of the partition."""
+    """Merge the offsets of readers (`source.offsets`), by id of the topic and partition."""
     return {
         (reader["ids"][topic], int(number)): offset
         for reader in readers
@@ -337,14 +341,14 @@ def _positions(readers: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], in
 
 
 def _objects(file: Place) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects in one of Spark's log files: one in a line, behind its key or alone."""
+    """Yield the JSON objects in one of Spark's log files: one per line, perhaps behind a key."""
     for line in file.read_text().splitlines():
         if "{" in line:
             yield json.loads(line[line.index("{") :])
 
 
 def is_readable(file: Place) -> bool:
-    """Whether a file of one of Spark's logs has JSON objects, as each of them has. Raises: OSError."""
+    """Tell whether a file of Spark's logs has JSON objects, as it must. Raises: OSError."""
     try:
         return bool([*_objects(file)])
     except ValueError:
@@ -352,6 +356,6 @@ def is_readable(file: Place) -> bool:
 
 
 def _last_batch(log: Place) -> Place | None:
-    """The newest file of one of Spark's logs: files named by the number of their batch."""
+    """Return the newest file of one of Spark's logs, whose files are named by batch; None if it has none."""
     batches = [entry for entry in entries(log) if entry.name.isdigit()]
     return max(batches, key=lambda entry: int(entry.name), default=None)

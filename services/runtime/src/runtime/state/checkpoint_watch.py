@@ -1,6 +1,6 @@
-"""Looks at the checkpoint while a driver runs: Spark itself only reads it at a launch.
+"""Watch the checkpoint while a driver runs: Spark itself only reads it at a launch.
 
-On a thread of its own, for a store whose host is gone never answers; that one is the lease's to judge.
+The watcher has a thread of its own, as a store whose host is gone never answers; that case the lease handles.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from runtime.state.store import Place, open_root
 
 _log = logging.getLogger(__name__)
 PERIOD_S = 10.0
-"""Between two looks: two that find the same say that it is so."""
+"""Time between two checks: something is missing if two in a row find so."""
 
 
 class CheckpointWatcher:
-    """Looks at one checkpoint until its launch has ended."""
+    """Checks one checkpoint until its launch has ended."""
 
     def __init__(
         self,
@@ -33,22 +33,22 @@ class CheckpointWatcher:
         ended: threading.Event,
         period_s: float = PERIOD_S,
     ) -> None:
-        """`active`: whether it is this launch's to lose. `wake` is set when something is missing."""
+        """active: tells whether the launch is the dagger's driver. wake: set when something is missing."""
         self._path, self._checkpoints = path, checkpoints
         self._active, self._wake, self._ended, self._period_s = active, wake, ended, period_s
         self._failure: JobError | None = None
 
     def follow(self) -> None:
-        """Look from now on."""
+        """Start the watching thread."""
         threading.Thread(target=self._watch, name="checkpoint", daemon=True).start()
 
     def check(self) -> None:
-        """Return if all is there that was. Raises: `JobError` (EXTERNAL, retryable); never waits."""
+        """Raise JobError (EXTERNAL, retryable) if something is missing. Never blocks."""
         if self._failure is not None:
             raise self._failure
 
-    def look(self) -> JobError | None:
-        """What is missing now. Raises: OSError where the store does not answer."""
+    def find_missing(self) -> JobError | None:
+        """Return the error of what is missing, or None. Raises: OSError where the store does not answer."""
         if self._checkpoints.root and not root.is_marked(open_root(self._checkpoints.root)[0]):
             return root.missing(self._checkpoints.root)
         missing = damage.of(self._path)
@@ -58,7 +58,7 @@ class CheckpointWatcher:
         before: JobError | None = None
         while self._failure is None and not self._ended.wait(self._period_s):
             try:
-                missing = self.look() if self._active() else None
+                missing = self.find_missing() if self._active() else None
             except (OSError, ValueError) as problem:
                 _log.warning("the checkpoint cannot be looked at: %s", problem)
                 continue

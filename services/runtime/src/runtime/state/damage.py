@@ -1,7 +1,7 @@
-"""What is missing of a checkpoint that was kept: all of it, one of its logs, or state that it goes on with.
+"""Find missing parts of a checkpoint: all of it, one of its logs, or state that it needs to continue.
 
-Spark finds out when it reads that, at a launch, and says what no person understands. What is inside a file is
-Spark's to judge, but for the logs that a launch of ours reads first.
+Spark would fail of it at a launch, with an error that people do not understand. Contents of files are checked
+by Spark alone, except the logs that our launches read first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from runtime.errors import JobError, external
 from runtime.state import checkpoint
 from runtime.state.store import Place
 
-# Versions of state: what a version is, and what leads to it from the one before. Later formats add an id.
+# files of state: whole versions, and changes from the version before; later formats add an id
 _VERSION = re.compile(r"(\d+)(?:_[^.]*)?\.(delta|changelog|snapshot|zip)")
 _WHOLE = ("snapshot", "zip")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong with a checkpoint."""
+    """Problem of a checkpoint."""
 
     reason: str
     """CHECKPOINT_GONE or CHECKPOINT_DAMAGED."""
@@ -30,23 +30,24 @@ class Damage:
     """One clause."""
 
     def error(self, *, retryable: bool) -> JobError:
-        """The same, as what ends a launch. `retryable`: the next launch may judge otherwise."""
+        """Build the error that ends a launch. retryable: the next launch may find otherwise."""
         text = f"{self.detail}. Put it back and start it, or begin anew: `daggers restart NAME --from-start`"
         return external(self.reason, f"{text} says what is missed.", retryable=retryable)
 
 
 def of_launch(root: Place, fingerprint: str) -> Damage | None:
-    """What is wrong with the checkpoint that a launch of a plan with this fingerprint would go by, in the
-    checkpoint root of a dagger that has kept one. Raises: OSError where the store does not answer.
+    """Check the checkpoint that a launch of a plan with this fingerprint would continue; it must exist.
+
+    root: checkpoint root of the dagger. Raises: OSError where the store does not answer.
     """
-    kept = [place for place in checkpoint.kept(root, fingerprint) if _is_begun(place)]
-    if not kept:
+    begun = [place for place in checkpoint.list_candidates(root, fingerprint) if _is_begun(place)]
+    if not begun:
         return Damage(anew.GONE, f"The checkpoint of this dagger is gone: there is none in {root}")
-    return of(kept[0])
+    return of(begun[0])
 
 
 def of(path: Place) -> Damage | None:
-    """What is missing of a checkpoint that was begun. Raises: OSError where the store does not answer."""
+    """Check a checkpoint that has begun; None if it is whole. Raises: OSError where the store is silent."""
     if not path.is_dir():
         return Damage(anew.GONE, f"The checkpoint {path} is gone")
     wrong = next(_missing(path), None)
@@ -54,7 +55,7 @@ def of(path: Place) -> Damage | None:
 
 
 def holds_one(root: Place) -> bool:
-    """Whether the checkpoint root of a dagger holds a whole one with a committed batch. Raises: OSError."""
+    """Tell whether a dagger's root has a whole checkpoint with a committed batch. Raises: OSError."""
     places = checkpoint.counting(root) if root.is_dir() else []
     return any(checkpoint.has_committed(place) and of(place) is None for place in places)
 
@@ -64,14 +65,14 @@ def _is_begun(path: Place) -> bool:
 
 
 def _missing(path: Place) -> Iterator[str]:
-    """What is not there that has to be, the first first."""
-    # In this order, as batches go on meanwhile: what was planned by now is committed but for the last, and
-    # what is committed by then was planned.
+    """Yield the missing parts, the most important first."""
+    # read in this order, as batches go on meanwhile: all batches planned by the first read are committed by
+    # the second, but for the last one, and all that are committed by then are planned in the third
     newest = max(_batches(path / "offsets"), default=-1)
     committed = _batches(path / "commits")
     planned = _batches(path / "offsets")
     if not committed and not planned:
-        return  # begun, and no batch of it was: it is made whole by the next launch
+        return  # it has no batch yet: the next launch completes it
     if not (path / "metadata").exists():
         yield "its file `metadata` is gone"
     if not checkpoint.entries(path / "source-start"):
@@ -96,9 +97,9 @@ def _batches(log: Place) -> set[int]:
 
 
 def _missing_state(state: Place, version: int) -> Iterator[str]:
-    """What is missing of each store to read this version of it."""
-    for operator in _numbered(state):
-        for partition in _numbered(operator):
+    """Yield the stores whose given version cannot be read from their files."""
+    for operator in _numbered_folders(state):
+        for partition in _numbered_folders(operator):
             for store in (partition, *_directories(partition)):
                 names = [entry.name for entry in checkpoint.entries(store)]
                 if _VERSION.search(" ".join(names)) and not can_read(names, version):
@@ -108,8 +109,9 @@ def _missing_state(state: Place, version: int) -> Iterator[str]:
 
 
 def can_read(names: Iterable[str], version: int) -> bool:
-    """Whether a version of a store can be read from files of these names: a whole one at or before it, or the
-    empty store, and every step from there.
+    """Tell whether a version of a store can be read from files of these names.
+
+    It takes a whole version at or before it, or the empty store, and all changes from there on.
     """
     versions = [match for match in map(_VERSION.fullmatch, names) if match]
     whole = {int(match[1]) for match in versions if match[2] in _WHOLE} | {0}
@@ -118,7 +120,7 @@ def can_read(names: Iterable[str], version: int) -> bool:
     return all(number in steps for number in range(base + 1, version + 1))
 
 
-def _numbered(folder: Place) -> list[Place]:
+def _numbered_folders(folder: Place) -> list[Place]:
     return [entry for entry in checkpoint.entries(folder) if entry.name.isdigit() and entry.is_dir()]
 
 

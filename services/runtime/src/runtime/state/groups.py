@@ -1,11 +1,12 @@
-"""How large the groups of a query have grown, told while their windows are open.
+"""Measure the groups of a query while their windows are open, and warn of large ones.
 
-A list and a count of different values have a bound for each group (`daggersql.functions`). Whether a group
-nears it stands in Spark's state alone, which a query shows only when the window closes. But each batch leaves
-the groups that it changed in the checkpoint, and Spark reads those back (its source `statestore`), so looking
-at them every so often costs what has changed, not what there is.
+A list and a distinct count have a limit for each group (`daggersql.functions`). How near a group is to it
+stands only in Spark's state, which a query shows when the window closes. But each batch writes its changed
+groups to the checkpoint, and Spark can read those (its source `statestore`): so a check costs as much as was
+changed, not as much as there is.
 
-What an aggregate keeps is known by how it begins: a list is a row of one array, a sketch names its family.
+An aggregate's state is recognised by its first bytes: a list is a row of one array, a sketch has the id of
+its family.
 """
 
 from __future__ import annotations
@@ -23,39 +24,39 @@ from pyspark.sql.types import BinaryType, StructType
 from chassis.logging import logger
 from daggersql.plan import Bound
 
-# Which operator that has state, first and last batch -> what they changed.
+# stateful operator, first and last batch -> the groups that these batches changed
 Changes: TypeAlias = Callable[[int, int, int], DataFrame]
 
 PERIOD_S = 30.0
 LARGE = "LARGE_GROUPS"
 _NEAR = 0.8
 _KEEPS_GROUPS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
-# A row of Spark's: 8 bytes for NULLs, then size and place of its only value, an array, which says how many
-# elements it has. All numbers are little-endian.
+# a row of Spark: 8 bytes of NULL bits, then size and offset of its only value, an array, which begins with
+# its length. All numbers are little-endian
 _IS_LIST = "(substring({0}, 1, 8) = X'0000000000000000' AND substring({0}, 13, 4) = X'10000000')"
 _LENGTH = "conv(concat({digits}), 16, 10)"
-# A sketch of DistinctCount, which has no bound, never takes as much.
+# a sketch of DistinctCount, which has no limit, never is this large
 _IS_COUNT = "(substring({0}, 3, 1) = X'03' AND octet_length({0}) > 1048576)"
 
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """What a look found of one bound."""
+    """Largest group for one limit, as of one check."""
 
     size: int
     groups: int
-    """Groups that are near the bound or beyond."""
+    """Number of groups near the limit or beyond."""
     time: datetime
 
 
 def changes(session: SparkSession, checkpoint: str, operator: int, first: int, last: int) -> DataFrame:
-    """The groups that these batches changed: `key` and `value`, both as Spark keeps them."""
+    """Read the groups that these batches changed: `key` and `value`, both in Spark's format."""
     feed = session.read.format("statestore").option("readChangeFeed", "true").option("operatorId", operator)
     return feed.option("changeStartBatchId", first).option("changeEndBatchId", last).load(checkpoint)
 
 
 class Groups:
-    """Looks at the groups that batches change, on a thread of its own; `warnings` is asked by any."""
+    """Measures changed groups in a thread of its own; `warnings` may be called by any thread."""
 
     def __init__(
         self,
@@ -65,68 +66,74 @@ class Groups:
         changes: Changes,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`keeps` is how long a group is kept after its last record: what was seen of it holds as long."""
+        """keeps: how long a group lives after its last record; a measurement is valid for as long."""
         self._changes = changes
         self._bounds = {bound.kind: bound for bound in bounds}
         self._keeps = keeps
         self._now = now
-        self._committed = self._looked = -1
+        self._committed = self._checked_batch = -1
         self._operators: tuple[str, ...] = ()
         self._found: dict[str, Largest] = {}
 
     def follow(self, ended: threading.Event) -> None:
-        """Look every PERIOD_S, until `ended`; not at all for a query without a bound."""
+        """Check every PERIOD_S until `ended`; not at all for a query without limits."""
         if self._bounds:
             threading.Thread(target=self._run, args=(ended,), name="groups", daemon=True).start()
 
-    def committed(self, batch_id: int, operators: Sequence[str]) -> None:
-        """A batch was committed by a query with these operators that have state, in their order."""
+    def record_batch(self, batch_id: int, operators: Sequence[str]) -> None:
+        """Record a committed batch. operators: names of the query's stateful operators, in order."""
         if self._committed < 0:
-            self._looked = batch_id - 1
+            self._checked_batch = batch_id - 1
         self._operators = tuple(operators)
         self._committed = batch_id
 
-    def look(self) -> None:
-        """Look at what the batches since the last look have changed.
+    def check(self) -> None:
+        """Measure the groups that batches have changed since the last check.
 
-        Raises: PySparkException, when Spark cannot read it.
+        Raises: PySparkException, where Spark cannot read the changes.
         """
-        first, newest = self._looked + 1, self._committed
+        first, newest = self._checked_batch + 1, self._committed
         if newest < first:
             return
-        self._looked = newest
+        self._checked_batch = newest
         now = self._now()
-        self._found = {kind: seen for kind, seen in self._found.items() if now - seen.time < self._keeps}
+        self._found = {
+            kind: largest_group
+            for kind, largest_group in self._found.items()
+            if now - largest_group.time < self._keeps
+        }
         for operator, name in enumerate(self._operators):
             if name in _KEEPS_GROUPS:
-                self._look_at(self._changes(operator, first, newest), now)
+                self._measure(self._changes(operator, first, newest), now)
 
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know of groups that near a bound or are beyond."""
+        """Warn of groups near a limit or beyond."""
         largest = sorted(self._found.items())
-        return tuple(_warning(self._bounds[kind], seen) for kind, seen in largest)
+        return tuple(_warning(self._bounds[kind], largest_group) for kind, largest_group in largest)
 
     def _run(self, ended: threading.Event) -> None:
         while not ended.wait(PERIOD_S):
             try:
-                self.look()
+                self.check()
             except PySparkException as problem:
-                # A batch of long ago whose files are gone: the next look begins behind it.
+                # files of old batches are gone: the next check begins behind these
                 logger().warning("groups not looked at", why=str(problem).splitlines()[0])
 
-    def _look_at(self, changed: DataFrame, now: datetime) -> None:
+    def _measure(self, changed: DataFrame, now: datetime) -> None:
         value = changed.schema["value"].dataType
         assert isinstance(value, StructType)
-        # Aggregates of one kind call what they keep alike: a struct is cast by position.
-        named = ", ".join(
+        # aggregates of one kind have equal field names: the cast of a struct is by position
+        struct_fields = ", ".join(
             f"c{number}: {field.dataType.simpleString()}" for number, field in enumerate(value.fields)
         )
-        kept = [f"v.c{number}" for number, field in enumerate(value.fields) if field.dataType == BinaryType()]
-        if not kept:
+        columns = [
+            f"v.c{number}" for number, field in enumerate(value.fields) if field.dataType == BinaryType()
+        ]
+        if not columns:
             return
-        rows = changed.selectExpr("xxhash64(key) AS g", f"CAST(value AS struct<{named}>) AS v")
+        rows = changed.selectExpr("xxhash64(key) AS g", f"CAST(value AS struct<{struct_fields}>) AS v")
         sizes = {
-            kind: f"greatest(0, {', '.join(_SIZES[kind](column) for column in kept)})"
+            kind: f"greatest(0, {', '.join(_SIZES[kind](column) for column in columns)})"
             for kind in self._bounds
         }
         near = {kind: f"{size} >= {_NEAR * self._bounds[kind].most:.0f}" for kind, size in sizes.items()}
@@ -145,26 +152,26 @@ class Groups:
                 self._found[kind] = Largest(int(answer[f"{kind}_size"]), groups, now)
 
 
-def _length(kept: str) -> str:
-    digits = ", ".join(f"hex(substring({kept}, {position}, 1))" for position in (20, 19, 18, 17))
+def _length(column: str) -> str:
+    digits = ", ".join(f"hex(substring({column}, {position}, 1))" for position in (20, 19, 18, 17))
     length = _LENGTH.format(digits=digits)
-    return f"CASE WHEN {_IS_LIST.format(kept)} THEN CAST({length} AS BIGINT) ELSE 0L END"
+    return f"CASE WHEN {_IS_LIST.format(column)} THEN CAST({length} AS BIGINT) ELSE 0L END"
 
 
-def _estimate(kept: str) -> str:
-    estimate = f"CAST(theta_sketch_estimate({kept}) AS BIGINT)"
-    return f"CASE WHEN {_IS_COUNT.format(kept)} THEN {estimate} ELSE 0L END"
+def _estimate(column: str) -> str:
+    estimate = f"CAST(theta_sketch_estimate({column}) AS BIGINT)"
+    return f"CASE WHEN {_IS_COUNT.format(column)} THEN {estimate} ELSE 0L END"
 
 
 _SIZES = {"list": _length, "distinct": _estimate}
 
 
-def _warning(bound: Bound, seen: Largest) -> str:
-    groups = "A group has" if seen.groups == 1 else f"{seen.groups:,} groups have"
-    up_to = "" if seen.groups == 1 else "up to "
-    state = "more than" if seen.size > bound.most else "near"
+def _warning(bound: Bound, largest: Largest) -> str:
+    groups = "A group has" if largest.groups == 1 else f"{largest.groups:,} groups have"
+    up_to = "" if largest.groups == 1 else "up to "
+    state = "more than" if largest.size > bound.most else "near"
     functions = " or ".join(bound.functions)
     return (
-        f"{LARGE}: {groups} {up_to}{seen.size:,} values in {functions}, {state} the {bound.most:,} that there"
-        f" is an answer for, and the window is still open. {bound.beyond}"
+        f"{LARGE}: {groups} {up_to}{largest.size:,} values in {functions}, {state} the {bound.most:,} that"
+        f" there is an answer for, and the window is still open. {bound.beyond}"
     )

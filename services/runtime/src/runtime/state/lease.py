@@ -1,13 +1,12 @@
-"""The lease of a dagger: which generation may write.
+"""Hold the lease of a dagger: the right of one generation to write.
 
-One for all its checkpoints, because an edit makes a new one.
+All checkpoints of a dagger share one lease, because an edit begins a new checkpoint.
 
-A driver takes the lease from any older generation, and asks before every write whether it still holds it. A
-driver that cannot ask for `PATIENCE_S` stops, so that a host that went away silently can be replaced after
-twice that time.
+A driver takes the lease from any older generation, and checks before each write that it still holds it. A
+driver that cannot check for `PATIENCE_S` stops, so that a silent host can be replaced after twice that time.
 
 Only time in which this process ran counts as silence of the store: a process that was stopped, or got no
-processor, could not ask, and asks before it judges.
+processor, could not check, and checks again before it decides.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from runtime.state.store import Store
 PATIENCE_S = 60.0
 _PERIOD_S = 1.0
 _TURN_S = 5.0
-"""Threads of a process that gets its processor come here more often than that."""
+"""Longest pause between two measurements of a process that gets its processor."""
 
 
 class RunningTime:
-    """Seconds in which this process ran, as far as it came here to measure them. Thread-safe.
+    """Measures the seconds in which this process ran. Thread-safe.
 
-    A longer stretch between two measurements than `_TURN_S` was no time of its own: it counts as that.
+    A pause of more than `_TURN_S` between two measurements counts as `_TURN_S`: the process did not run.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds, which pass also while the process stands still."""
+        """clock: monotonic seconds, which pass also while the process stands still."""
         self._clock = clock
         self._last, self._ran, self._lock = clock(), 0.0, threading.Lock()
 
     def measure(self) -> float:
-        """The seconds since it was made."""
+        """Return the running seconds since the creation of this object."""
         with self._lock:
             now = self._clock()
             self._ran += min(now - self._last, _TURN_S)
@@ -47,7 +46,7 @@ class RunningTime:
 
 
 class Lease:
-    """The right of one generation to write. Thread-safe."""
+    """Lease of one generation. Thread-safe."""
 
     def __init__(
         self,
@@ -57,8 +56,10 @@ class Lease:
         wait: Callable[[float], None] = time.sleep,
         overload: Callable[[], str] = overload,
     ) -> None:
-        """`clock` gives monotonic seconds, `wait` lets some pass, `overload` says in one clause that the host
-        has too much to do. Nothing is held before `take`.
+        """Prepare the lease; it is not held before `take`.
+
+        clock: monotonic seconds. wait: sleeps. overload: a clause on what overloads the host; empty if
+        nothing.
         """
         self._overload = overload
         self._wait = wait
@@ -68,60 +69,61 @@ class Lease:
         self._confirmed = 0.0
 
     def take(self) -> None:
-        """Take the lease from an older generation, or again. Raises FencedError, or JobError (EXTERNAL)."""
+        """Take the lease from an older generation, or again. Raises: FencedError, JobError (EXTERNAL)."""
         try:
-            self._stand_against(self._store.take(self._generation))
+            self._raise_if_fenced(self._store.take(self._generation))
         except (OSError, ValueError) as problem:
             raise self._unreadable(problem) from problem
 
     def confirm(self) -> None:
-        """Return once it is sure that this generation may write; while it cannot be asked, wait.
+        """Block until it is certain that this generation may write.
 
-        Not knowing is no right to write: a newer generation may have the lease. Raises as `check`.
+        While the store does not answer, a newer generation may have the lease. Raises: FencedError, JobError
+        (EXTERNAL, retryable), as `check` does.
         """
         while not self.check():
             self._wait(_PERIOD_S)
 
     def check(self) -> bool:
-        """Whether this generation is known to hold the lease now; False when that cannot be asked.
+        """Tell whether this generation certainly holds the lease now; False if the store does not answer.
 
-        Raises FencedError when a newer one holds the lease, and `JobError` (EXTERNAL, retryable) when that
-        could not be asked for `PATIENCE_S`.
+        Raises: FencedError where a newer generation holds it; JobError (EXTERNAL, retryable) where the store
+        did not answer for `PATIENCE_S`.
         """
         try:
-            held = self._store.read()
-            if held < self._generation:  # the directory was emptied, or restored from an old copy
-                held = self._store.take_again(self._generation)
+            holder = self._store.read()
+            if holder < self._generation:  # the directory was emptied, or restored from an old backup
+                holder = self._store.take_again(self._generation)
         except (OSError, ValueError) as problem:
             if self._silence() < PATIENCE_S:
                 return False
             raise self._unreadable(problem) from problem
-        self._stand_against(held)
+        self._raise_if_fenced(holder)
         return True
 
     @property
     def lost(self) -> bool:
-        """Whether this generation could not make sure for `PATIENCE_S` that it may write.
+        """Whether no check has succeeded for `PATIENCE_S`.
 
         Also true while a check hangs, as it does when the store's host is unreachable.
         """
         return self._silence() >= PATIENCE_S
 
-    def give_up(self) -> JobError:
-        """What to raise when the lease is lost."""
+    def lost_error(self) -> JobError:
+        """Build the error of a lost lease."""
         silent = OSError(f"no answer for {PATIENCE_S:.0f} s")
-        if overload := self._overload():  # nothing is wrong with a disk that is only slow
+        if overload := self._overload():  # a slow disk is not at fault
             text = f"The lease cannot be asked for ({silent}): {overload}."
             return external(HOST_OVERLOADED, text, retryable=True)
         return self._unreadable(silent)
 
-    def _stand_against(self, held: int) -> None:
-        if held > self._generation:
-            raise FencedError(self._generation, held)
+    def _raise_if_fenced(self, holder: int) -> None:
+        if holder > self._generation:
+            raise FencedError(self._generation, holder)
         self._confirmed = self._time.measure()
 
     def _silence(self) -> float:
-        """Seconds of this process's time since it last made sure."""
+        """Return the running seconds since the last successful check."""
         return self._time.measure() - self._confirmed
 
     def _unreadable(self, problem: Exception) -> JobError:
@@ -133,10 +135,10 @@ class Lease:
 
 
 class LeaseWatcher:
-    """Asks for the lease every second, on a thread of its own: a store whose host is gone never answers."""
+    """Checks the lease every second, in its own thread: a store whose host is gone never answers."""
 
     def __init__(self, lease: Lease, *, wake: threading.Event, ended: threading.Event) -> None:
-        """Starts at once, until `ended`; `wake` is set when the lease is not this generation's any more."""
+        """Start at once, until `ended`. wake: set when this generation has lost the lease."""
         self._lease = lease
         self._wake = wake
         self._ended = ended
@@ -144,11 +146,11 @@ class LeaseWatcher:
         threading.Thread(target=self._watch, name="lease", daemon=True).start()
 
     def check(self) -> None:
-        """Return if this generation may go on. Raises what `Lease.check` does; never waits."""
+        """Raise FencedError or JobError (EXTERNAL, retryable) if the lease is lost. Never blocks."""
         if self._failure is not None:
             raise self._failure
         if self._lease.lost:
-            raise self._lease.give_up()
+            raise self._lease.lost_error()
 
     def _watch(self) -> None:
         while self._failure is None and not self._ended.is_set():

@@ -1,7 +1,7 @@
-"""What the windows and sessions that are open in a checkpoint are made of: how old their oldest record is.
+"""Find the start of the oldest open session in a checkpoint's state.
 
-Spark's state is read as tables. A session's state has its start in the key; groups and rows that are made of
-sessions say themselves since when records must be known, in a column `__since` (`daggersql.ir.whole`).
+Spark's state is read as tables. A session's start is in its key; groups and rows that are computed from
+sessions have the time since which they need records in a column `__since` (`daggersql.ir.whole`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _SESSION = "sessionStartTime"
 
 
 def oldest(session: SparkSession, checkpoint: Place) -> datetime | None:
-    """The earliest time that sessions, or what is made of them, began at; None where there are none.
+    """Return the earliest start of open sessions, and of what is computed from them; None where there are
+    none.
 
-    A state that cannot be read tells nothing: what it would have told of is not written then.
+    Also None for state that cannot be read: incomplete sessions are then dropped, not written.
     """
     try:
         stores = session.read.format("state-metadata").load(str(checkpoint))
@@ -38,27 +39,27 @@ def oldest(session: SparkSession, checkpoint: Place) -> datetime | None:
 
 
 def _oldest(session: SparkSession, checkpoint: Place, operator: int, store: str) -> int | None:
-    """The same of one store, in us."""
+    """Return the earliest start in one store, in us; None where it has none."""
     reader = session.read.format("statestore").option("operatorId", operator).option("storeName", store)
     rows = reader.load(str(checkpoint))
-    row = F.struct("*").cast(_numbered(rows.schema))
+    row = F.struct("*").cast(_with_numbered_fields(rows.schema))
     times = [F.min(F.unix_micros(column)) for column in _times(row, rows.schema)]
     if not times:
         return None
     return min((time for time in rows.select(*times).collect()[0] if time is not None), default=None)
 
 
-def _numbered(of: StructType) -> StructType:
-    """The same with fields called by their places: aggregates of one function have one name in a state."""
-    kinds = [field_.dataType for field_ in of.fields]
-    inside = [_numbered(kind) if isinstance(kind, StructType) else kind for kind in kinds]
+def _with_numbered_fields(schema: StructType) -> StructType:
+    """Name the fields of a schema by position: several aggregates of one function have equal names."""
+    kinds = [field_.dataType for field_ in schema.fields]
+    inside = [_with_numbered_fields(kind) if isinstance(kind, StructType) else kind for kind in kinds]
     return StructType([StructField(str(number), kind) for number, kind in enumerate(inside)])
 
 
-def _times(row: Column, of: StructType) -> list[Column]:
-    """The columns that tell when sessions began, at any depth of a row whose fields are numbered."""
+def _times(row: Column, schema: StructType) -> list[Column]:
+    """Return the columns with starts of sessions, at any depth of a row with numbered fields."""
     columns: list[Column] = []
-    for number, field in enumerate(of.fields):
+    for number, field in enumerate(schema.fields):
         column = row.getField(str(number))
         if isinstance(field.dataType, StructType):
             columns += _times(column, field.dataType)

@@ -1,7 +1,8 @@
-"""Whether the root of all checkpoints is the one: a marker file in it says so (ADR 175).
+"""Verify the root of all checkpoints by a marker file in it (ADR 175).
 
-Where a disk is not mounted there is an empty directory in its place. What begins there begins anew, without
-a word, and is gone once the disk is back. So nobody marks a root of which the log says that it was used.
+If a disk is not mounted, an empty directory is in its place. A launch would begin anew there, unnoticed, and
+its checkpoint would be hidden once the disk is back. So a root that was used before, by the log, is never
+marked again.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from runtime.state.store import Place, open_root
 
 
 def settle(root: spec_pb2.CheckpointRoot) -> None:
-    """Return if the root is marked, or is now: one that is new, or that holds a whole checkpoint, for earlier
-    versions knew no marker.
+    """Verify the marker; write it to a new root, or to one with a whole checkpoint of an earlier version.
 
-    Raises: `JobError` (EXTERNAL, retryable).
+    Raises: JobError (EXTERNAL, retryable).
     """
     place = open_root(root.root)[0]
     try:
@@ -37,12 +37,12 @@ def settle(root: spec_pb2.CheckpointRoot) -> None:
 
 
 def is_marked(place: Place) -> bool:
-    """Whether the marker is there. Raises: OSError where the store does not answer."""
+    """Tell whether the root has the marker. Raises: OSError where the store does not answer."""
     return (place / anew.MARKER).exists()
 
 
 def missing(root: str) -> JobError:
-    """What to raise where a root that was used has no marker."""
+    """Build the error of a used root without a marker."""
     return external(
         anew.ROOT_MISSING,
         f"The checkpoint root {root} was used and has no file {anew.MARKER} now: its disk is not mounted, or"

@@ -1,4 +1,4 @@
-"""Places that hold the files of a table: written first, seen later, decided on by what is put once.
+"""Store the files of a table in two steps: a staged file becomes visible only when it is published.
 
 Names are relative to the table's folder, with `/` between their parts.
 """
@@ -17,53 +17,51 @@ from daggerspec.sinks.parquet import is_s3
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A file that is seen."""
+class StoredFile:
+    """A visible file."""
 
     name: str
-    """The last part."""
+    """Last part of its name."""
     size: int
     """Bytes."""
     written: datetime
 
 
 class Files(Protocol):
-    """The files of one table. Each call raises `JobError`: TemporaryError while the place is away."""
+    """Files of one table. Every method raises JobError: TemporaryError while the store does not answer."""
 
     def stage(self, name: str, content: pa.Buffer) -> str:
-        """Make a file durable that nobody sees under its name yet; what `publish` needs to know of it."""
+        """Write a file durably without making it visible; return its handle for `publish`."""
 
     def publish(self, name: str, staged: str) -> None:
-        """Have a staged file seen under its name. Twice is as once. Raises: JobError when it is gone."""
+        """Make a staged file visible under its name. Idempotent. Raises: JobError when it is gone."""
 
-    def staged(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """The files that are staged and not seen, whose last part begins so: last part, and what `discard`
-        needs to know.
-        """
+    def list_staged(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield last part and `discard`'s handle of the staged files whose last part begins with `prefix`."""
 
     def discard(self, staged: str) -> None:
-        """Remove a staged file; one that is gone is no trouble."""
+        """Remove a staged file; one that is gone is no error."""
 
     def put_once(self, name: str, content: bytes) -> bool:
-        """Make a small file, whole or not at all; False where one of this name is there."""
+        """Create a small file atomically; return False where one of this name exists."""
 
     def get(self, name: str) -> bytes | None:
-        """A file that is seen; None where there is none."""
+        """Read a visible file; None where there is none."""
 
     def names(self, folder: str) -> list[str]:
-        """What is seen in a folder, in order; nothing where there is none."""
+        """List the names in a folder, sorted; empty where there is no such folder."""
 
-    def files(self, folder: str) -> list[Seen]:
-        """The files that are seen in a folder, in order; nothing where there is none."""
+    def files(self, folder: str) -> list[StoredFile]:
+        """List the visible files in a folder, sorted; empty where there is no such folder."""
 
     def probe(self) -> None:
-        """Return if files can be written now."""
+        """Check that files can be written now."""
 
 
 def of(sink: spec_pb2.ResolvedSink) -> Files:
-    """The files of a sink's table. Raises: JobError (USER) where it may not write."""
+    """Open the files of a sink's table. Raises: JobError (USER) where it may not write there."""
     if is_s3(sink.sink.parquet):
-        from runtime.clients.files.s3 import S3Files  # its client takes half a second, for those who need it
+        from runtime.clients.files.s3 import S3Files  # loads boto3: half a second
 
         return S3Files.of(sink)
     from runtime.clients.files.local import LocalFiles

@@ -1,7 +1,8 @@
-"""The files of a table in a bucket of S3: a staged file is an upload that only the driver completes.
+"""Store the files of a table in a bucket of S3: a staged file is a multipart upload that the driver
+completes.
 
-An upload that nobody completed is seen by nobody, so there is nothing to move. A manifest is put on the
-condition that there is none; a server that does not know the condition is refused.
+An incomplete upload is invisible, so publishing moves nothing. A manifest is put with `If-None-Match`; a
+server without conditional writes is refused.
 """
 
 from __future__ import annotations
@@ -19,42 +20,42 @@ from daggers.v1 import spec_pb2
 
 from chassis.egress.addresses import AddressRefused
 from runtime.clients import egress, handshake, secrets
-from runtime.clients.files import Seen
+from runtime.clients.files import StoredFile
 from runtime.errors import INTERNAL, JobError, TemporaryError, external, user
 from runtime.hiding import hide
 
-_PROBED: Final = "_daggers/probe"
+_PROBE: Final = "_daggers/probe"
 _GONE: Final = ("NoSuchUpload", "NoSuchKey", "404")
 _DENIED: Final = (
     "AccessDenied", "AccountProblem", "AllAccessDisabled", "ExpiredToken", "InvalidAccessKeyId",
     "InvalidToken", "SignatureDoesNotMatch", "401", "403", "Forbidden",
 )  # fmt: skip
 _MISSING: Final = ("NoSuchBucket", "InvalidBucketName", "PermanentRedirect")
-_TAKEN: Final = ("PreconditionFailed", "412")
+_EXISTS: Final = ("PreconditionFailed", "412")
 
 
 class S3Files:
-    """A table's prefix in a bucket."""
+    """Files below a prefix of a bucket."""
 
     def __init__(self, client: Callable[[], Any], where: str, bucket: str, prefix: str) -> None:
-        """`client` makes one that may be kept; `where` is the server, as a person knows it."""
+        """client: returns the cached client. where: the server's name for people."""
         self._client, self._where = client, where
         self._bucket, self._prefix = bucket, prefix
 
     @classmethod
     def of(cls, sink: spec_pb2.ResolvedSink) -> S3Files:
-        """Those of a sink. Raises: JobError where its secret is not there."""
-        asked = sink.sink.parquet
+        """Open the files of a sink. Raises: JobError where its secret is missing."""
+        sink_options = sink.sink.parquet
         made_of = spec_pb2.ResolvedSink(egress=sink.egress if sink.HasField("egress") else None)
-        made_of.sink.parquet.CopyFrom(asked)
+        made_of.sink.parquet.CopyFrom(sink_options)
         made_of.sink.parquet.ClearField("table")
         key = made_of.SerializeToString(deterministic=True)
-        bucket, _, folder = asked.location.removeprefix("s3://").partition("/")
-        prefix = f"{folder}/{asked.table}" if folder else asked.table
-        return cls(lambda: _client(key), f"S3 at {asked.endpoint}", bucket, prefix)
+        bucket, _, folder = sink_options.location.removeprefix("s3://").partition("/")
+        prefix = f"{folder}/{sink_options.table}" if folder else sink_options.table
+        return cls(lambda: _client(key), f"S3 at {sink_options.endpoint}", bucket, prefix)
 
     def stage(self, name: str, content: pa.Buffer) -> str:
-        """Upload a file, and leave the upload open."""
+        """Upload a file, and leave the upload incomplete."""
         key, body = self._key(name), memoryview(content).tobytes()
         with self._errors() as client:
             upload = client.create_multipart_upload(Bucket=self._bucket, Key=key)["UploadId"]
@@ -88,12 +89,12 @@ class S3Files:
             return False
         return True
 
-    def staged(self, prefix: str) -> Iterator[tuple[str, str]]:
-        """Uploads that are open."""
+    def list_staged(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the incomplete uploads."""
         with self._errors() as client:
             pages = client.get_paginator("list_multipart_uploads")
-            asked = pages.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}/")
-            uploads = [upload for page in asked for upload in page.get("Uploads", ())]
+            found_pages = pages.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}/")
+            uploads = [upload for page in found_pages for upload in page.get("Uploads", ())]
         for upload in uploads:
             last = upload["Key"].rpartition("/")[2]
             if last.startswith(prefix):
@@ -110,18 +111,18 @@ class S3Files:
                     raise
 
     def put_once(self, name: str, content: bytes) -> bool:
-        """Put an object where there is none."""
+        """Put an object if there is none; return False where there is."""
         with self._errors() as client:
             try:
                 client.put_object(Bucket=self._bucket, Key=self._key(name), Body=content, IfNoneMatch="*")
             except ClientError as error:
-                if _code(error) in _TAKEN:
+                if _code(error) in _EXISTS:
                     return False
                 raise
         return True
 
     def get(self, name: str) -> bytes | None:
-        """What stands in an object."""
+        """Read an object; None where there is none."""
         with self._errors() as client:
             try:
                 answer = client.get_object(Bucket=self._bucket, Key=self._key(name))
@@ -133,7 +134,7 @@ class S3Files:
         return content
 
     def names(self, folder: str) -> list[str]:
-        """What is below a prefix, up to the next part."""
+        """List the names directly below a prefix."""
         prefix = f"{self._key(folder)}/" if folder else f"{self._prefix}/"
         with self._errors() as client:
             pages = client.get_paginator("list_objects_v2")
@@ -142,18 +143,20 @@ class S3Files:
         below += [file["Key"] for page in listed for file in page.get("Contents", ())]
         return sorted(name.removeprefix(prefix) for name in below)
 
-    def files(self, folder: str) -> list[Seen]:
-        """The objects below a prefix, up to the next part."""
+    def files(self, folder: str) -> list[StoredFile]:
+        """List the objects directly below a prefix."""
         prefix = f"{self._key(folder)}/"
         with self._errors() as client:
             pages = client.get_paginator("list_objects_v2")
             listed = list(pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"))
         files = [file for page in listed for file in page.get("Contents", ())]
-        return [Seen(file["Key"].removeprefix(prefix), file["Size"], file["LastModified"]) for file in files]
+        return [
+            StoredFile(file["Key"].removeprefix(prefix), file["Size"], file["LastModified"]) for file in files
+        ]
 
     def probe(self) -> None:
-        """Put an object that is there. Raises: JobError (USER) where a second one takes its place."""
-        if self.put_once(_PROBED, b"?") and self.put_once(_PROBED, b"?"):
+        """Put the probe object twice. Raises: JobError (USER) where the second put replaces the first."""
+        if self.put_once(_PROBE, b"?") and self.put_once(_PROBE, b"?"):
             text = f"{self._where} has no conditional writes: batches cannot be committed there once."
             raise user("SINK_CANNOT_COMMIT", text)
 
@@ -162,7 +165,7 @@ class S3Files:
 
     @contextmanager
     def _errors(self) -> Iterator[Any]:
-        """The client; what it raises is told as what it means."""
+        """Yield the client, and raise its errors as JobError."""
         try:
             yield self._client()
         except (BotoCoreError, ClientError) as error:
@@ -172,7 +175,7 @@ class S3Files:
         if isinstance(error, ClientError):
             code = _code(error)
             if code in _DENIED:
-                _client.cache_clear()  # its secret may be another now
+                _client.cache_clear()  # its secret may have been rotated
                 text = f"{self._where} refuses its credentials in {self._bucket} ({code})."
                 return external("SINK_DENIED", text, retryable=True)
             if code in _MISSING:
@@ -184,7 +187,7 @@ class S3Files:
             text = f"{self._where} may not be reached: {refused}."
             return external("SINK_ADDRESS_REFUSED", text, retryable=True)
         if isinstance(error, SSLError):
-            return handshake.untrusted_here(self._where)
+            return handshake.untrusted_here_error(self._where)
         return TemporaryError("SINK_UNAVAILABLE", f"{self._where} does not answer ({type(error).__name__}).")
 
 
@@ -194,19 +197,19 @@ def _code(error: ClientError) -> str:
 
 @lru_cache(maxsize=8)
 def _client(resolved: bytes) -> Any:
-    """A client, kept by its process. Raises: JobError for a secret that is not there."""
+    """Return the cached client of a serialised sink. Raises: JobError for a missing secret."""
     sink = spec_pb2.ResolvedSink.FromString(resolved)
-    asked = sink.sink.parquet
-    name, _, secret = secrets.resolve(asked.credentials, asked.endpoint).partition(":")
+    sink_options = sink.sink.parquet
+    name, _, secret = secrets.resolve(sink_options.credentials, sink_options.endpoint).partition(":")
     hide(secret)
     rules = sink.egress if sink.HasField("egress") else None
-    return client(asked.endpoint, asked.region, name, secret, rules)
+    return client(sink_options.endpoint, sink_options.region, name, secret, rules)
 
 
 def client(endpoint: str, region: str, name: str, secret: str, rules: spec_pb2.Egress | None) -> Any:
-    """A client of a server; `rules` hold its connections, where no administrator registered the server."""
+    """Create a client. rules: restrict its connections; None: an administrator registered the server."""
     proxy = egress.proxy_of(endpoint)
-    made = boto3.session.Session().client(
+    s3_client = boto3.session.Session().client(
         "s3",
         endpoint_url=endpoint,
         region_name=region,
@@ -218,15 +221,17 @@ def client(endpoint: str, region: str, name: str, secret: str, rules: spec_pb2.E
             retries={"total_max_attempts": 1},
             signature_version="s3v4",
             s3={"addressing_style": "path"},
-            proxies=dict.fromkeys(("http", "https"), proxy) if proxy else {},  # else botocore asks by itself
+            proxies=dict.fromkeys(("http", "https"), proxy)
+            if proxy
+            else {},  # else botocore reads the environment itself
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
     )
     if rules is not None:
-        # botocore takes no pools: they are given to the manager that its connections come from.
-        session = made._endpoint.http_session  # noqa: SLF001 - as above
+        # botocore takes no pools: replace those of its connection manager
+        session = s3_client._endpoint.http_session  # noqa: SLF001 - as above
         manager = session._get_proxy_manager(proxy) if proxy else session._manager  # noqa: SLF001
         by_proxy = endpoint if proxy else ""
-        manager.pool_classes_by_scheme = egress.checked(rules, f"S3 at {endpoint}", by_proxy)
-    return made
+        manager.pool_classes_by_scheme = egress.checked_pools(rules, f"S3 at {endpoint}", by_proxy)
+    return s3_client

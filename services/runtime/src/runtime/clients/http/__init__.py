@@ -1,8 +1,8 @@
-"""Requests to HTTP servers, many at once.
+"""Send many requests at once to HTTP servers.
 
-connection  one server: connections, and what its silence means
-oauth2      tokens that are asked for
-caller      what a server is shown of who calls
-client      one server, as batches need it
-posting     batches of rows, and what answers mean
+connection  keeps connections to one server open, and maps its failures to errors
+oauth2      requests tokens
+caller      authenticates requests
+client      sends requests to one server, within its limits
+posting     posts batches of rows, and interprets answers
 """

@@ -1,4 +1,4 @@
-"""What a server, of HTTP or gRPC, is shown of who calls: what a secret says, or a token that is asked for."""
+"""Authenticate to an HTTP or gRPC server: by a header of a secret, or by a token that is requested."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from runtime.clients.http.oauth2 import Tokens
 
 
 class Caller:
-    """Who calls one server. Raises: JobError for a secret that is not there."""
+    """Credentials for one server. Raises: JobError for a secret that is missing."""
 
     def __init__(self, auth: bytes, to: str, name: str, egress: bytes | None) -> None:
-        """`auth` is a serialised `HttpAuth`; `to` is where the server is, `name` what people call it;
-        `egress` is a serialised `Egress`: where tokens may be asked for.
-        """
-        told = spec_pb2.HttpAuth.FromString(auth)
-        self._fixed = header(told, to, name)
-        self._tokens = Tokens(told.oauth2, egress) if told.HasField("oauth2") else None
+        """Resolve the secret. auth: a serialised `HttpAuth`. to: address of the server. name: for people.
 
-    async def shown(self) -> dict[str, str]:
-        """The header. Raises: JobError where no token is to be had."""
+        egress: a serialised `Egress`, the rules for the token server's address.
+        """
+        http_auth = spec_pb2.HttpAuth.FromString(auth)
+        self._fixed = header(http_auth, to, name)
+        self._tokens = Tokens(http_auth.oauth2, egress) if http_auth.HasField("oauth2") else None
+
+    async def headers(self) -> dict[str, str]:
+        """Return the headers that authenticate a request. Raises: JobError where no token is given."""
         if self._tokens is None:
             return self._fixed
         return {"Authorization": f"Bearer {await self._tokens.token()}"}
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         if self._tokens is not None:
             await self._tokens.close()

@@ -1,9 +1,10 @@
-"""Connections to one HTTP server that stay open, and what its silence means.
+"""Keep connections to one HTTP server open, and map its failures to errors.
 
-    TemporaryError              it does not answer: SINK_UNAVAILABLE
+    TemporaryError              the server does not answer: SINK_UNAVAILABLE
     JobError, to be waited out  SINK_TLS, SINK_ADDRESS_REFUSED, SECRET_MISSING, SECRET_UNUSABLE
 
-No redirect is followed, no cookie is kept. Who is called by a proxy, the environment says (ADR 185).
+No redirect is followed, no cookie is stored. The environment says which servers are called by a proxy (ADR
+185).
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from chassis.egress.addresses import PORTS, AddressRefused, Allowed
 from chassis.egress.connector import connector
 from chassis.egress.pools import Judge, judge_target
 from runtime.clients import handshake
-from runtime.clients.credentials import forbidden
+from runtime.clients.credentials import address_refused
 from runtime.clients.egress import destination, judge, proxy_of
 from runtime.clients.inflight import InFlightLimit
 from runtime.errors import TemporaryError
 
 ANSWER_BYTES: Final = 4 * 1024 * 1024
-"""What is read of an answer; of a longer one the connection is closed."""
+"""Limit of a body that is read; after a longer one the connection is closed."""
 _SENT_AT_ONCE: Final = 1024 * 1024
-"""More would keep the loop from all else."""
+"""Larger bodies are sent in pieces, so that one does not block the event loop."""
 _JUDGED_S: Final = 30.0
-"""How long it holds what a name resolved to, where a proxy calls it."""
+"""How long a check of a name's addresses counts where a proxy connects."""
 _HEADERS: Final = {"User-Agent": "daggers", "Accept-Encoding": "identity"}
-_VOUCHED: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
+_ALLOW_ALL: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
 _UNTRUSTED: Final = (
     aiohttp.ClientConnectorCertificateError,
     aiohttp.ClientConnectorSSLError,
@@ -50,10 +51,10 @@ _UNTRUSTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where requests go, and what is shown of who calls. Equal ones share their connections."""
+    """Address of a server, and how to authenticate. Equal servers share connections."""
 
     name: str
-    """The server, as a person knows it: HTTP at https://crm.example."""
+    """Name of the server in texts for people: HTTP at https://crm.example."""
     url: str
     auth: bytes = b""
     """A serialised `HttpAuth`."""
@@ -64,15 +65,15 @@ class Server:
     """A serialised `Egress`; None: an administrator vouches for the address."""
     timeout_s: float = 10.0
     most: float = InFlightLimit().most
-    """So many requests may be under way, at most."""
+    """Upper bound of requests in flight."""
     share: bytes = b""
-    """A serialised `RateLimit`: how much may be written there."""
+    """A serialised `RateLimit` of the writes."""
 
     @classmethod
     def of(
         cls, resolved: spec_pb2.ResolvedSink, kind: str, url: str, auth: spec_pb2.HttpAuth, **more: Any
     ) -> Self:
-        """That of a sink, which is told what it may do there; `more` are the other fields."""
+        """Build the server of a resolved sink, with its egress rules and rate limit. more: other fields."""
         egress = (
             resolved.egress.SerializeToString(deterministic=True) if resolved.HasField("egress") else None
         )
@@ -87,7 +88,7 @@ class Server:
 
 
 def in_tls(sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) -> dict[str, Any]:
-    """The fields of a Server that say how it is known, and what it is shown, in TLS."""
+    """Return the fields of a Server for TLS: trusted certificates, and the client's own."""
     return {
         "ca_file": sink.tls.ca_file,
         "client_tls": sink.client_tls.SerializeToString(deterministic=True),
@@ -96,7 +97,7 @@ def in_tls(sink: spec_pb2.HttpSink | spec_pb2.ElasticsearchSink) -> dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request."""
+    """Method, URL, headers and body of one request."""
 
     method: str
     url: str
@@ -105,23 +106,23 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered."""
+class HttpAnswer:
+    """Status, headers and body of an answer."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     is_whole: bool = True
-    """Whether the body was read to its end."""
+    """Whether the body was read to its end: it is at most ANSWER_BYTES long."""
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that it asks to be left alone for; None where it says none."""
-        return _seconds(self.headers.get("Retry-After", ""), datetime.now(UTC))
+        """Seconds that the server asks to wait; None where it does not."""
+        return _parse_retry_after(self.headers.get("Retry-After", ""), datetime.now(UTC))
 
 
 class Connection:
-    """Connections to one server. Raises: JobError for what its certificates are not."""
+    """Connections to one server. Raises: JobError for unusable certificates."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -131,64 +132,70 @@ class Connection:
         self._proxy = proxy_of(server.url)
         self._judged_until = 0.0
 
-    async def send(self, request: Request, shown: Mapping[str, str]) -> Answer:
-        """One request with further headers, and its answer, whatever it says. Raises: JobError, as above."""
+    async def send(self, request: Request, credentials: Mapping[str, str]) -> HttpAnswer:
+        """Send a request with the credentials' headers, and return its answer of any status.
+
+        Raises: the errors of the module's table.
+        """
         name = self.server.name
         try:
-            session = self._session = self._session or self._connected()
+            session = self._session = self._session or self._open_session()
             if self._proxy is not None:
                 await self._judge()
             async with session.request(
                 request.method,
-                URL(request.url if self._proxy is None else _whole(request.url), encoded=True),
+                URL(request.url if self._proxy is None else _with_path(request.url), encoded=True),
                 data=request.body if len(request.body) < _SENT_AT_ONCE else io.BytesIO(request.body),
-                headers={**_HEADERS, **request.headers, **shown},
+                headers={**_HEADERS, **request.headers, **credentials},
                 allow_redirects=False,
                 server_hostname=self._server_name,
                 proxy=self._proxy,
             ) as response:
-                body = await _read(response)
-                whole = response.content.at_eof()
-                if not whole:
+                body = await _read_body(response)
+                is_whole = response.content.at_eof()
+                if not is_whole:
                     response.close()
-                return Answer(response.status, response.headers, body, whole)
+                return HttpAnswer(response.status, response.headers, body, is_whole)
         except AddressRefused as why:
-            raise forbidden(name, str(why)) from None
+            raise address_refused(name, str(why)) from None
         except _UNTRUSTED:  # some are ValueErrors, too
-            raise handshake.untrusted(name) from None
+            raise handshake.untrusted_error(name) from None
         except (aiohttp.InvalidURL, ValueError):
-            raise forbidden(name, "that is no address as addresses are written") from None
+            raise address_refused(name, "that is no address as addresses are written") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as silence:
             if handshake.is_refusal(str(silence)):
-                raise handshake.refused(name) from None
+                raise handshake.rejected_error(name) from None
             detail = f"{name} does not answer ({type(silence).__name__})."
             raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
     async def _judge(self) -> None:
-        """Judge now and then whom the proxy calls: where it connects is not seen. Raises: AddressRefused."""
+        """Check now and then the addresses of a server that a proxy calls: its connections cannot be seen.
+
+        Raises: AddressRefused.
+        """
         if (now := time.monotonic()) < self._judged_until:
             return
-        allowed, judged = self._rules()
-        await asyncio.to_thread(judge_target, *destination(self.server.url), allowed, judged)
+        allowed, target_judge = self._rules()
+        await asyncio.to_thread(judge_target, *destination(self.server.url), allowed, target_judge)
         self._judged_until = now + _JUDGED_S
 
     def _rules(self) -> tuple[Allowed, Judge]:
         if self.server.egress is None:
-            return Allowed(plain=True), _VOUCHED
-        said = spec_pb2.Egress.FromString(self.server.egress)
-        return Allowed.parse(said.hosts, said.networks), judge(said, self.server.name)
+            return Allowed(plain=True), _ALLOW_ALL
+        rules = spec_pb2.Egress.FromString(self.server.egress)
+        return Allowed.parse(rules.hosts, rules.networks), judge(rules, self.server.name)
 
-    def _connected(self) -> aiohttp.ClientSession:
-        """In the loop, where alone a session is made. Raises: AddressRefused, ValueError."""
-        url, (allowed, judged) = URL(self.server.url), self._rules()
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Open a session, which must happen in the event loop. Raises: AddressRefused, ValueError."""
+        url, (allowed, target_judge) = URL(self.server.url), self._rules()
         port = url.port or PORTS[url.scheme]
-        made = (
-            connector(url.scheme, url.host or "", port, self._context, allowed, judged)
+        session_connector = (
+            connector(url.scheme, url.host or "", port, self._context, allowed, target_judge)
             if self._proxy is None
             else aiohttp.TCPConnector(limit=0, ssl=self._context)
         )
         return aiohttp.ClientSession(
-            connector=made,
+            connector=session_connector,
             timeout=aiohttp.ClientTimeout(total=self.server.timeout_s),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -196,19 +203,19 @@ class Connection:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
 
-def _whole(url: str) -> str:
-    """A URL as a proxy is told it: with a path."""
+def _with_path(url: str) -> str:
+    """Return the URL with a path, which a proxy needs."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=parts.path or "/"))
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The beginning of a body."""
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    """Read the first ANSWER_BYTES of a body."""
     if response.content_length is not None and response.content_length <= ANSWER_BYTES:
         return await response.read()
     read = bytearray()
@@ -218,15 +225,15 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _context(server: Server) -> ssl.SSLContext:
-    """What is trusted; nothing is read for a server that shows no certificates. Raises: JobError."""
+    """Build the TLS context; of a server without TLS it reads no files. Raises: JobError."""
     if not server.url.startswith("https"):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    told = spec_pb2.ClientTls.FromString(server.client_tls)
-    return handshake.context(server.ca_file, told, server.url, server.name)
+    tls = spec_pb2.ClientTls.FromString(server.client_tls)
+    return handshake.context(server.ca_file, tls, server.url, server.name)
 
 
-def _seconds(header: str, now: datetime) -> float | None:
-    """Of a Retry-After header: seconds, or a date."""
+def _parse_retry_after(header: str, now: datetime) -> float | None:
+    """Parse a Retry-After header, seconds or a date, to seconds from `now`; None where it is neither."""
     if header.isascii() and header.isdigit():
         return float(header[:9])
     with suppress(ValueError):

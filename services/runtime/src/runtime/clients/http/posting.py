@@ -1,4 +1,4 @@
-"""Batches of rows in requests, and what answers mean where it is what HTTP says."""
+"""Post batches of rows to an HTTP server, and interpret answers by what HTTP defines."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from runtime.clients.bisection import Refused, Rows
+from runtime.clients.bisection import RefusalCause, Rows
+from runtime.clients.client_pool import DENIED
 from runtime.clients.http import client
-from runtime.clients.http.connection import Answer, Request, Server
-from runtime.clients.kept import DENIED
-from runtime.clients.sending import Batches, Requests, Verdict
+from runtime.clients.http.connection import HttpAnswer, Request, Server
+from runtime.clients.sending import Batches, BatchRequests, Verdict
 from runtime.errors import TemporaryError, external
 
 THROTTLES: Final = 429
 TOO_LARGE: Final = 413
 FAILS: Final = 500
-"""What a server answers that fails, be it at some row of a request alone."""
+"""Status of a server that fails, perhaps at one row of the request."""
 LATER: Final = frozenset({408, 425, THROTTLES})
 _DENIED: Final = frozenset({401, 403, 407})
 _NOWHERE: Final = frozenset({404, 405})
 AWAY: Final = frozenset({THROTTLES, 502, 503, 504})
-"""What a question that changes nothing is answered while a server takes no rows."""
+"""Statuses by which a HEAD request shows that the server accepts no rows now."""
 
 
-class Posting(Batches):
-    """The batches of one partition on their way to an HTTP server."""
+class PostBatches(Batches):
+    """Posts the batches of one partition to an HTTP server."""
 
     def __init__(
         self,
         server: Server,
-        encode: Callable[[pa.RecordBatch], Requests],
+        encode: Callable[[pa.RecordBatch], BatchRequests],
         *,
         ordered: bool = False,
         may_refuse: bool = False,
     ) -> None:
-        super().__init__(encode, client.kept, server, ordered, may_refuse)
+        super().__init__(encode, client.pool, server, ordered, may_refuse)
 
 
-def meaning(
+def interpret(
     server: Server,
     rows: Rows,
-    answer: Answer,
+    answer: HttpAnswer,
     *,
     is_taken: bool,
     has_one_url: bool = True,
 ) -> Verdict:
-    """What an answer says. No word of it quotes an answer, which may quote a row.
+    """Interpret an answer. The verdict never quotes it, as it may quote a row.
 
-    `is_taken`: whether it has the proof that its protocol has of rows that were taken; each sink names its
-    own. A success without that is the word of something in between, and the rows are sent again.
-    Raises: JobError for what somebody has to mend.
+    is_taken: the answer proves, by the sink's own protocol, that the rows were accepted. A success without
+    proof may come from a proxy in between, and the rows are sent again. has_one_url: the URL is the same for
+    all rows, so that 404 and 405 are about the sink. Raises: JobError for what somebody has to fix.
     """
     status, name = answer.status, server.name
     if is_taken:
         return Verdict()
     if 200 <= status < 300:
-        return Verdict(again=[rows], why=unproven(server, answer))
+        return Verdict(again=[rows], why=unproven_error(server, answer))
     if status in LATER or status >= 500:
-        return again(server, rows, answer)
+        return resend(server, rows, answer)
     if status in _DENIED:
         detail = f"{name} answers {status}: check the secret that it is shown, and its rights."
         raise external(DENIED, detail, retryable=True)
@@ -72,22 +72,22 @@ def meaning(
     if status < 400:
         detail = f"{name} answers {status}, and redirects are not followed: name where it leads to."
         raise external("SINK_REDIRECTS", detail, retryable=True)
-    return refusing(server, rows, answer)
+    return refuse(server, rows, answer)
 
 
-def again(server: Server, rows: Rows, answer: Answer) -> Verdict:
-    """The same rows once more, in a moment."""
-    return Verdict(again=[rows], why=later(server, answer), is_throttled=answer.status == THROTTLES)
+def resend(server: Server, rows: Rows, answer: HttpAnswer) -> Verdict:
+    """Have the same rows sent again in a moment."""
+    return Verdict(again=[rows], why=later_error(server, answer), is_throttled=answer.status == THROTTLES)
 
 
-def refusing(server: Server, rows: Rows, answer: Answer) -> Verdict:
-    """The rows are refused, for what is in one of them: it is found by sending halves."""
+def refuse(server: Server, rows: Rows, answer: HttpAnswer) -> Verdict:
+    """Refuse the whole request for one of its rows, which is then found by bisection."""
     reason = "TOO_LARGE" if answer.status == TOO_LARGE else "SINK_REFUSED"
-    return Verdict(whole=Refused(reason, f"{server.name} answers {answer.status}."))
+    return Verdict(whole=RefusalCause(reason, f"{server.name} answers {answer.status}."))
 
 
-def unproven(server: Server, answer: Answer) -> TemporaryError:
-    """That nothing shows that the server itself has answered."""
+def unproven_error(server: Server, answer: HttpAnswer) -> TemporaryError:
+    """Build the error of an answer that does not prove that the server itself gave it."""
     detail = (
         f"{server.name} answers {answer.status}, but not as it does when it takes rows:"
         " a login page, or a proxy, may answer in its place."
@@ -101,52 +101,52 @@ _PAGE: Final = re.compile(
 )
 
 
-def is_page(answer: Answer) -> bool:
-    """Whether an answer is a page for a browser: HTML from its first tag, whatever type it says it has."""
+def is_page(answer: HttpAnswer) -> bool:
+    """Tell whether an answer is an HTML page, by its first tag: its content type is not trusted."""
     return _PAGE.match(answer.body) is not None
 
 
-def later(server: Server, answer: Answer) -> TemporaryError:
-    """That a server takes no rows now."""
-    reason, what = "SINK_UNAVAILABLE", "takes no rows"
+def later_error(server: Server, answer: HttpAnswer) -> TemporaryError:
+    """Build the error of a server that accepts no rows now."""
+    reason, text = "SINK_UNAVAILABLE", "takes no rows"
     if answer.status == THROTTLES:
-        reason, what = "SINK_THROTTLES", "asks for fewer requests"
-    return TemporaryError(reason, f"{server.name} {what} now (status {answer.status}).", answer.retry_after)
+        reason, text = "SINK_THROTTLES", "asks for fewer requests"
+    return TemporaryError(reason, f"{server.name} {text} now (status {answer.status}).", answer.retry_after)
 
 
 def reach(server: Server) -> None:
-    """Return if a server may be reached, or is silent. Raises: JobError, of its address, TLS or secret."""
+    """Check the way to a server; no answer is no error. Raises: JobError of its address, TLS or secret."""
     with suppress(TemporaryError):
         client.ask(server, Request("HEAD", server.url))
 
 
 def probe(server: Server) -> None:
-    """Raise TemporaryError while a question that changes nothing gets no answer, or one that says later."""
+    """Send HEAD. Raises: TemporaryError while the server does not answer, or accepts no rows."""
     answer = client.ask(server, Request("HEAD", server.url))
     if answer.status in AWAY:
-        raise later(server, answer)
+        raise later_error(server, answer)
 
 
-def asked(server: Server) -> str:
-    """What a server answers to a question that changes nothing: one that is for rows alone says 404 or 405.
+def describe(server: Server) -> str:
+    """Send HEAD, and describe the answer in a sentence. A URL that only takes POST answers 404 or 405.
 
-    Raises: JobError where it takes no rows now, does not know who asks, or leads elsewhere.
+    Raises: JobError where the server accepts no rows now, rejects the credentials, or redirects.
     """
 
-    def judge(answer: Answer) -> None:
+    def judge(answer: HttpAnswer) -> None:
         if answer.status in AWAY:
-            raise later(server, answer)
+            raise later_error(server, answer)
         if answer.status in _DENIED or 300 <= answer.status < 400:
-            meaning(server, (), answer, is_taken=False)
+            interpret(server, (), answer, is_taken=False)
 
     answer = client.ask(server, Request("HEAD", server.url), judge)
     return f"HEAD {server.url} answers {answer.status}."
 
 
-def json_object(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object of an answer; empty where it has none."""
+def json_object(answer: HttpAnswer) -> Mapping[str, Any]:
+    """Parse the JSON object of an answer; empty where it has none."""
     try:
-        said = json.loads(answer.body) if answer.is_whole else {}
+        value = json.loads(answer.body) if answer.is_whole else {}
     except ValueError:
         return {}
-    return said if isinstance(said, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}

@@ -66,7 +66,7 @@ Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
 def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
     """The native consumer where it was built, else Python's. Raises: JobError (EXTERNAL)."""
     library = native_library.load()
-    with kafka.made(properties):
+    with kafka.hiding_secrets(properties):
         if library is None:
             return PythonConsumer(properties, partition)
         return NativeConsumer(library, properties, partition)
@@ -74,7 +74,7 @@ def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer
 
 def open_with_headers(properties: Properties, partition: Partition) -> RecordConsumer:
     """Python's client: the native one reads no headers. Raises: JobError (EXTERNAL)."""
-    with kafka.made(properties):
+    with kafka.hiding_secrets(properties):
         return PythonConsumer(properties, partition, headers=True)
 
 

@@ -1,4 +1,4 @@
-"""Where checkpoints and leases are: a directory of this machine, or a Hadoop file system; both look alike.
+"""Store checkpoints and leases in a directory of this machine, or in a Hadoop file system, by one interface.
 
 local   directories, of this machine or of a mount that hosts share
 hadoop  HDFS and others, through the JVM
@@ -17,63 +17,63 @@ from runtime.state.store.local import LocalPlace, LocalStore
 
 
 class Place(Protocol):
-    """A path below a checkpoint root; its text is what Spark is told. Every method raises `OSError`."""
+    """Path below a checkpoint root; `str` of it is for Spark. Every method raises OSError."""
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last part of the path."""
 
     @property
     def local(self) -> Path | None:
-        """The same on this machine; None where it is on no machine."""
+        """The path on this machine; None for a remote one."""
 
     def __lt__(self, other: Self, /) -> bool: ...
 
     def __truediv__(self, name: str, /) -> Self: ...
 
     def with_name(self, name: str, /) -> Self:
-        """What is called `name` beside it."""
+        """Return the path called `name` beside this one."""
 
     def iterdir(self) -> Iterator[Self]:
-        """What is in this directory."""
+        """List this directory."""
 
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """Tell whether it is a directory."""
 
     def exists(self) -> bool:
-        """Whether there is a file or a directory of this name."""
+        """Tell whether there is a file or a directory of this name."""
 
-    def modified(self) -> float:
-        """When it was written last, in seconds after the epoch."""
+    def modified_at(self) -> float:
+        """Return the time of the last write, in seconds since 1970."""
 
     def read_text(self) -> str:
-        """All of a file, as UTF-8."""
+        """Read a whole file as UTF-8."""
 
     def create(self) -> None:
-        """An empty file; it may exist."""
+        """Create an empty file; it may exist."""
 
     def write_text(self, text: str, /) -> None:
-        """Make this all of a file, which may exist, in one step that survives a power cut."""
+        """Replace the content of a file atomically and durably; it may not exist."""
 
     def remove(self) -> None:
-        """Delete it, and all below it."""
+        """Delete it, with everything below it."""
 
 
 class Store(Protocol):
-    """Where the lease is."""
+    """Store of a lease."""
 
     def read(self) -> int:
-        """The generation that holds it; 0 when nobody ever did. Raises OSError, ValueError."""
+        """Return the generation that holds it; 0 before the first. Raises: OSError, ValueError."""
 
     def take(self, generation: int) -> int:
-        """Take it from an older generation, or from none; the generation that holds it then."""
+        """Take it from an older generation, if any; return the generation that holds it then."""
 
     def take_again(self, generation: int) -> int:
-        """The same of one that had it. Raises OSError where the whole checkpoint root is gone."""
+        """Take a lease back that is gone. Raises: OSError where the whole checkpoint root is gone."""
 
 
 def open_root(checkpoint_root: str) -> tuple[Place, Store]:
-    """The place that a checkpoint root names, and the lease in it. Raises `JobError` (EXTERNAL)."""
+    """Open a checkpoint root and the store of the lease in it. Raises: JobError (EXTERNAL)."""
     directory = checkpointroot.directory(checkpoint_root)
     if not (directory or urlsplit(checkpoint_root).path).startswith("/"):
         raise external(
@@ -83,7 +83,7 @@ def open_root(checkpoint_root: str) -> tuple[Place, Store]:
     if directory is not None:
         local = Path(directory)
         return LocalPlace(local), LocalStore(local)
-    # With PySpark, which who looks at directories of this machine goes without.
+    # loads PySpark, which local directories do not need
     from runtime.state.store.hadoop import HadoopStore, hadoop_path
 
     remote = hadoop_path(checkpoint_root)

@@ -1,4 +1,4 @@
-"""Checkpoint roots on Hadoop file systems, HDFS and others, through the JVM that spark-submit started.
+"""Store checkpoint roots in Hadoop file systems, HDFS and others, through the JVM that spark-submit started.
 
 Local directories need none of this.
 """
@@ -15,20 +15,17 @@ from pyspark.errors import PySparkException
 
 from runtime.errors import external
 
-# Where a file is created, and renamed, as a whole or not at all: what Spark's checkpoints stand on.
+# file systems with atomic creation and renaming, on which Spark's checkpoints depend
 _ATOMIC = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "abfs", "abfss"})
-# What other stores say of themselves when they have a conditional put (S3A since Hadoop 3.4.2).
+# capability of other stores with a conditional put (S3A since Hadoop 3.4.2)
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 
 
 class HadoopPath:
-    """A path on a Hadoop file system.
-
-    Every method raises `OSError` when the store does not answer, or says no.
-    """
+    """Path in a Hadoop file system. Every method raises OSError where the store fails or refuses."""
 
     def __init__(self, uri: str, files: Any, make: Callable[[str], Any]) -> None:
-        """`files` is the FileSystem and `make` the constructor of Path, both Java's; see `hadoop_path`."""
+        """files: Java's FileSystem. make: Java's constructor of Path. Made by `hadoop_path`."""
         self._uri = uri.rstrip("/")
         self._files = files
         self._make = make
@@ -50,41 +47,41 @@ class HadoopPath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last part of the path."""
         return self._uri.rpartition("/")[2]
 
     @property
     def local(self) -> None:
-        """It is on no machine."""
+        """None: a Hadoop path is not on this machine."""
 
     def with_name(self, name: str) -> HadoopPath:
-        """What is called `name` beside it."""
+        """Return the path called `name` beside this one."""
         return HadoopPath(f"{self._uri.rpartition('/')[0]}/{name}", self._files, self._make)
 
     def iterdir(self) -> Iterator[HadoopPath]:
-        """What is in this directory; raises `FileNotFoundError` when there is none."""
+        """List this directory. Raises: FileNotFoundError where there is none."""
         with _as_os_error():
             statuses = self._files.listStatus(self._path())
         return iter([self / status.getPath().getName() for status in statuses])
 
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """Tell whether it is a directory."""
         with _as_os_error():
             there = self._files.exists(self._path())
             return bool(there and self._files.getFileStatus(self._path()).isDirectory())
 
     def exists(self) -> bool:
-        """Whether there is a file or a directory of this name."""
+        """Tell whether there is a file or a directory of this name."""
         with _as_os_error():
             return bool(self._files.exists(self._path()))
 
-    def modified(self) -> float:
-        """When it was written last, in seconds after the epoch."""
+    def modified_at(self) -> float:
+        """Return the time of the last write, in seconds since 1970."""
         with _as_os_error():
             return float(self._files.getFileStatus(self._path()).getModificationTime()) / 1000
 
     def read_text(self) -> str:
-        """All of a file, as UTF-8."""
+        """Read a whole file as UTF-8."""
         with _as_os_error():
             stream = self._files.open(self._path())
             try:
@@ -93,13 +90,13 @@ class HadoopPath:
                 stream.close()
 
     def create(self) -> None:
-        """An empty file, with the directories above it; it may exist."""
+        """Create an empty file, with the directories above it; it may exist."""
         with _as_os_error():
             self._files.mkdirs(self._make(self._uri.rpartition("/")[0]))
             self._files.createNewFile(self._path())
 
     def write_text(self, text: str) -> None:
-        """Make this all of a file, which may exist, in one step: as Spark writes its own."""
+        """Replace the content of a file atomically, as Spark writes its own; it may not exist."""
         jvm = SparkContext._jvm  # noqa: SLF001 - Spark's own way to files that are whole or not there
         assert jvm is not None
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
@@ -115,7 +112,7 @@ class HadoopPath:
             stream.close()
 
     def remove(self) -> None:
-        """Delete it, and all below it."""
+        """Delete it, with everything below it."""
         with _as_os_error():
             self._files.delete(self._path(), True)
 
@@ -124,43 +121,44 @@ class HadoopPath:
 
 
 class HadoopStore:
-    """A lease on a Hadoop file system: an empty file for each generation that took it; the greatest holds it.
+    """Lease in a Hadoop file system: an empty file for each generation that took it; the greatest one holds
+    it.
 
-    Two drivers never have one generation, so no file is ever contended: that it is there says everything.
+    Two drivers never have the same generation, so no two write one file; its existence is all that counts.
     """
 
     def __init__(self, root: HadoopPath) -> None:
         self._root, self._folder = root, root / "lease"
 
     def read(self) -> int:
-        """The generation that holds the lease; 0 when nobody ever did. Raises OSError, ValueError."""
+        """Return the generation that holds the lease; 0 before the first. Raises: OSError, ValueError."""
         try:
             return max((int(entry.name) for entry in self._folder.iterdir()), default=0)
         except FileNotFoundError:
             return 0
 
     def take(self, generation: int) -> int:
-        """Take the lease from older generations; the generation that holds it then."""
+        """Take the lease from older generations; return the generation that holds it then."""
         (self._folder / str(generation)).create()
-        held = self.read()
-        if held == generation:
+        holder = self.read()
+        if holder == generation:
             for entry in self._folder.iterdir():
                 if int(entry.name) < generation:
                     entry.remove()
-        return held
+        return holder
 
     def take_again(self, generation: int) -> int:
-        """The same of one that had it. Raises OSError where the whole checkpoint root is gone."""
+        """Take a lease back that is gone. Raises: OSError where the whole checkpoint root is gone."""
         if not self._root.is_dir():
             raise FileNotFoundError(f"{self._root} is gone")
         return self.take(generation)
 
 
 def hadoop_path(root: str, settings: Mapping[str, str] | None = None) -> HadoopPath:
-    """The path that a URI such as `hdfs://namenode:8020/daggers/NAME` names. Starts a JVM if there is none.
+    """Open the path of a URI such as `hdfs://namenode:8020/daggers/NAME`. Starts a JVM if there is none.
 
-    `settings` are added to Hadoop's configuration, which knows `spark.hadoop.*`. Raises `JobError` (EXTERNAL)
-    for a store that cannot hold a checkpoint, or is not known here.
+    settings: added to Hadoop's configuration, which has `spark.hadoop.*` already. Raises: JobError (EXTERNAL)
+    for a store that cannot hold a checkpoint, or is unknown here.
     """
     SparkContext._ensure_initialized()  # noqa: SLF001 - the JVM without a Spark application
     jvm = SparkContext._jvm  # noqa: SLF001 - as above
@@ -191,10 +189,10 @@ def hadoop_path(root: str, settings: Mapping[str, str] | None = None) -> HadoopP
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """What Java raises, as Python's: in one line."""
+    """Raise Java's errors as OSError, with their first lines."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as problem:
-        told = str(problem.java_exception.toString()) if isinstance(problem, Py4JJavaError) else str(problem)
-        line = told.splitlines()[0]
+        text = str(problem.java_exception.toString()) if isinstance(problem, Py4JJavaError) else str(problem)
+        line = text.splitlines()[0]
         raise FileNotFoundError(line) if "FileNotFoundException" in line else OSError(line) from None

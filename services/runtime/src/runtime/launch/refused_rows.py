@@ -1,4 +1,4 @@
-"""What the quarantine keeps of a row that a sink refused: all of it, so that it can be written later."""
+"""Build quarantine records of rows that a sink refused, complete, so that a replay can write them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from runtime.encode.rows import Refusal
 from runtime.sinks import Target
 
 
-def quarantined(
+def quarantine_records(
     target: Target, batch: pa.RecordBatch, refusals: Sequence[Refusal]
 ) -> Iterator[tuple[telemetry_pb2.Quarantined, str]]:
-    """For each row that a sink refused its record, and its whole row key.
+    """Yield the quarantine record of each refused row, and its full row key.
 
     The record has the visible columns as JSON, for people, and the whole row as an Arrow IPC stream.
     """
     layout, sink = target.layout, target.name
-    refused = batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
-    shown = rows.readable(refused)
-    texts = json_text.objects([(column.name, values) for column, values in layout.visible(shown)])
-    keys = rows.keys(layout, shown)
+    refused_rows = batch.take(pa.array([refusal.row for refusal in refusals], pa.int64()))
+    readable = rows.readable(refused_rows)
+    texts = json_text.objects([(column.name, values) for column, values in layout.visible(readable)])
+    keys = rows.keys(layout, readable)
     places: list[tuple[int, int]] = [(0, 0)] * len(refusals)
     if not layout.windowed:  # topic, partition, offset, …
         places = [
             (partition or 0, offset or 0)
             for partition, offset in zip(
-                *(refused.column(name).to_pylist() for name in layout.key_columns[1:3]), strict=True
+                *(refused_rows.column(name).to_pylist() for name in layout.key_columns[1:3]), strict=True
             )
         ]
     for number, (refusal, text, key, (partition, offset)) in enumerate(
@@ -47,15 +47,15 @@ def quarantined(
             value=text.encode(),
             key=key.encode(),
             decoded_prefix=text,
-            row=stream(refused.slice(number, 1)),
+            row=to_ipc_stream(refused_rows.slice(number, 1)),
         )
         yield record, key
 
 
-def stream(row: pa.RecordBatch) -> bytes:
-    """A row as an Arrow IPC stream, its schema with it."""
+def to_ipc_stream(row: pa.RecordBatch) -> bytes:
+    """Serialise a batch of 1 row as an Arrow IPC stream, with its schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
-        # A slice shares the buffers of the batch; `take` copies what is its own.
+        # a slice shares the buffers of the whole batch; `take` copies only the row
         writer.write_batch(row.take(pa.array([0], pa.int64())))
     return bytes(sink.getvalue().to_pybytes())

@@ -1,4 +1,4 @@
-"""The clients that a process keeps open, one of each server, until it ends."""
+"""Pool the clients of a process: one for each server, open until the process ends."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Closable(Protocol):
     """A client with connections."""
 
     async def close(self) -> None:
-        """Close them, in the loop."""
+        """Close the connections, in the event loop."""
 
 
 DENIED: Final = "SINK_DENIED"
-"""Of a server that does not take what it is shown of who calls."""
+"""Reason of a server that rejects the credentials it was given."""
 TLS: Final = "SINK_TLS"
-"""Of one that is not whom its certificates speak of, or does not take ours."""
+"""Reason of a server whose certificate is not valid for it, or that rejects ours."""
 _Server = TypeVar("_Server")
 _Client = TypeVar("_Client", bound=Closable)
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
-class Kept(Generic[_Server, _Client]):
-    """Clients by their servers. A process that was forked meanwhile has none of them."""
+class ClientPool(Generic[_Server, _Client]):
+    """Opens clients by server and keeps them open. A forked child starts with an empty pool."""
 
     def __init__(self, make: Callable[[_Server], _Client]) -> None:
         self._make = make
@@ -39,16 +39,16 @@ class Kept(Generic[_Server, _Client]):
         atexit.register(self.clear)  # before the loop ends, which was registered first
 
     def client(self, server: _Server) -> _Client:
-        """The one for a server, which stays open. Raises: what making one raises."""
+        """Return the open client of a server, made where there is none. Raises: what making one raises."""
         if server not in self._open:
             self._open[server] = self._make(server)
         return self._open[server]
 
-    def run(self, server: _Server, call: Callable[[_Client], Coroutine[Any, Any, _Answer]]) -> _Answer:
-        """What a call of the server's client answers; once more with another client, of secrets and
-        certificates as they are now, where those that it has are no good.
+    def run(self, server: _Server, call: Callable[[_Client], Coroutine[Any, Any, _Result]]) -> _Result:
+        """Run a call with the server's client, and return its answer.
 
-        Raises: what the call raises.
+        Where the server rejects its credentials or certificates, the call is repeated once by a new client,
+        which reads both again: they may have been rotated. Raises: what the call raises.
         """
         try:
             return eventloop.run(call(self.client(server)))
@@ -59,20 +59,22 @@ class Kept(Generic[_Server, _Client]):
         return eventloop.run(call(self.client(server)))
 
     def drop(self, server: _Server) -> None:
-        """Close that of a server: the next one reads its secret, and looks its server up, anew."""
+        """Close the client of a server. The next one reads the secret and resolves the name again."""
         client = self._open.pop(server, None)
         if client is not None:
             eventloop.run(client.close())
 
     def _forget(self) -> None:
-        """In a child: what the parent has open stays untouched. One that is collected closes its connections,
-        and takes them out of the `epoll` that both processes share, so that the parent hears nothing more.
+        """Start empty in a forked child, and keep the parent's clients referenced.
+
+        A client that is garbage-collected closes its connections and removes them from the `epoll` that both
+        processes share: the parent would get no more events.
         """
         self._parents.append(self._open)
         self._open = {}
 
     def clear(self) -> None:
-        """Close each."""
+        """Close all clients."""
         for server in [*self._open]:
             with suppress(RuntimeError):
                 self.drop(server)
