@@ -55,6 +55,8 @@ VIEWS: Final[Mapping[str, tuple[type[Message], View]]] = {
     "sensitive conflict": (gateway_pb2.SensitiveConflict, to_json),
     "account": (access_pb2.ServiceAccount, to_json),
     "grant": (access_pb2.StreamGrant, to_json),
+    "host": (gateway_pb2.Host, to_json),
+    "dagger of a host": (gateway_pb2.HostedDagger, to_json),
     "whoami": (gateway_pb2.WhoAmIResponse, to_json),
     "quarantined": (telemetry_pb2.Quarantined, to_json),
     "quarantine status": (gateway_pb2.QuarantineStatus, quarantine.status_document),

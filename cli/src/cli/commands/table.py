@@ -124,6 +124,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "grant": LazyCommand(
             "Grant roles, and access to streams and sensitive fields.", "cli.commands.grants", "grants"
         ),
+        "host": LazyCommand(
+            "List the hosts of drivers, show what runs there, say that one is gone.",
+            "cli.commands.hosts",
+            "hosts",
+        ),
         "log": LazyCommand(
             "Export, verify and restore the control topic, every record at its sequence.",
             "cli.commands.log",

@@ -84,6 +84,10 @@ def _limit(use: gateway_pb2.QuotaUse, name: str) -> int | None:
     return getattr(use.quota, name) if use.quota.HasField(name) else None  # type: ignore[arg-type] # soft, hard
 
 
+def _registered(host: gateway_pb2.Host, name: str) -> Any:
+    return getattr(host.registered, name) if host.HasField("registered") else None
+
+
 def _suggestions(
     answer: gateway_pb2.SampleStreamResponse | gateway_pb2.DiscoverTopicsResponse,
 ) -> dict[str, Any]:
@@ -106,7 +110,14 @@ _CONVERSION = Conversion(
     lowercase=frozenset(
         {
             *("ApplyDaggerResponse.Action", "PlanDaggerResponse.Effect", "PlanDaggerResponse.Replacement"),
-            *("AuditKind", "OutputColumn.Role", "ReferenceTable.Format", "Role", "SinkStep.Outcome"),
+            *(
+                "AuditKind",
+                "HostGoneCause",
+                "OutputColumn.Role",
+                "ReferenceTable.Format",
+                "Role",
+                "SinkStep.Outcome",
+            ),
         }
     ),
     unstripped=frozenset({"Phase"}),
@@ -162,6 +173,17 @@ _CONVERSION = Conversion(
         ),
         "GetTeamUsageResponse": Shape("quotas=uses daggers sequence", daggers=_costs),
         "HealthWarning": Shape("code object message domain? since! next"),
+        "Host": Shape(
+            "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints register_time"
+            " heard_time gone",
+            boot_id=lambda host: _registered(host, "boot_id"),
+            version=lambda host: _registered(host, "version"),
+            cores=lambda host: _registered(host, "cores"),
+            memory_mib=lambda host: _registered(host, "memory_mib"),
+            shared_checkpoints=lambda host: _registered(host, "shared_checkpoints"),
+        ),
+        "HostLoss": Shape("time! cause? actor message"),
+        "HostedDagger": Shape("name team phase keeps_state"),
         "InfluxAddress": Shape("url org bucket token"),
         "KafkaAddress": Shape("bootstrap_servers properties secret_properties"),
         "Member": Shape("principal role"),
