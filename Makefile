@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv --no-config
 # The workspace members, in an order that needs none before its own.
-MEMBERS := proto libs/spec libs/chassis libs/kafka libs/client libs/eventlog libs/election libs/fleet libs/access libs/daggersql services/api-gateway services/scheduler services/health-monitor services/portal services/telemetry services/runtime cli devstack
+MEMBERS := proto libs/spec libs/protofiles libs/chassis libs/kafka libs/client libs/eventlog libs/election libs/fleet libs/access libs/daggersql services/api-gateway services/scheduler services/health-monitor services/portal services/telemetry services/runtime cli devstack
 STAMPS := $(VENV)/.stamps
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export LC_ALL := C.UTF-8

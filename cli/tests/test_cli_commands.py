@@ -188,7 +188,7 @@ def test_json_is_recognised_before_options_are_parsed(words: list[str], wanted: 
 
 
 def test_imports_are_found_beside_the_file_and_among_the_well_known_types(tmp_path: Path) -> None:
-    (tmp_path / "booking.proto").write_text(BOOKING)
+    (tmp_path / "booking.proto").write_text(BOOKING.replace("message", "// A trip.\nmessage", 1))
     (tmp_path / "place.proto").write_text(PLACE)
 
     schema = load([tmp_path / "booking.proto"], [])
@@ -230,7 +230,7 @@ def test_protocs_complaints_come_with_file_and_line(tmp_path: Path) -> None:
 def test_a_file_that_is_neither_source_nor_descriptors_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"\xff\xff")
 
-    with pytest.raises(RefusedError, match=r"neither a \.proto file nor a descriptor set"):
+    with pytest.raises(RefusedError, match=r"neither a \.proto file, a zip of them, nor a descriptor set"):
         load([tmp_path / "x.bin"], [])
 
 

@@ -262,6 +262,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "ListClusters": Rule(Action.LOOK_AROUND, _nobodys, views.without_secrets),
         "DeleteCluster": _REGISTER,
         "RegisterSchema": _REGISTER,
+        "CompileSchema": _REGISTER,
         "ListSchemas": _LOOK,
         "GetSchema": _LOOK,
         "DeleteSchema": _REGISTER,

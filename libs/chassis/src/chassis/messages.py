@@ -15,8 +15,10 @@ MAX_HEALTH: Final = 64 * 1024
 MAX_SHARED_HEALTH: Final = 1024
 """Bytes of a question for health at a port that is for calls."""
 
-_CARRIED: Final = frozenset({"google.protobuf.FileDescriptorSet", "daggers.v1.DaggerSpec"})
-"""Schemas, and what has the text of a query."""
+_CARRIED: Final = frozenset(
+    {"google.protobuf.FileDescriptorSet", "daggers.v1.DaggerSpec", "daggers.v1.SchemaFile"}
+)
+"""Schemas, their sources, and what has the text of a query."""
 
 
 def carries(method: MethodDescriptor) -> bool:

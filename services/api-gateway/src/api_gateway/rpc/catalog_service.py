@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
 
@@ -15,8 +16,9 @@ from api_gateway.rpc.registering import put
 from api_gateway.state.heartbeat_cache import Heard
 from api_gateway.state.reader import Reader
 from api_gateway.state.writer import Writer
-from api_gateway.validate import reference_places, request_fields, schema_compatibility, schemas
+from api_gateway.validate import comments, reference_places, request_fields, schema_compatibility, schemas
 from api_gateway.validate.dagger_requests import meta_of, refuse
+from api_gateway.validate.schema_compiling import SchemaCompiler
 from chassis.errors import invalid
 from chassis.interceptors import Context, actor
 from daggerspec import catalogue, secrets
@@ -27,6 +29,7 @@ from fleet import Fleet
 from fleet.fold import view
 from fleet.fold.answers import about
 from fleet.fold.resolve import Registered
+from protofiles import Brought
 
 
 class CatalogService(CatalogReads):
@@ -43,6 +46,7 @@ class CatalogService(CatalogReads):
         reference_places: Sequence[str],
     ) -> None:
         super().__init__(fleet, reader, samples, masking, heard)
+        self._compiler = SchemaCompiler()
         self._places = reference_places
         self._writer = writer
 
@@ -97,6 +101,37 @@ class CatalogService(CatalogReads):
             subject = schema.messages[0]
             answer = await self._writer.write(subject, event, request.request_id, path="schema.files")
         return gateway_pb2.RegisterSchemaResponse(messages=schema.messages, sequence=answer.sequence)
+
+    async def CompileSchema(  # noqa: N802 - gRPC's name
+        self, request: gateway_pb2.CompileSchemaRequest, context: Context
+    ) -> gateway_pb2.CompileSchemaResponse:
+        """Compile what a person brings, and judge it as if it were to be registered. Raises: ApiError."""
+        compiled = await self._compiler([Brought(file.path, file.content) for file in request.files])
+        answer = gateway_pb2.CompileSchemaResponse(
+            missing_imports=compiled.missing,
+            left_out=compiled.left_out,
+            problems=[gateway_pb2.SchemaProblem(**asdict(problem)) for problem in compiled.problems],
+        )
+        if answer.problems:
+            return answer
+        try:
+            schema = schemas.pruned(compiled.files)
+        except schemas.Unusable as error:
+            wrong: Sequence[Violation] = error.violations
+        else:
+            wrong = (*schema_compatibility.breaks(schema, self._fleet), *_streams_broken(schema, self._fleet))
+        if wrong:
+            answer.problems.extend(
+                gateway_pb2.SchemaProblem(reason=one.reason, message=one.description) for one in wrong
+            )
+            return answer
+        comment_of = comments.by_message(compiled.files.file)
+        answer.schema.CopyFrom(schema)
+        answer.messages.extend(
+            gateway_pb2.CompiledMessage(name=name, comment=comment_of.get(name, ""))
+            for name in schema.messages
+        )
+        return answer
 
     async def DeleteSchema(  # noqa: N802 - gRPC's name
         self, request: gateway_pb2.DeleteSchemaRequest, context: Context

@@ -1,4 +1,4 @@
-"""What .proto files say of their fields, as protoc keeps it beside the descriptors. Pure.
+"""What .proto files say of their fields and messages, as protoc keeps it beside the descriptors. Pure.
 
 A comment is found by the way down to its field: numbers of lists and places in them, as
 `google.protobuf.SourceCodeInfo` has it.
@@ -37,6 +37,29 @@ def by_field(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
         for path, text in of_fields(file)
         if (name := _name(file, path)) is not None
     }
+
+
+def by_message(files: Iterable[dp.FileDescriptorProto]) -> dict[str, str]:
+    """The comments of the messages of these files, each on one line, by the full name of each message."""
+    names: dict[str, str] = {}
+    for file in files:
+        text = {
+            tuple(location.path): " ".join((location.leading_comments or location.trailing_comments).split())
+            for location in file.source_code_info.location
+        }
+        pending: list[tuple[tuple[int, ...], str, dp.DescriptorProto]] = [
+            ((MESSAGES, number), file.package, message) for number, message in enumerate(file.message_type)
+        ]
+        while pending:
+            path, scope, message = pending.pop()
+            full_name = f"{scope}.{message.name}" if scope else message.name
+            if text.get(path):
+                names[full_name] = text[path][:LONGEST]
+            pending += [
+                ((*path, NESTED, number), full_name, nested)
+                for number, nested in enumerate(message.nested_type)
+            ]
+    return names
 
 
 def _name(file: dp.FileDescriptorProto, path: tuple[int, ...]) -> str | None:

@@ -33,11 +33,10 @@ from daggerspec.nearest import hint, nearest
 from daggerspec.protobuf import TIMESTAMP
 from daggerspec.violation import Violation
 from fleet.fold.catalogue import closure, defining_file
+from protofiles.descriptors import MAX_SET_FILES
 
 MAX_COMMENTS: Final = 128 * 1024
 """Bytes of the comments that are registered with a schema; of one that has more none is."""
-MAX_FILES: Final = 5_000
-"""Files that a schema may bring: each is looked at before it is known whether it is needed."""
 _AT: Final = "schema.files"
 _POOL_SAYS: Final = "Couldn't build proto file into descriptor pool: "
 _WELL_KNOWN: Final = {
@@ -68,8 +67,8 @@ class Unusable(Exception):  # noqa: N818 - reads as what is wrong
 
 def pruned(files: dp.FileDescriptorSet) -> spec_pb2.Schema:
     """What is registered of the files. Raises: Unusable."""
-    if len(files.file) > MAX_FILES:
-        text = f"must not be more than {MAX_FILES}, and are {len(files.file)}"
+    if len(files.file) > MAX_SET_FILES:
+        text = f"must not be more than {MAX_SET_FILES}, and are {len(files.file)}"
         raise Unusable([Violation(_AT, text, "TOO_MANY")])
     own = {file.name: _stripped(file) for file in files.file if file.name not in _WELL_KNOWN}
     if sum(file.source_code_info.ByteSize() for file in own.values()) > MAX_COMMENTS:
