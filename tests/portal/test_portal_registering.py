@@ -35,7 +35,7 @@ def test_a_schema_and_then_a_stream_of_it_are_registered(visit: Opened, tmp_path
     one = visit()
     page = one.open("/schemas", "Schemas")
     page.get_by_role("link", name="New schema").click()
-    page.get_by_label("Descriptors of the messages").set_input_files(describe(tmp_path, "rides.v1"))
+    page.get_by_label("Protobuf files").set_input_files(describe(tmp_path, "rides.v1"))
     expect(page.get_by_text("These would be registered:")).to_be_visible()
     page.get_by_role("button", name="Register schema").click()
     expect(page.get_by_text("These can be used now:")).to_be_visible()
@@ -51,6 +51,29 @@ def test_a_schema_and_then_a_stream_of_it_are_registered(visit: Opened, tmp_path
     page.get_by_role("link", name="Streams").first.click()
 
     expect(page.get_by_role("row").filter(has_text="ride-log, ride-log-2")).to_contain_text("rides")
+
+
+def test_sources_are_compiled_and_all_that_is_wrong_stands_at_its_place(
+    visit: Opened, tmp_path: Path
+) -> None:
+    ride, place = tmp_path / "ride.proto", tmp_path / "place.proto"
+    ride.write_text(
+        'syntax = "proto3";\npackage trips.v1;\nimport "trips/v1/place.proto";\n'
+        "// One trip.\nmessage Trip { Place from = 1; }\n"
+    )
+    place.write_text('syntax = "proto3";\npackage trips.v1;\nmessage Place { strin city = 1; }\n')
+    page = visit().open("/new/schema", "New schema")
+    files = page.get_by_label("Protobuf files")
+    files.set_input_files(ride)
+    expect(page.get_by_role("alert")).to_contain_text("ride.proto:3:1 trips/v1/place.proto is imported")
+    files.set_input_files([ride, place])
+    expect(page.get_by_role("alert")).to_contain_text('place.proto:3:17 "strin" is not defined.')
+    place.write_text(place.read_text().replace("strin ", "string "))
+    files.set_input_files([ride, place])
+
+    expect(page.get_by_text("These would be registered:")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="trips.v1.Trip")).to_contain_text("One trip.")
+    expect(page.get_by_role("button", name="Register schema")).to_be_enabled()
 
 
 def test_what_is_wrong_with_a_stream_stands_at_its_fields(visit: Opened) -> None:
