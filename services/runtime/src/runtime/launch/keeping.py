@@ -82,7 +82,7 @@ def _failures(launch: Launch) -> Sequence[str]:
 
 def _begun(launch: Launch, why: str) -> str:
     words = f"{why}, it began anew: {anew.consequences(launch.spec.spec)}"
-    logger().warning("begins anew", why=words)
+    logger().warning("checkpoint.begun_anew", why=words)
     return f"{anew.BEGUN} {words}"
 
 

@@ -99,7 +99,7 @@ def _end(folder: Path, error: events_pb2.DaggerError, failure: Exception | None 
     replace_text(folder / rundir.EXIT, errors.as_json(error))
     with suppress(OSError):  # the JVM carries what is printed here, and may be gone
         # The trace stands below the line, as all that has no time of its own.
-        logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
+        logger().error("driver.ended", reason=error.reason, detail=error.detail, exc_info=failure)
     return exits.code(error)
 
 

@@ -66,7 +66,7 @@ class Shadow:
                 self._closed, self._holds = watermark, None
                 return True
             if self._holds is None:
-                logger().info("holds a batch", closes=str(closes))
+                logger().info("shadow.batch_held", closes=str(closes))
             self._holds = watermark
             if self._launch.stopping.wait(LOOK_S):
                 leave("It was not handed over.")
@@ -104,7 +104,7 @@ class Shadow:
         checkpoint.hand_over(self._place, self.written)
         launch.writing.set()
         launch.heartbeat.speak()
-        logger().info("taken over", written=str(self.written))
+        logger().info("shadow.taken_over", written=str(self.written))
 
     def _handed(self) -> int | None:
         """Behind which windows it is to write, in us; None while it is not handed over."""

@@ -167,7 +167,7 @@ class Query:
             if name in open_sinks
         }
         batch = BatchRef(f"replay/{self._replay_id}/windows", 0, self._spec.generation)
-        logger().info("recompute", windows=len(starts), records=who.records)
+        logger().info("replay.recompute_started", windows=len(starts), records=who.records)
         return self._write(rows.filter(wanted), targets, batch)
 
     def _range(self, start_ms: int) -> tuple[readers.Readers, SourceContext]:
@@ -271,12 +271,14 @@ class Query:
             if not troubles:
                 troubles = _committed(targets, batch, total, self._confirm)
             if not troubles:
-                logger().info("wrote", rows=dict(total.written), refused=dict(total.refused))
+                logger().info("replay.rows_written", rows=dict(total.written), refused=dict(total.refused))
                 return None
             [(sink, trouble), *_] = sorted(troubles.items())
             if time.monotonic() - began > self._patience_s:
                 return verdicts.not_replayable(trouble.error.reason, trouble.error.detail)
-            logger().warning("waiting", sink=sink, reason=trouble.error.reason, detail=trouble.error.detail)
+            logger().warning(
+                "replay.delayed", sink=sink, reason=trouble.error.reason, detail=trouble.error.detail
+            )
             self._wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
         raise AssertionError  # it counts for ever
 

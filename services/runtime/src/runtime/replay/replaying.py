@@ -85,7 +85,7 @@ def replay(
         )
         meant = history.meant
         said = Said(history, meant, outcomes, confirm)
-        logger().info("replay", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
+        logger().info("replay.started", meant=len(meant), said=len(history.outcomes), replay=asked.replay_id)
         tried, untried = sorted_out(meant, asked, sinks)
         said.add(untried)
         unread, chunks = None, Chunks(most_rows)
@@ -132,7 +132,7 @@ def _write(sinks: SinkRows, chunk: Chunk, said: Said) -> None:
     said.add(outcomes)
     said.all()
     counts = Counter(f"{name_of(outcome.outcome)} {outcome.reason}".strip() for outcome in outcomes.values())
-    logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
+    logger().info("replay.chunk_finished", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
 
 
 def taken(topic: Topic, history: History, asked: events_pb2.QuarantineReplayRequested) -> None:

@@ -112,7 +112,7 @@ class Groups:
                 self.look()
             except PySparkException as problem:
                 # A batch of long ago whose files are gone: the next look begins behind it.
-                logger().warning("groups not looked at", why=str(problem).splitlines()[0])
+                logger().warning("groups.not_checked", why=str(problem).splitlines()[0])
 
     def _look_at(self, changed: DataFrame, now: datetime) -> None:
         value = changed.schema["value"].dataType

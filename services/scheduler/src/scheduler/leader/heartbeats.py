@@ -7,7 +7,6 @@ Any number of partitions, nothing committed, only what comes: one that was misse
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Final, Self
@@ -15,6 +14,7 @@ from typing import Final, Self
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from chassis.logging import logger
 from eventlog import Draft, Record, read_record
 from eventlog.reader import TEMPORARY, all_partitions, client, unavailable
 from eventlog.topics import QUARANTINE
@@ -23,7 +23,6 @@ from kafkaclient.behind import Listener, stopped
 from kafkaclient.replacing import Spell
 
 _POLL_MS: Final = 1_000
-_LOGGER: Final = logging.getLogger("daggers.scheduler")
 
 
 async def set_aside_ends(connection: Connection) -> Mapping[int, int]:
@@ -96,7 +95,7 @@ class Heartbeats:
             try:
                 await listener.check(heard=bool(fetched))
             except KafkaConnectionError as error:
-                _LOGGER.warning("heartbeats: %s; it is replaced", error)
+                logger().warning("kafka.reader_replaced", topic=self._topic, detail=str(error))
                 await self._replace_consumer()
                 listener = Listener(self._connection, self._consumer)
 
@@ -107,7 +106,7 @@ class Heartbeats:
         except (KafkaError, OSError):
             await fresh.stop()
             return
-        _LOGGER.warning("the producer of beats is not answered, and is replaced")
+        logger().warning("kafka.producer_replaced", topic=self._topic)
         self._producer, self._sending = fresh, Spell()
         await stuck.stop()
 
