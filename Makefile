@@ -233,6 +233,10 @@ release: $(STAMPS)/venv ## VERSION=X.Y.Z: set it, give it its section in CHANGEL
 decisions-index: $(STAMPS)/venv ## Write docs/decisions/README.md from the titles and the status of decisions
 	@$(BIN)/python -m tests.documents.decisions > docs/decisions/README.md
 
+.PHONY: names-count
+names-count: $(STAMPS)/venv ## Count names and docstrings that say nothing, into tests/documents/names.json; they may only fall
+	@$(BIN)/python -m tests.documents.name_counts
+
 .PHONY: metrics-doc
 metrics-doc: $(STAMPS)/venv ## Write docs/metrics.md from what the services say of their metrics
 	@$(BIN)/python -m tests.documents.metrics > docs/metrics.md

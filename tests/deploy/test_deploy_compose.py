@@ -448,7 +448,7 @@ def test_the_portal_serves_by_what_it_is_given_and_is_told_healthy(tmp_path: Pat
     )
     try:
         assert process.stderr is not None
-        assert any('"serving"' in line for line in process.stderr)
+        assert any('"service.started"' in line for line in process.stderr)
         check = [sys.executable, COMPOSE / "image" / "healthy.py", "portal"]
         well = subprocess.run(check, env=environment, capture_output=True, text=True, check=False, timeout=60)
         other = environment | {"DAGGERS_PORTAL_PUBLIC_URL": "https://another.example"}

@@ -26,7 +26,7 @@ KAFKA = sorted(
 
 @lru_cache
 def setters() -> str:
-    """The text of all that sets something: files of the deployment, the local stack, tests and benches."""
+    """Read all that sets something: files of the deployment, the local stack, tests and benches."""
     files = [ROOT / file for file in tracked() if SETTERS.search(file) and file not in NAMING]
     return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 

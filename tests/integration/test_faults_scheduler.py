@@ -61,7 +61,7 @@ def second(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
         subprocess.Popen([sys.executable, "-m", "scheduler"], env=env, stderr=out, cwd=log.parent) as other,
     ):
         try:
-            until(lambda: b"scheduler.standby" in log.read_bytes())
+            until(lambda: b"scheduler.standby_begun" in log.read_bytes())
             yield other
         finally:
             other.terminate()
@@ -101,7 +101,7 @@ def test_a_suspended_leader_is_replaced_and_does_nothing_when_it_goes_on(
         said = log.stat().st_size
     finally:
         send(signal.SIGCONT, old)
-    until(lambda: b"scheduler.standby" in log.read_bytes()[said:])
+    until(lambda: b"scheduler.standby_begun" in log.read_bytes()[said:])
     cli.until(name, lambda dagger: dagger["phase"] == "RUNNING" and dagger["generation"] > taken)
     sessions = list(driver(stack, name))
     cli("delete", name, "--wait")

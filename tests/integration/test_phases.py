@@ -212,7 +212,7 @@ def test_a_driver_of_another_host_that_is_silent_is_unreachable_and_comes_back(
         command = [*elsewhere, sys.executable, "-m", "scheduler"]
         with log.open("wb") as out, subprocess.Popen(command, env=env, stderr=out, cwd=tmp_path) as other:
             try:
-                until(lambda: b"scheduler.leading" in log.read_bytes())
+                until(lambda: b"scheduler.leadership_gained" in log.read_bytes())
                 send(STOP, *session)
                 late = watching.until(not_running, deadline_s=OLD_S + POLLS_S)
                 gone = watching.until(lambda sample: sample.phase == "UNREACHABLE")

@@ -79,7 +79,10 @@ def test_without_kafka_it_waits_and_logs_why_once_and_sigterm_ends_it_with_0(
     service = name.replace("_", "-")
     waiting, _ = log.read_text().splitlines()
     assert json.loads(waiting)["detail"] == "Kafka at 127.0.0.1:1 does not answer: KafkaConnectionError"
-    assert (code, last(log.read_text())) == (0, {"event": "stopped", "exit_code": 0, "service": service})
+    assert (code, last(log.read_text())) == (
+        0,
+        {"event": "service.stopped", "exit_code": 0, "service": service},
+    )
 
 
 @pytest.mark.integration
@@ -89,9 +92,9 @@ def test_services_that_were_started_before_kafka_serve_once_it_is_there(
     (tmp_path / "kafka").mkdir()
     broker = Broker(tmp_path / "kafka")
     ready = {
-        "api_gateway": '"serving"',
-        "scheduler": '"scheduler.leading"',
-        "health_monitor": '"ready"',
+        "api_gateway": '"service.started"',
+        "scheduler": '"scheduler.leadership_gained"',
+        "health_monitor": '"service.started"',
         "telemetry": '"projected"',
     }
     logs = {name: tmp_path / name / "log" for name in SERVICES}
@@ -136,7 +139,7 @@ def started(name: str, env: dict[str, str], log: Path) -> Iterator[subprocess.Po
 
 def _waits(log: Path) -> bool:
     """Whether a service has logged that it waits for Kafka."""
-    return "waiting for Kafka" in log.read_text()
+    return "kafka.awaited" in log.read_text()
 
 
 def _catches_sigterm(pid: int) -> bool:

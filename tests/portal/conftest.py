@@ -92,7 +92,7 @@ def running(name: str, env: Mapping[str, str], folder: Path) -> Iterator[str]:
 
 def _address(log: Path) -> str | None:
     lines = [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return next((line["address"] for line in lines if line["event"] == "serving"), None)
+    return next((line["address"] for line in lines if line["event"] == "service.started"), None)
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def test_a_signal_drains_it_and_it_ends_with_0(capsys: pytest.CaptureFixture[str
 
     assert (code, drained) == (0, [True])
     assert [(line["event"], line["service"], line["exit_code"]) for line in lines] == [
-        ("stopped", "an-oven", 0)
+        ("service.stopped", "an-oven", 0)
     ]
 
 
@@ -87,7 +87,7 @@ def test_what_is_away_is_said_in_one_line_with_69(capsys: pytest.CaptureFixture[
 
     assert code == 69
     assert [(line["event"], line["detail"], line["exit_code"]) for line in lines] == [
-        ("stopped", "no gas", 69)
+        ("service.stopped", "no gas", 69)
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_crash_is_one_line_with_its_trace_and_70(
 
     code, lines = ended(capsys, serve)
 
-    assert (code, [(line["event"], line["exit_code"]) for line in lines]) == (70, [("stopped", 70)])
+    assert (code, [(line["event"], line["exit_code"]) for line in lines]) == (70, [("service.stopped", 70)])
     assert "crumbs" in json.dumps(lines[0])
 
 

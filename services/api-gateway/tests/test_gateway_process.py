@@ -48,7 +48,7 @@ async def _address(running: Process) -> str:
     assert running.stderr is not None
     while line := await running.stderr.readline():
         said = json.loads(line)
-        if said["event"] == "serving":
+        if said["event"] == "service.started":
             return str(said["address"])
     raise AssertionError("the gateway ended before it served")
 

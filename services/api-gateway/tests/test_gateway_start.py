@@ -86,7 +86,7 @@ async def test_a_start_reads_only_the_last_records_again(
 
     assert log.followed == [-1, 2, -1]
     assert again == whole
-    assert [each["since"] for each in said if each["event"] == "folded"] == [-1, 5, -1]
+    assert [each["since"] for each in said if each["event"] == "log.folded"] == [-1, 5, -1]
 
 
 def torn(file: Path) -> None:
@@ -154,13 +154,13 @@ async def test_a_snapshot_that_cannot_be_used_is_told_of_once_and_the_whole_log_
     async with harness.running(log) as client:
         restarted = await everything(client)
 
-    told = [each["why"] for each in said if each["event"] == "snapshot_not_used"]
+    told = [each["why"] for each in said if each["event"] == "snapshot.ignored"]
     with closing(sqlite3.connect(file)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_schema")}
     assert "answers" not in tables
     assert (again, restarted) == (whole, whole)
     assert [why in each for each in told] == [True]
-    assert [each["since"] for each in said if each["event"] == "folded"] == [-1, -1, -1, 5]
+    assert [each["since"] for each in said if each["event"] == "log.folded"] == [-1, -1, -1, 5]
 
 
 async def test_what_was_made_of_a_record_is_told_however_long_ago(

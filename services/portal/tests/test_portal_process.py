@@ -27,7 +27,7 @@ def started(folder: Path, **settings: str) -> subprocess.Popen[str]:
 def until_it_serves(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stderr is not None
     for line in process.stderr:
-        if (said := json.loads(line))["event"] == "serving":
+        if (said := json.loads(line))["event"] == "service.started":
             return said
     raise AssertionError("it has ended")
 
@@ -45,7 +45,7 @@ def test_sigterm_drains_it_and_it_ends_with_0(tmp_path: Path) -> None:
 
     last = json.loads(log.splitlines()[-1])
     assert (alive.status_code, process.returncode) == (200, 0)
-    assert (last["event"], last["exit_code"], last["service"]) == ("stopped", 0, "portal")
+    assert (last["event"], last["exit_code"], last["service"]) == ("service.stopped", 0, "portal")
 
 
 def test_an_address_that_is_taken_ends_it_with_69(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_secrets_are_in_no_line_of_its_log(tmp_path: Path) -> None:
         process.kill()
         process.wait()
 
-    assert "logged_in" in log
+    assert "login.accepted" in log
     assert cookies
     assert second
     for secret in ("k" * 40, shown, second, "a-token-of-the-gateway", *cookies):

@@ -272,17 +272,19 @@ def is_reader(process: psutil.Process) -> bool:
 
 async def test_a_reader_that_dies_hangs_or_is_one_too_many_harms_nobody(tmp_path: Path) -> None:
     launched(tmp_path, LOG)
-    reasons = []
+    errors = []
     for reader in (
         RowReader(sys.executable, {}, module="no_such_module"),
         RowReader(sys.executable, {}, patience_s=0.01),
         RowReader(sys.executable, {}, most=0),
     ):
         async with host(tmp_path, reader) as stub:
-            reasons.append((await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S))).reason)
+            errors.append(await refused(stub.ReadHostRows(rows_of(), timeout=DEADLINE_S)))
     left = [child for child in psutil.Process().children() if is_reader(child)]
 
-    assert reasons == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
+    assert [error.reason for error in errors] == ["ROW_READER_DIED", "ROWS_TIMED_OUT", "HOST_BUSY"]
+    assert errors[0].metadata["crash"].startswith("ImportError")
+    assert errors[0].metadata["crash"] in errors[0].message
     assert left == []
 
 

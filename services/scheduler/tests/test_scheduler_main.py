@@ -129,5 +129,5 @@ def test_a_second_scheduler_stands_by_and_ends_with_0_when_it_is_told_to(kafka: 
         rest = standby.stderr.read()
         code = standby.wait(DEADLINE_S)
 
-    assert '"event": "scheduler.standby"' in line
-    assert (code, [json.loads(line)["event"] for line in rest.splitlines()]) == (0, ["stopped"])
+    assert '"event": "scheduler.standby_begun"' in line
+    assert (code, [json.loads(line)["event"] for line in rest.splitlines()]) == (0, ["service.stopped"])

@@ -70,7 +70,7 @@ def test_while_it_observes_a_launch_says_what_would_be_refused() -> None:
         rule.tell(known, known.daggers["counts"])
 
     [line] = lines
-    assert (line["event"], line["dagger"]) == ("secret_out_of_place", "counts")
+    assert (line["event"], line["dagger"]) == ("secret.place_refused", "counts")
     assert "OTHER" not in str(line)
 
 

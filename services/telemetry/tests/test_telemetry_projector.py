@@ -61,7 +61,7 @@ async def test_a_database_that_does_not_answer_is_waited_for_and_loses_nothing(
         database = Database(**{**influx, "url": way.url})
         projecting = asyncio.create_task(project_until(kafka, topic, database, INCIDENTS))
         async with asyncio.timeout(60):
-            await asyncio.to_thread(until, lambda: "waiting for InfluxDB" in logged.getvalue())
+            await asyncio.to_thread(until, lambda: "influxdb.awaited" in logged.getvalue())
             way.open()
             await projecting
 

@@ -112,9 +112,9 @@ def rotated(read: Callable[[], T], *files: Path) -> Rotated[T]:
         read,
         *files,
         refused=lambda why: logger().warning(
-            "rotation_refused", files=names, why=why, then="the old one stays"
+            "endpoint.rotation_refused", files=names, why=why, then="the old one stays"
         ),
-        changed=lambda: logger().info("rotated", files=names),
+        changed=lambda: logger().info("endpoint.rotated", files=names),
     )
 
 

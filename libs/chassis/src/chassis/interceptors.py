@@ -353,7 +353,7 @@ async def _told(call: Call, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.AbortError):
         raise error
     if not isinstance(error, ApiError):
-        logger().error("unhandled", method=call.method, exc_info=error)
+        logger().error("call.crashed", method=call.method, exc_info=error)
         error = ApiError(
             grpc.StatusCode.INTERNAL,
             "INTERNAL",

@@ -87,7 +87,18 @@ def configure(
 
 
 def logger() -> structlog.typing.FilteringBoundLogger:
-    """The logger of this process."""
+    """Return the logger of this process. In one that set up none, it writes warnings to stderr: a command
+    answers on stdout.
+    """
+    if not structlog.is_configured():
+        bare = structlog.WriteLogger(sys.stderr)
+        wrapper = structlog.make_filtering_bound_logger(logging.WARNING)
+        unset: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
+            bare,
+            processors=[structlog.processors.KeyValueRenderer(key_order=["event"])],
+            wrapper_class=wrapper,
+        )
+        return unset
     log: structlog.typing.FilteringBoundLogger = structlog.get_logger("daggers")
     return log
 

@@ -70,11 +70,11 @@ def run(
         if all(isinstance(cause, (*away, Unavailable)) for cause in causes):
             # Whoever waits for the same thing says the same.
             detail = "; ".join(dict.fromkeys(map(str, causes)))
-            logging.logger().error("stopped", exit_code=UNAVAILABLE, detail=detail)
+            logging.logger().error("service.stopped", exit_code=UNAVAILABLE, detail=detail)
             return UNAVAILABLE
-        logging.logger().exception("stopped", exit_code=INTERNAL)
+        logging.logger().exception("service.stopped", exit_code=INTERNAL)
         return INTERNAL
-    logging.logger().info("stopped", exit_code=DRAINED)
+    logging.logger().info("service.stopped", exit_code=DRAINED)
     return DRAINED
 
 

@@ -45,7 +45,7 @@ async def await_topics(
             except LogUnavailable as error:
                 if str(error) != known:
                     known = str(error)
-                    logger().warning("waiting for Kafka", detail=known)
+                    logger().warning("kafka.awaited", detail=known)
             else:
                 return True
             await asyncio.wait((stopping,), timeout=_RETRY_S)

@@ -7,11 +7,11 @@ is pure; what is due because of it, the service's.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
+from chassis.logging import logger
 from eventlog.fold import Fold, Seen, Step, Subscription
 from eventlog.log import Log, LogDamaged, LogError, LogUnavailable
 from eventlog.record import Draft, Record
@@ -20,7 +20,6 @@ A = TypeVar("A")
 
 _RETRY_S: Final = 1.0
 _BREATH: Final = 1_000
-_LOGGER: Final = logging.getLogger("daggers.eventlog")
 
 
 class Follower(Generic[A]):
@@ -104,7 +103,7 @@ class Follower(Generic[A]):
     def fail(self, error: LogError) -> None:
         """Nothing more is read or written: whoever waits is told why."""
         if isinstance(error, LogDamaged):
-            _LOGGER.error("the log is damaged: %s", error)
+            logger().error("log.damaged", detail=str(error))
         self.failure = error
         while self._awaited:
             for expected in self._awaited.popitem()[1]:
@@ -115,7 +114,7 @@ class Follower(Generic[A]):
     async def _bear(self, error: LogUnavailable) -> None:
         if self._patience_s is not None:
             raise error
-        _LOGGER.warning("the log is unavailable: %s", error)
+        logger().warning("log.lost", detail=str(error))
         await asyncio.sleep(_RETRY_S)
 
     # ---- Waiting -------------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ class Follower(Generic[A]):
                     except LogUnavailable as error:
                         if self._patience_s is not None and not expected.done():
                             raise
-                        _LOGGER.warning("the log is unavailable: %s", error)
+                        logger().warning("log.lost", detail=str(error))
                         await asyncio.wait([expected], timeout=_RETRY_S)
                 if self._patience_s is not None:
                     limit.reschedule(asyncio.get_running_loop().time() + self._patience_s)

@@ -8,7 +8,6 @@ whoever reads knows where it stands.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -18,6 +17,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
+from chassis.logging import logger
 from eventlog.admin import create_missing
 from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
 from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, client, unavailable
@@ -37,7 +37,6 @@ _PRODUCERS: Final = 2
 _ONE_BATCH: Final = 1
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
-_LOGGER: Final = logging.getLogger("daggers.eventlog")
 
 
 class KafkaLog:
@@ -142,7 +141,7 @@ class KafkaLog:
                 if silence.due(clock.time()):
                     silence = Spell()
                     if await is_behind(self._connection, {self._partition: since + 1}):
-                        _LOGGER.warning("the reader of %s hears nothing, and is replaced", self._topic)
+                        logger().warning("kafka.reader_replaced", topic=self._topic)
                         with suppress(LogUnavailable):
                             await reader.renew(since + 1)
                             doubted = False
@@ -169,7 +168,8 @@ class KafkaLog:
                     where = f"Kafka at {self._connection.bootstrap_servers}"
                     self.away = "" if back else f"{where} does not answer"
                     if reached != before:
-                        _LOGGER.warning("Kafka is %s: %s", "back" if reached else "away", self._topic)
+                        event = "kafka.found" if reached else "kafka.lost"
+                        logger().warning(event, topic=self._topic)
                     if doubted and reached:
                         # The very end of a topic that ends before `since` reads as silence.
                         with suppress(LogUnavailable):
@@ -263,7 +263,7 @@ class KafkaLog:
             await self._check_cluster()
         except TEMPORARY:
             return False
-        _LOGGER.warning("the client that asks Kafka for its cluster was not answered, and is replaced")
+        logger().warning("kafka.admin_client_replaced", topic=self._topic)
         self._asking = Spell()
         return True
 
@@ -317,7 +317,7 @@ class KafkaLog:
                     self._producer = await self._started_producer()
             except TEMPORARY:
                 return
-        _LOGGER.warning("the producer of %s is not answered, and is replaced", self._topic)
+        logger().warning("kafka.producer_replaced", topic=self._topic)
         self._writing = Spell()
         await _stop(stuck)
 

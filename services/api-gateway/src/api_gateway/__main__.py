@@ -113,13 +113,13 @@ async def _serve_from(projection: Projection, parts: Parts, asked: asyncio.Event
     ):
         tune_gc(ALIVE)
         host = settings.bind.rpartition(":")[0]
-        logging.logger().info("serving", address=f"{host}:{gateway.port}", tls=reached.tls)
+        logging.logger().info("service.started", address=f"{host}:{gateway.port}", tls=reached.tls)
         stop = asyncio.create_task(asked.wait())
         await asyncio.wait((stop, gateway.failed), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if gateway.failed.done():
             gateway.failed.result()
-        logging.logger().info("draining")
+        logging.logger().info("service.drain_started")
 
 
 @asynccontextmanager

@@ -154,7 +154,7 @@ async def serving(
     try:
         await _until_ready(follower, ground.projector, end, failed)
         logger().info(
-            "folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
+            "log.folded", sequence=follower.sequence, since=since, unreadable=len(fold.fleet.unreadable)
         )
         parts = assemble(ground, options)
         connections = Connections(per_address)
@@ -208,7 +208,7 @@ def begin(projection: Projection) -> tuple[Fold, LogPosition]:
         held = projection.snapshot()
         fold = Fold() if held is None else Fold.restored(held)
     except Unusable as why:
-        logger().warning("snapshot_not_used", why=str(why), then="the log is folded from its first record")
+        logger().warning("snapshot.ignored", why=str(why), then="the log is folded from its first record")
         return Fold(), projection.prepare(anew=True)
     return fold, projection.prepare()
 

@@ -111,7 +111,7 @@ async def serve(
         try:
             await monitor.catch_up()
             if not channels:
-                log.warning("nobody is told: no receiver is set; alerts are only recorded")
+                log.warning("receivers.not_configured", detail="nobody is told: alerts are only recorded")
             monitor.observer.recall(datetime.now(UTC) - RECALL)
             asked = asyncio.create_task(stop.wait())
             while await _host(monitor, kafka, heartbeats_topic, [*following, asked]):
@@ -141,7 +141,7 @@ async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None
         except LogError as error:
             if str(error) != said:
                 said = str(error)
-                logging.logger().warning("audit_not_heard", why=said)
+                logging.logger().warning("audit.follow_failed", why=said)
         await asyncio.sleep(_AGAIN_S)
 
 
@@ -160,7 +160,7 @@ async def _host(monitor: Monitor, kafka: Connection, topic: str, others: Sequenc
         )
         await app.start()
     receivers = [channel.name for channel in monitor.channels]
-    logging.logger().info("ready", daggers=len(monitor.fleet.daggers), receivers=receivers)
+    logging.logger().info("service.started", daggers=len(monitor.fleet.daggers), receivers=receivers)
     ends = [asyncio.create_task(app.wait_until_stopped()), asyncio.create_task(deaf.wait())]
     await asyncio.wait([*others, *ends], return_when=asyncio.FIRST_COMPLETED)
     hosted, _ = ends

@@ -117,4 +117,4 @@ class Deliveries:
         assert current is not None  # it is brought in when nothing is under way
         event.meta.epoch = current.report.fired.meta.epoch
         self._kept.keep(current.told(event, self._clock()))
-        logger().info("outage told", receiver=channel.name, turn=event.DESCRIPTOR.name)
+        logger().info("outage.reported", receiver=channel.name, turn=event.DESCRIPTOR.name)

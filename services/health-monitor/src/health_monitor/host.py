@@ -97,7 +97,7 @@ def build(
     def begin() -> None:
         if not monitor.observer.begun:
             monitor.observer.begin()
-            logger().info("recalled", records=recall.count, all=recall.done)
+            logger().info("heartbeats.recalled", records=recall.count, all=recall.done)
 
     app.agent(source, name="heartbeats")(listen)
     app.task(lose_patience)
@@ -123,7 +123,7 @@ async def end_stuck(app: faust.App) -> None:
     await asyncio.wait({stopping}, timeout=_STOP_S)
     if stopping.done():
         return stopping.result()
-    logger().warning("the consumer does not end, and is let go of")
+    logger().warning("consumer.abandoned")
     consumer: Any = app.consumer
     thread = consumer._thread  # noqa: SLF001 - Faust has no other way to it
     for task in asyncio.all_tasks(thread.thread_loop):
@@ -156,7 +156,7 @@ class Attention:
         if self._silence.due(now):
             self._silence = Spell()
             if await is_behind(self._connection, self._positions):
-                logger().warning("nothing is heard of what is written: the consumer is replaced")
+                logger().warning("consumer.replaced")
                 self._deaf.set()
 
 
@@ -176,7 +176,7 @@ def credentials(connection: Connection) -> faust.auth.Credentials | None:
 def set_aside(partition: int, offset: int, value: bytes, error: Exception) -> None:
     """Say where a record lies that could not be taken in: it stays in its topic, and can be read there."""
     logger().error(
-        "heartbeat set aside",
+        "heartbeat.skipped",
         partition=partition,
         offset=offset,
         digest=blake2b(value, digest_size=16).hexdigest(),
@@ -195,7 +195,7 @@ def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitabl
             await body()
         except LogUnavailable as error:
             if not lost:  # once for each outage
-                logger().warning("kafka is away", timer=name, detail=str(error))
+                logger().warning("kafka.lost", timer=name, detail=str(error))
             lost = True
         else:
             lost = False

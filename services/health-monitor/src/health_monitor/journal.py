@@ -35,7 +35,7 @@ class KeptOutage:
         try:
             self._journal.save(None if kept is None else kept.report)
         except OSError as error:
-            logger().error("outage not kept", detail=str(error))
+            logger().error("outage.save_failed", detail=str(error))
 
 
 class FileJournal:
@@ -51,7 +51,7 @@ class FileJournal:
         try:
             return alerts_pb2.OutageReported.FromString(self._path.read_bytes())
         except DecodeError as error:
-            logger().error("outage not read", file=str(self._path), detail=str(error))
+            logger().error("outage.load_failed", file=str(self._path), detail=str(error))
             return None
 
     def save(self, report: alerts_pb2.OutageReported | None) -> None:

@@ -109,7 +109,9 @@ class Leadership:
             if self._election.epoch >= 0 and not self.leads:
                 self._election.resign()
                 self.reach = Reach()
-                logger().warning("standing by", newer_epoch=self.ledger.epoch, leader=self.ledger.leader)
+                logger().warning(
+                    "monitor.standby_begun", newer_epoch=self.ledger.epoch, leader=self.ledger.leader
+                )
 
     async def lead(self) -> None:
         """Keep the lead with a beat, or claim it when its holder is silent. Raises: LogUnavailable."""
@@ -124,7 +126,7 @@ class Leadership:
         elif self._election.may_claim():
             with suppress(Deposed):
                 await self._election.claim()
-                logger().info("leading", epoch=self._election.epoch)
+                logger().info("monitor.leadership_gained", epoch=self._election.epoch)
 
     # ---- What it writes ------------------------------------------------------------------------------------
 

@@ -33,5 +33,5 @@ class Watchdog:
         taken = isinstance(answer, Answer) and 200 <= answer.status < 300
         if not taken and not self._unnoticed:
             why = answer.detail if isinstance(answer, Temporary) else f"it answered {answer.status}"
-            logger().warning("watchdog not called", detail=why)
+            logger().warning("watchdog.call_failed", detail=why)
         self._unnoticed = not taken

@@ -136,7 +136,7 @@ class Entry(Caller):
                 except (LoginRefused, ProviderAway) as why:
                     if self._clock() < newest.tokens.ends:
                         return newest.tokens
-                    logger().warning("session_ended", name=session.name, why=str(why))
+                    logger().warning("session.ended", name=session.name, why=str(why))
                     if isinstance(why, LoginRefused):
                         self._sessions.end(session.hash)
                     raise NotLoggedIn(f"The login has ended: {why}.") from why
@@ -230,18 +230,18 @@ class Entry(Caller):
         session = self._session(request)
         if session is not None:
             self._sessions.end(session.hash)
-            logger().info("logged_out", name=session.name)
+            logger().info("login.ended", name=session.name)
             if session.tokens is not None and self._ways.provider is not None:
                 try:
                     await self._ways.provider.revoke(session.tokens)
                 except ProviderAway as why:
-                    logger().warning("not_revoked", why=str(why))
+                    logger().warning("token.revocation_failed", why=str(why))
         answer = Response(status_code=204)
         answer.delete_cookie(self._ways.cookie, path="/", secure=self._ways.secure, httponly=True)
         return answer
 
     def _refused(self, why: str) -> None:
-        logger().warning("login_refused", why=why)
+        logger().warning("login.refused", why=why)
         self._counted("refused")
 
     def _away(self, why: ProviderAway, target: str) -> Response:
@@ -255,7 +255,7 @@ class Entry(Caller):
         if before is not None:
             self._sessions.end(before.hash)
         secret = self._sessions.begin(name, tokens)
-        logger().info("logged_in", name=name)
+        logger().info("login.accepted", name=name)
         self._counted("entered")
         key = self._ways.key if self._ways.provider is None else None
         # What stands behind # the browser keeps to itself: no server is sent it.

@@ -54,7 +54,7 @@ class Plan:
 async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIterator[int]:
     """Serve while the block runs; answers the port. Raises: CannotBind."""
     if not plan.pages.built:
-        logger().warning("pages_not_built", then=NOT_BUILT)
+        logger().warning("pages.not_built", then=NOT_BUILT)
     listener = _listener(plan.bind)
     port: int = listener.getsockname()[1]
     closing = asyncio.Event()
@@ -77,7 +77,7 @@ async def serving(plan: Plan, clock: Callable[[], float] = time.time) -> AsyncIt
         ):
             try:
                 logger().info(
-                    "serving", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked
+                    "service.started", address=f"{plan.bind.rpartition(':')[0]}:{port}", asked=plan.ways.asked
                 )
                 yield port
             finally:

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final, TypeVar
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
+from chassis.crash import describe
 from runtime.errors import UNEXPECTED, explain, user
 
 ERROR: Final = b"E"
@@ -65,7 +66,7 @@ def _explained(what: str, error: Exception) -> events_pb2.DaggerError:
         return user(f"TOO_MANY_{what.upper()}", detail).error
     explained = explain(error)
     if explained.reason == UNEXPECTED:
-        explained.detail = f"The {what} could not be read ({type(error).__name__})."
+        explained.detail = f"The {what} could not be read ({describe(error)})."
     return explained
 
 

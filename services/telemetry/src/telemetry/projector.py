@@ -88,7 +88,7 @@ async def _write_patiently(write: Write, points: Sequence[Point]) -> None:
         except DatabaseUnavailable as error:
             if str(error) != known:
                 known = str(error)
-                logger().warning("waiting for InfluxDB", detail=known)
+                logger().warning("influxdb.awaited", detail=known)
         await asyncio.sleep(_RETRY_S)
 
 

@@ -136,7 +136,7 @@ class Audit:
                 self.away = str(error)
                 if str(error) != why:
                     why = str(error)
-                    logger().warning("audit_waits", why=why, waiting=len(self._waiting), lost=self.lost)
+                    logger().warning("audit.delayed", why=why, waiting=len(self._waiting), lost=self.lost)
                 await asyncio.sleep(_RETRY_S)
 
     async def _write(self, log: Log) -> None:
@@ -162,7 +162,7 @@ class Audit:
             await log.append(waiting.draft)
         except RecordTooLarge as error:  # which waiting does not mend
             self.lost += 1
-            logger().error("audit_too_large", why=str(error))
+            logger().error("audit.event_refused", why=str(error))
             if waiting.written is not None and not waiting.written.done():
                 waiting.written.set_exception(AuditAway(str(error)))
         except LogError as error:
@@ -179,4 +179,4 @@ class Audit:
             async with asyncio.timeout(patience_s):
                 await self._written.wait()
         except TimeoutError:
-            logger().error("audit_lost", records=self.lost + len(self._waiting))
+            logger().error("audit.events_lost", records=self.lost + len(self._waiting))

@@ -167,7 +167,7 @@ class Keys:
             discovered = await self._fetch(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
             self._keys = _usable(await self._fetch(_place_of_keys(discovered, self._issuer)))
         except (OSError, ValueError) as error:
-            logger().warning("provider_away", issuer=self._issuer, why=str(error) or type(error).__name__)
+            logger().warning("provider.lost", issuer=self._issuer, why=str(error) or type(error).__name__)
         else:
             self._read_at = self._clock()
 

@@ -48,7 +48,7 @@ class QuarantineFollower:
             except (*AWAY, SQLAlchemyError) as error:
                 failure = f"{type(error).__name__}: {error}"
                 if not self._failure:
-                    logger().warning("quarantine_not_followed", detail=failure)
+                    logger().warning("quarantine.follow_failed", detail=failure)
                 self._failure = failure
             finally:
                 self._wake()
@@ -129,7 +129,7 @@ class QuarantineFollower:
             reader.seek(number, position.next - 1 if again else self._next[number])
 
     async def _forget(self, partition: int, position: Position) -> None:
-        logger().warning("quarantine_made_anew", partition=partition)
+        logger().warning("quarantine.topic_recreated", partition=partition)
         await _in_thread(lambda: self._index.forget(partition, position))
 
     async def _take(self, messages: Sequence[Message]) -> bool:

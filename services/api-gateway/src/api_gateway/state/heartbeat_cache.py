@@ -54,7 +54,7 @@ class Heard:
                         self.take(arrival)
             except LogUnavailable as error:
                 if not lost:  # once for each outage
-                    logger().warning("heartbeats_not_heard", detail=str(error))
+                    logger().warning("heartbeats.follow_failed", detail=str(error))
                 lost = True
             await asyncio.sleep(_AGAIN_S)
 

@@ -99,7 +99,7 @@ class Projector:
 
     def _report(self, failure: str) -> None:
         if failure and not self.failure:
-            logger().error("projection_failed", detail=failure)
+            logger().error("projection.failed", detail=failure)
         self.failure = failure
         self._moved.set()
         self._moved = asyncio.Event()

@@ -172,7 +172,7 @@ async def _frame(process: Process) -> bytes | None:
     except asyncio.IncompleteReadError:
         code = await process.wait()
         if code in (-signal.SIGPROF, OUT_OF_MEMORY):
-            logger().warning("check_too_costly", code=code)
+            logger().warning("check.limit_exceeded", code=code)
             return None
         raise _died(str(code)) from None
 
@@ -201,7 +201,7 @@ def _busy() -> ApiError:
 
 
 def _died(code: str) -> ApiError:
-    logger().error("check_process_died", code=code)
+    logger().error("check.process_died", code=code)
     return ApiError(
         grpc.StatusCode.UNAVAILABLE,
         "CHECK_PROCESS_DIED",

@@ -175,7 +175,7 @@ class Batches:
             try:
                 checkpoint.keep_read_until(self._checkpoint.path, self._read_until)
             except OSError as problem:
-                logger().warning("event times not kept", why=str(problem))
+                logger().warning("event_times.not_saved", why=str(problem))
 
     def _end(self, batch_id: int) -> None:
         """Advance event time by what the batch has read, which Spark commits next."""

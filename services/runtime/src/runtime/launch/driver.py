@@ -237,11 +237,11 @@ class Driver:
             queries.stop_patiently(query.stop)
             raise
         if batches.unfinished:
-            logger().info("drained", unfinished=batches.unfinished)
+            logger().info("driver.drained", unfinished=batches.unfinished)
         elif (failure := batches.failure or queries.failure(query)) is not None:
             if not (launch.stopping.is_set() and queries.is_interruption(failure)):
                 raise failure
-            logger().info("drained", unfinished="The last batch was interrupted.")
+            logger().info("driver.drained", unfinished="The last batch was interrupted.")
         elif not ends and not launch.must_stop():
             raise internal("QUERY_ENDED", "The query ended without an error and without being asked to.")
 

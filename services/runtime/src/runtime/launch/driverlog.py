@@ -30,7 +30,7 @@ def follow(folder: Path) -> None:
             try:
                 keep_short(folder / LOG)
             except OSError as problem:  # a full disk, a removed directory
-                logger().warning("driver.log not moved", why=problem.strerror)
+                logger().warning("driver.log_not_moved", why=problem.strerror)
             time.sleep(_PERIOD_S)
 
     threading.Thread(target=watch, name="driver-log", daemon=True).start()

@@ -116,11 +116,11 @@ class HeartbeatSender:
             )
             producer.poll(0)
         except (BufferError, KafkaException) as problem:
-            logger().warning("heartbeat not sent", why=str(problem))
+            logger().warning("heartbeat.not_sent", why=str(problem))
         return beat.state != Heartbeat.STATE_EXITING
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
             self._producers.succeeded()
         elif self._producers.failed():
-            logger().warning("the producer of heartbeats was not answered, and is replaced")
+            logger().warning("kafka.producer_replaced")

@@ -85,7 +85,7 @@ def _failures(launch: Launch) -> Sequence[str]:
 
 def _describe_new_start(launch: Launch, why: str) -> str:
     sentence = f"{why}, it began anew: {anew.consequences(launch.spec.spec)}"
-    logger().warning("begins anew", why=sentence)
+    logger().warning("checkpoint.begun_anew", why=sentence)
     return f"{anew.BEGUN} {sentence}"
 
 

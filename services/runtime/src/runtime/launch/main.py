@@ -99,7 +99,7 @@ def _write_exit(folder: Path, error: events_pb2.DaggerError, failure: Exception 
     replace_text(folder / rundir.EXIT, errors.as_json(error))
     with suppress(OSError):  # output goes through the JVM, which may be gone
         # the trace follows the line, as text without a time of its own
-        logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
+        logger().error("driver.ended", reason=error.reason, detail=error.detail, exc_info=failure)
     return exits.code(error)
 
 

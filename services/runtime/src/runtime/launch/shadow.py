@@ -67,7 +67,7 @@ class Shadow:
                 self._closed, self._held_back = watermark, None
                 return True
             if self._held_back is None:
-                logger().info("holds a batch", closes=str(closes_until))
+                logger().info("shadow.batch_held", closes=str(closes_until))
             self._held_back = watermark
             if self._launch.stopping.wait(CHECK_S):
                 leave("It was not handed over.")
@@ -106,7 +106,7 @@ class Shadow:
         checkpoint.hand_over(self._place, self.written)
         launch.writing.set()
         launch.heartbeat.start()
-        logger().info("taken over", written=str(self.written))
+        logger().info("shadow.taken_over", written=str(self.written))
 
     def _read_handover(self) -> int | None:
         """Read the event time, in us, from which on to write; None before the order to take over."""

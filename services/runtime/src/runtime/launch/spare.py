@@ -81,7 +81,7 @@ class Spare:
             self._home.symlink_to(run_dir)
         if self._home.resolve() != run_dir:
             raise internal("SPARE_LOST", f"Something else is where this driver was started: {self._home}.")
-        logger().info("assigned", dagger=identity.dagger, generation=identity.generation)
+        logger().info("spare.assigned", dagger=identity.dagger, generation=identity.generation)
         return identity
 
     def _has_moved(self) -> bool:

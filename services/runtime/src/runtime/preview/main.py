@@ -53,7 +53,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
             _serve(server, session, jvm, partial(_gone, whose))
     except Exception as failure:  # noqa: BLE001 - the last place that can say why the process ends
         error = jvm.explain(failure)
-        logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
+        logger().error("preview.ended", reason=error.reason, detail=error.detail, exc_info=failure)
         return exits.code(error)
     return 0
 
@@ -62,7 +62,7 @@ def _serve(server: socket.socket, session: SparkSession, jvm: JvmWatch, gone: Ca
     """Preview whatever is asked. Who is asked at once is not warm yet: its first preview is its warm-up."""
     if not _waits(server, 0):
         warmup_run.warm_up(session, jvm, over=lambda: gone() or _waits(server, 0))
-    logger().info("preview.ready")
+    logger().info("preview.host_started")
     while not gone():
         if _waits(server, _POLL_S):
             connection, _ = server.accept()
@@ -103,7 +103,7 @@ def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> 
         with suppress(OSError):
             out.close()
     if not preview.ends():  # the next one would share the processor with it
-        logger().warning("preview.stuck")
+        logger().warning("preview.blocked")
         os._exit(1)
 
 

@@ -174,14 +174,14 @@ class References:
                 check(content)
         except (Unreadable, InvalidContent) as problem:
             table.trouble, table.due = str(problem), now + _RETRY_S
-            logger().warning("reference not refreshed", reference=name, problem=table.trouble)
+            logger().warning("reference.not_refreshed", reference=name, problem=table.trouble)
             return
         table.trouble, table.due = "", now + table.hours * _HOUR_S
         id_ = hashlib.sha256(data).hexdigest()[:12]
         if table.now is None or table.now.id != id_:
             table.now = Version(id_, datetime.now(UTC).isoformat(timespec="seconds"), content)
             self._save(name, table.now)
-            logger().info("reference loaded", reference=name, version=id_)
+            logger().info("reference.loaded", reference=name, version=id_)
 
     def _send(self, spark: SparkSession, name: str, table: _Table) -> str:
         """Have Spark ship the version's file to tasks; return its name, unique in the application."""

@@ -80,10 +80,10 @@ def main(
         error = explain(failure)
         replace_text(folder / rundir.EXIT, errors.as_json(error))
         with suppress(OSError):
-            logger().error("ended", reason=error.reason, detail=error.detail, exc_info=failure)
+            logger().error("replay.ended", reason=error.reason, detail=error.detail, exc_info=failure)
         return exits.code(error)
     replace_text(folder / rundir.OUTCOMES, json.dumps(counts), durable=True)
-    logger().info("replayed", **counts)
+    logger().info("replay.finished", **counts)
     return 0
 
 

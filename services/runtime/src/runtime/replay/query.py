@@ -187,7 +187,7 @@ class ReplayQuery:
             if name in open_sinks
         }
         batch = BatchRef(f"replay/{self._replay_id}/windows", 0, self._spec.generation)
-        logger().info("recompute", windows=len(starts), records=source_readers.records)
+        logger().info("replay.recompute_started", windows=len(starts), records=source_readers.records)
         return self._write(rows.filter(wanted), targets, batch)
 
     def _plan_range(self, start_ms: int) -> tuple[readers.Readers, SourceContext]:
@@ -295,12 +295,14 @@ class ReplayQuery:
             if not troubles:
                 troubles = _commit_staged(targets, batch, total, self._confirm)
             if not troubles:
-                logger().info("wrote", rows=dict(total.written), refused=dict(total.refused))
+                logger().info("replay.rows_written", rows=dict(total.written), refused=dict(total.refused))
                 return None
             [(sink, trouble), *_] = sorted(troubles.items())
             if time.monotonic() - began > self._patience_s:
                 return verdicts.resolve_not_replayable(trouble.error.reason, trouble.error.detail)
-            logger().warning("waiting", sink=sink, reason=trouble.error.reason, detail=trouble.error.detail)
+            logger().warning(
+                "replay.delayed", sink=sink, reason=trouble.error.reason, detail=trouble.error.detail
+            )
             self._wait(pause_s(attempt, random.random(), trouble.retry_after))  # noqa: S311 - jitter
         raise AssertionError  # `count` does not end
 

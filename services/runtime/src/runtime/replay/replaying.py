@@ -87,7 +87,7 @@ def replay(
         selected = history.selected
         writer = OutcomeWriter(history, selected, producer, confirm)
         logger().info(
-            "replay", selected=len(selected), resolved=len(history.outcomes), replay=request.replay_id
+            "replay.started", selected=len(selected), resolved=len(history.outcomes), replay=request.replay_id
         )
         tried, untried = split_untried(selected, request, sinks)
         writer.add(untried)
@@ -137,7 +137,7 @@ def _write(sinks: SinkRows, chunk: Chunk, writer: OutcomeWriter) -> None:
     writer.add(outcomes)
     writer.flush()
     counts = Counter(f"{name_of(outcome.outcome)} {outcome.reason}".strip() for outcome in outcomes.values())
-    logger().info("chunk", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
+    logger().info("replay.chunk_finished", sink=chunk.sink, number=chunk.number, outcomes=dict(counts))
 
 
 def read_history(

@@ -138,7 +138,9 @@ class SinkRows:
                     self._given_up[sink] = error
                     raise
                 after = error.retry_after if isinstance(error, TemporaryError) else None
-                logger().warning("waiting", sink=sink, reason=error.error.reason, detail=error.error.detail)
+                logger().warning(
+                    "replay.delayed", sink=sink, reason=error.error.reason, detail=error.error.detail
+                )
                 self._wait(pause_s(attempt, random.random(), after))  # noqa: S311 - jitter
         raise AssertionError  # `count` does not end
 

@@ -117,7 +117,7 @@ class Groups:
                 self.check()
             except PySparkException as problem:
                 # files of old batches are gone: the next check begins behind these
-                logger().warning("groups not looked at", why=str(problem).splitlines()[0])
+                logger().warning("groups.not_checked", why=str(problem).splitlines()[0])
 
     def _measure(self, changed: DataFrame, now: datetime) -> None:
         value = changed.schema["value"].dataType

@@ -37,7 +37,7 @@ class SecretRule:
     def tell(self, fleet: Fleet, dagger: Dagger) -> None:
         """Say what would be refused if it were enforced."""
         for field, to in self.outside(fleet, dagger):
-            logger().warning("secret_out_of_place", dagger=dagger.name, field=field, to=to)
+            logger().warning("secret.place_refused", dagger=dagger.name, field=field, to=to)
 
     def outside(self, fleet: Fleet, dagger: Dagger) -> list[tuple[str, str]]:
         """The fields whose secrets are in no allowed place, and where these are sent."""

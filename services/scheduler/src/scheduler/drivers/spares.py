@@ -108,5 +108,5 @@ class Spares:
         ready = alive and self._drivers.ready(self._spare.identity)
         if ready and not self._spare.ready:
             self._failures = Failures()
-            logger().info("scheduler.spare_ready", master=self._spare.master)
+            logger().info("scheduler.spare_started", master=self._spare.master)
         return replace(self._spare, alive=alive, ready=ready)

@@ -111,7 +111,7 @@ class OperationRunner:
         with self._places[operation.limit].one():
             await reader_process.reached(self._follower, request.min_sequence)
             given = operation.prepare(request, self._knowledge)
-            command = (self._python, "-P", "-m", operation.module, *given.words)
+            command = reader_process.command(self._python, operation.module, *given.words)
             environment = reader_process.environment(self._inherited, *given.secrets_of)
             async with reader_process.running(command, self._folder, environment) as process:
                 await reader_process.say(process, given.job.SerializeToString())

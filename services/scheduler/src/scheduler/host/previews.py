@@ -202,7 +202,7 @@ class Previews:
             raise ApiError(grpc.StatusCode.UNAVAILABLE, "PREVIEW_NOT_STARTED", text, {}) from error
         lane.again = None
         lane.master, lane.variables = master, frozenset(secret_variables(job))
-        logger().info("scheduler.preview_host", cluster=cluster, pid=lane.host.pid)
+        logger().info("scheduler.preview_host_started", cluster=cluster, pid=lane.host.pid)
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._give_way())
 

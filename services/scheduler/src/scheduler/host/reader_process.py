@@ -7,9 +7,10 @@ environment it has the variables that the SecretRefs of its job name, and no oth
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterator, Mapping
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ import grpc
 from daggers.v1 import events_pb2
 from google.protobuf.message import Message
 
+from chassis.crash import last_report
 from chassis.egress import proxies
 from chassis.errors import ApiError
 from chassis.logging import logger
@@ -32,6 +34,25 @@ BEHIND_S: Final = 5.0
 """How long a host may take to read what its caller has read."""
 _PASSED: Final = ("HOME", "USER")
 _LONGEST_FRAME: Final = 4 * 1024 * 1024
+_REPORT_S: Final = 1.0
+"""How long a crash is waited for once the process has ended: a child of it may hold its stderr open."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperProcess:
+    """A process that is told its job by `stdin` and answers frames on `stdout`."""
+
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    wait: Callable[[], Awaitable[int]]
+    """Waits for its end; the exit code."""
+    crash: asyncio.Task[str]
+    """Reads its stderr to the end; what `chassis.crash.describe` says of its exception, or nothing."""
+
+
+def command(python: str, module: str, *words: str) -> tuple[str, ...]:
+    """Return the command line of a module that is run as a helper: its crash tells no secret."""
+    return (python, "-P", "-m", "chassis.crash", module, *words)
 
 
 def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
@@ -51,7 +72,7 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
 @asynccontextmanager
 async def running(
     command: tuple[str, ...], folder: Path, environment: Mapping[str, str], user: User | None = None
-) -> AsyncIterator[Process]:
+) -> AsyncIterator[HelperProcess]:
     """A process inside the block, killed behind it: a user's, or the scheduler's own.
 
     Raises: FileNotFoundError, NotADirectoryError.
@@ -63,35 +84,38 @@ async def running(
         *command,
         stdin=PIPE,
         stdout=PIPE,
-        stderr=DEVNULL,  # what libraries say there may quote a secret
+        stderr=PIPE,  # what libraries say there may quote a secret: all but a crash is dropped
         cwd=folder,
         env=environment,
         limit=_LONGEST_FRAME,
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    crash = asyncio.create_task(last_report(process.stderr))
     try:
-        yield process
+        yield HelperProcess(process.stdin, process.stdout, process.wait, crash)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+        crash.cancel()
 
 
-async def say(process: Process, text: bytes) -> None:
+async def say(process: HelperProcess, text: bytes) -> None:
     """Write all that a process is told."""
-    assert process.stdin is not None
     with suppress(ConnectionError):  # it has ended, and its end says why
         process.stdin.write(text)
         await process.stdin.drain()
         process.stdin.close()
 
 
-async def frame(process: Process, what: str, patience_s: float) -> tuple[bytes, bytes] | None:
+async def frame(process: HelperProcess, what: str, patience_s: float) -> tuple[bytes, bytes] | None:
     """The next frame of a process that reads `what`; None at the end.
 
     Raises: ApiError, also for a frame that is an error.
     """
     out = process.stdout
-    assert out is not None
     try:
         async with asyncio.timeout(patience_s):
             head = await out.readexactly(5)
@@ -110,13 +134,18 @@ async def frame(process: Process, what: str, patience_s: float) -> tuple[bytes, 
     return kind, message
 
 
-async def died(process: Process, what: str) -> ApiError:
-    """What a caller is told of a process that has ended before its end."""
+async def died(process: HelperProcess, what: str) -> ApiError:
+    """Make the error of a process that has ended before its end, with where it crashed, if it did."""
     code = await process.wait()
-    logger().warning("scheduler.reader_died", code=code, what=what)
-    text = f"the process that reads the {what} has died on their host: it was killed, or memory is short"
+    crash = ""
+    with suppress(TimeoutError):
+        crash = await asyncio.wait_for(asyncio.shield(process.crash), _REPORT_S)
+    logger().warning("scheduler.reader_died", code=code, what=what, crash=crash)
+    why = f"it failed with {crash}" if crash else "it was killed, or memory is short"
+    text = f"the process that reads the {what} has died on their host: {why}"
     reason = f"{what.removesuffix('s').upper()}_READER_DIED"
-    return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, {"exit_code": str(code)})
+    metadata = {"exit_code": str(code), **({"crash": crash} if crash else {})}
+    return ApiError(grpc.StatusCode.UNAVAILABLE, reason, text, metadata)
 
 
 async def reached(follower: Follower[Applied], sequence: int) -> None:

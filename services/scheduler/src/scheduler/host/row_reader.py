@@ -7,7 +7,6 @@ it is that user's, too. What it writes is in `runtime.readrows`.
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from chassis.files import read_plain
 from daggerspec.rundir import SPEC
 from scheduler.drivers import runas
 from scheduler.host import reader_process
-from scheduler.host.reader_process import RETRY, Places, died, environment
+from scheduler.host.reader_process import RETRY, HelperProcess, Places, died, environment
 
 MODULE: Final = "runtime.readrows"
 SNAPSHOT: Final = b"S"
@@ -85,15 +84,17 @@ class RowReader:
                 asking.cancel()
 
     @asynccontextmanager
-    async def _reader(self, run_dir: Path, *arguments: str, module: str = "") -> AsyncIterator[Process]:
+    async def _reader(self, run_dir: Path, *arguments: str, module: str = "") -> AsyncIterator[HelperProcess]:
         """A reader of a launch, which may be tidied away while it is asked for. Raises: ApiError."""
-        command = (self._python, "-P", "-m", module or self._module, "--run-dir", str(run_dir), *arguments)
+        line = reader_process.command(
+            self._python, module or self._module, "--run-dir", str(run_dir), *arguments
+        )
         async with AsyncExitStack() as stack:
             try:
                 job = spec_pb2.JobSpec.FromString(read_plain(run_dir / SPEC))
                 given = environment(self._inherited, *job.sinks)
                 user = runas.owner(run_dir)
-                running = reader_process.running(command, run_dir, given, user)
+                running = reader_process.running(line, run_dir, given, user)
                 process = await stack.enter_async_context(running)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if (run_dir / SPEC).exists():
@@ -109,12 +110,11 @@ class RowReader:
                 raise ApiError(code, "LAUNCH_UNREADABLE", text, {"generation": run_dir.name}) from error
             yield process
 
-    async def _frame(self, process: Process) -> tuple[bytes, bytes] | None:
+    async def _frame(self, process: HelperProcess) -> tuple[bytes, bytes] | None:
         return await reader_process.frame(process, _ROWS, self._patience_s)
 
 
-async def _ask(process: Process, asked: asyncio.Event) -> None:
-    assert process.stdin is not None
+async def _ask(process: HelperProcess, asked: asyncio.Event) -> None:
     with suppress(ConnectionError):  # it has ended, and its end says why
         while True:
             await asked.wait()

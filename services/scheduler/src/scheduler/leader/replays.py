@@ -69,7 +69,7 @@ class Replays:
             if isinstance(action, End):
                 for process in action.processes:
                     self._drivers.kill(process)
-                logger().info("scheduler.end_replay", dagger=name, attempts=len(action.processes))
+                logger().info("scheduler.replay_ended", dagger=name, attempts=len(action.processes))
                 return
             with unit_of_work("scheduler.replay", dagger=name, action=type(action).__name__):
                 if isinstance(action, Start):

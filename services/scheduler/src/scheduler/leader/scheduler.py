@@ -251,7 +251,7 @@ class Scheduler:
         if registered is not None:
             await self._announce(registered, f"HostRegistered/{registered.scheduler_id}")
         while True:
-            logger().info("scheduler.standby", sequence=self._fleet.sequence)
+            logger().info("scheduler.standby_begun", sequence=self._fleet.sequence)
             next_sweep = self._now()
             while not self._election.may_claim():
                 await self._return()
@@ -264,7 +264,7 @@ class Scheduler:
             with suppress(Deposed):
                 await self._election.claim()
                 self._drivers.write_missing()
-                logger().info("scheduler.leading", epoch=self._election.epoch)
+                logger().info("scheduler.leadership_gained", epoch=self._election.epoch)
                 beating = asyncio.create_task(self._election.keep_beating())
                 try:
                     await self._lead()
@@ -333,7 +333,7 @@ class Scheduler:
             self._election.claimed()
         if record.message is None:
             logger().warning(
-                "scheduler.unreadable", sequence=record.sequence, type=record.type, subject=record.subject
+                "scheduler.record_ignored", sequence=record.sequence, type=record.type, subject=record.subject
             )
         if applied.subject in self._fleet.daggers:
             self._dirty.add(applied.subject)
@@ -396,7 +396,7 @@ class Scheduler:
                 if driver.host == self._drivers.host and driver.run_dir:
                     self._drivers.tell(driver.run_dir, file, text)
         except OSError as error:  # the next look tries it again
-            logger().warning("scheduler.not_told", dagger=dagger.name, detail=str(error))
+            logger().warning("scheduler.orders_delayed", dagger=dagger.name, detail=str(error))
 
     def _tell_all(self) -> None:
         """As a standby: tell the drivers of this host, which a leader on another host cannot reach."""
@@ -428,7 +428,10 @@ class Scheduler:
         elif not self._drivers.drain(driver):
             return
         logger().info(
-            "scheduler.end", dagger=dagger.name, generation=dagger.generation, action=type(action).__name__
+            "scheduler.driver_ended",
+            dagger=dagger.name,
+            generation=dagger.generation,
+            action=type(action).__name__,
         )
 
     async def _ask(self, request: events_pb2.QuarantineReplayRequested) -> bool:
@@ -436,7 +439,7 @@ class Scheduler:
         try:
             request.up_to.update(await self._set_aside_ends())
         except LogUnavailable as error:  # the next look tries it again
-            logger().warning("scheduler.not_asked", dagger=request.name, detail=str(error))
+            logger().warning("scheduler.replay_delayed", dagger=request.name, detail=str(error))
             return False
         self._election.still()
         draft = Draft(request.replay_id, self._election.source, request.name, self._now(), request)
