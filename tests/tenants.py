@@ -87,6 +87,7 @@ class Bearer:
                 gateway_pb2_grpc.SinkServiceStub,
                 gateway_pb2_grpc.AccessServiceStub,
                 gateway_pb2_grpc.AuditServiceStub,
+                gateway_pb2_grpc.FleetServiceStub,
             )
         ]
         self._metadata = (("authorization", f"Bearer {token}"),)

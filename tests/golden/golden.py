@@ -114,6 +114,10 @@ def state(fleet: Fleet) -> dict[str, Any]:
             host: [[endpoint.address, endpoint.tls, endpoint.scheduler_id] for endpoint in endpoints]
             for host, endpoints in sorted(fleet.hosts.items())
         },
+        "standings": {
+            host: [standing.epoch, standing.loss.sequence if standing.loss else None, standing.is_gone]
+            for host, standing in sorted(fleet.standings.items())
+        },
         "daggers": shown,
         "catalogue": catalogue,
         "answers": answers,

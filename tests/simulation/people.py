@@ -14,6 +14,7 @@ from tests.simulation.witness import Violation
 
 from chassis.errors import ApiError
 from fleet import Answer
+from fleet.fold.hosts import host_subject
 
 NAMES = ("a", "b", "c")
 CALL_S = 5.0
@@ -41,6 +42,8 @@ class People:
         """What they wait for."""
         self._crew, self._world, self._random = crew, crew.world, crew.random
         self._founded = False
+        self._whole_hosts = self._random.random() < 0.5
+        """Whether on-call vouches for the death of a host, rather than of each driver on it."""
 
     def begin(self) -> None:
         """Ask for the first daggers."""
@@ -186,6 +189,15 @@ class People:
                 started = events_pb2.StartRequested(meta=META, name=dagger.name)
                 self.request(("start", dagger.name), started, dagger.name)
 
+    def _vouch(self, host: str) -> None:
+        """Say once for each life of a host that it is gone."""
+        standing = self._world.control_witness.fleet.standing(host)
+        if not standing.is_gone:
+            gone = events_pb2.HostGone(
+                meta=META, host=host, epoch=standing.epoch, cause=events_pb2.HOST_GONE_CAUSE_PERSON
+            )
+            self.request(("gone", host, standing.epoch), gone, host_subject(host))
+
     def look_after(self) -> None:
         """Vouch for the death of what is dead, and end by hand what no scheduler of its host looks after."""
         fleet = self._world.control_witness.fleet
@@ -199,7 +211,9 @@ class People:
             if dagger.phase != gateway_pb2.UNREACHABLE or dagger.confirmed_dead:
                 continue
             away = host is not None and host.cut and self._crew.loop.time() - host.cut_at > AWAY_S
-            if driver is None or not driver.alive or away:
+            if away and host is not None and self._whole_hosts:
+                self._vouch(host.name)
+            elif driver is None or not driver.alive or away:
                 confirmed = events_pb2.DeathConfirmed(
                     meta=META, name=dagger.name, generation=dagger.generation
                 )

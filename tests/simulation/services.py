@@ -120,7 +120,10 @@ def scheduler(
         dead=dead,
     )
     address = f"{process.name}:50061"
-    return scheduler.run(events_pb2.HostServing(scheduler_id=process.name, host=host.name, address=address))
+    return scheduler.run(
+        events_pb2.HostServing(scheduler_id=process.name, host=host.name, address=address),
+        events_pb2.HostRegistered(scheduler_id=process.name, host=host.name),
+    )
 
 
 class Gateway:

@@ -45,7 +45,8 @@ def running(*names: str) -> list[Any]:
 
 
 def full(fleet: Fleet, name: str, **room: int) -> Full | None:
-    return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, fleet.daggers[name], Room(**room))
+    running = [fleet.daggers[name] for name in fleet.occupied]
+    return quotas.full(fleet.catalogue, running, running, fleet.daggers[name], Room(**room))
 
 
 def test_one_dagger_too_many_is_refused_with_the_number_and_who_to_ask() -> None:

@@ -312,6 +312,28 @@ def test_an_unreachable_driver_is_dead_when_on_call_says_so() -> None:
     assert action(*UP, UNREACHABLE, vouched, observation=REMOTE).error.reason == "HOST_LOST"
 
 
+def test_a_driver_is_dead_when_its_host_is_gone_and_is_launched_again_elsewhere() -> None:
+    lost = replace(REMOTE, host_gone=True)
+    exited = events_pb2.Exited(meta=FACT, error=action(*UP, UNREACHABLE, observation=lost).error)
+
+    assert exited.error.reason == "HOST_LOST"
+    assert isinstance(action(*UP, observation=lost), events_pb2.Exited)
+    assert isinstance(action(*UP, UNREACHABLE, exited, observation=lost), events_pb2.RelaunchScheduled)
+
+
+def test_what_was_to_stop_has_stopped_when_its_host_is_gone() -> None:
+    lost = replace(REMOTE, host_gone=True)
+
+    assert action(*UP, STOP, UNREACHABLE, observation=lost).error.reason == "HOST_LOST"
+    assert action(CLAIM, ASKED, INTENDED, STOP, UNREACHABLE, observation=lost).error.reason == "HOST_LOST"
+
+
+def test_a_driver_that_lives_here_lives_though_somebody_vouched_for_its_death() -> None:
+    alive = replace(heard(), host_gone=True)
+
+    assert not isinstance(action(*UP, observation=alive), events_pb2.Exited)
+
+
 def test_a_sign_of_life_ends_being_unreachable() -> None:
     alive = replace(heard(), presence=Presence.REMOTE)
 

@@ -33,6 +33,7 @@ SERVICES = (
     "daggers.v1.AuditService",
     "daggers.v1.CatalogService",
     "daggers.v1.DaggerService",
+    "daggers.v1.FleetService",
     "daggers.v1.QuarantineService",
     "daggers.v1.SinkService",
 )

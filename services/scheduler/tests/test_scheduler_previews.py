@@ -86,7 +86,7 @@ async def world(
 
     folders = PreviewFolders(tmp_path / "previews", _me())
     how = {"ended": ends.append, **how}
-    made = Previews(sys.executable, folders, follower, fleet, command, lambda: room, **how)
+    made = Previews(sys.executable, folders, follower, fleet, command, lambda: room, host="here", **how)
     try:
         yield World(made, masters, ends)
     finally:

@@ -107,6 +107,11 @@ COMMANDS: Final[Mapping[str, Listed]] = MappingProxyType(
         "grant": Listed(
             "Who has which role, and which teams may read a stream.", "cli.commands.grants", "grants"
         ),
+        "host": Listed(
+            "The hosts of drivers: which there are, what runs there, and that one is gone.",
+            "cli.commands.hosts",
+            "hosts",
+        ),
         "log": Listed(
             "The log as a file: export, verify, restore with every record at its sequence.",
             "cli.commands.log",

@@ -126,4 +126,9 @@ _WORDS: Final[Mapping[type[Message], _Words]] = {
     events_pb2.HostServing: lambda it, _: (
         f"host {it.host or '?'} serves its logs and rows on {it.address or '?'}"
     ),
+    events_pb2.HostRegistered: lambda it, event: (
+        f"host {it.host or '?'} is there, epoch {event.sequence}: {it.cores} cores,"
+        f" {it.memory_mib} MiB for drivers, version {it.version or '?'}"
+    ),
+    events_pb2.HostGone: _asked(lambda it: f"host {it.host or '?'} confirmed to be gone"),
 }

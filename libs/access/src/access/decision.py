@@ -40,6 +40,7 @@ class Action(StrEnum):
     RELEASE = "release destinations"
     GIVE = "give destinations to teams"
     AUDIT = "read the audit"
+    HOSTS = "see the hosts of drivers, and vouch that one is gone"
 
 
 LOOKS: Final = frozenset({Action.LOOK_AROUND, Action.READ, Action.VALIDATE, Action.AUDIT})
@@ -60,6 +61,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
     Action.RELEASE: _OWNER,
     Action.GIVE: _ADMINISTRATOR,
     Action.AUDIT: _OWNER,
+    Action.HOSTS: _ADMINISTRATOR,
 }
 """The least role that an action needs. Everybody who is authenticated may do what needs none."""
 

@@ -323,6 +323,11 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "AuditService": {
         "ListAuditRecords": Rule(Action.AUDIT, _in, always=True, audited=READ),
     },
+    "FleetService": {
+        "ListHosts": Rule(Action.HOSTS, _platform, always=True),
+        "GetHost": Rule(Action.HOSTS, _platform, always=True),
+        "ConfirmHostGone": Rule(Action.HOSTS, _platform, always=True),
+    },
     "AlertService": {
         "ListAlerts": Rule(Action.READ, _about, views.alerts),
         "WatchAlerts": Rule(Action.READ, _about, views.alert),

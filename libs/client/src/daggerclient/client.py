@@ -85,6 +85,7 @@ class Client:
         self.access = gateway_pb2_grpc.AccessServiceStub(self._channel)
         self.alerts = gateway_pb2_grpc.AlertServiceStub(self._channel)
         self.audit = gateway_pb2_grpc.AuditServiceStub(self._channel)
+        self.fleet = gateway_pb2_grpc.FleetServiceStub(self._channel)
         self.sinks = gateway_pb2_grpc.SinkServiceStub(self._channel)
         self.quarantine = gateway_pb2_grpc.QuarantineServiceStub(self._channel)
 

@@ -24,6 +24,11 @@ def no_dagger(name: str, fleet: Fleet) -> ApiError:
     return _not_found("dagger", name, f"there is no dagger {name}", living)
 
 
+def no_host(name: str, fleet: Fleet) -> ApiError:
+    """NOT_FOUND of a host of drivers. As `no_dagger`."""
+    return _not_found("host", name, f"there is no host {name}", fleet.host_names())
+
+
 def no_entry(kind: str, name: str, known: Iterable[str]) -> ApiError:
     """NOT_FOUND of what is registered in the catalogue: a stream, a message. As `no_dagger`."""
     # Nobody registers a destination: it is a team's, or nobody's.

@@ -33,6 +33,7 @@ from api_gateway.rpc.alert_service import Alerts, AlertService
 from api_gateway.rpc.audit_service import AuditService
 from api_gateway.rpc.catalog_service import CatalogService
 from api_gateway.rpc.dagger_service import DaggerService
+from api_gateway.rpc.fleet_service import FleetService
 from api_gateway.rpc.sink_service import SinkService
 from api_gateway.rpc.watch_vitals import Vitals
 from api_gateway.state.fold import Fold
@@ -98,6 +99,7 @@ class Parts:
     quarantine: QuarantineService
     alerts: AlertService
     audits: AuditService
+    fleet: FleetService
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have a server answer by them."""
@@ -108,6 +110,7 @@ class Parts:
         gateway_pb2_grpc.add_QuarantineServiceServicer_to_server(self.quarantine, server)
         gateway_pb2_grpc.add_AlertServiceServicer_to_server(self.alerts, server)
         gateway_pb2_grpc.add_AuditServiceServicer_to_server(self.audits, server)
+        gateway_pb2_grpc.add_FleetServiceServicer_to_server(self.fleet, server)
 
 
 def assemble(ground: Ground, options: Options) -> Parts:
@@ -164,4 +167,5 @@ def assemble(ground: Ground, options: Options) -> Parts:
         ),
         alerts=AlertService(ground.alerts, options.away),
         audits=AuditService(options.audit_topic),
+        fleet=FleetService(fleet, writer, reader, hosts, ground.heard),
     )

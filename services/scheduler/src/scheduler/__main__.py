@@ -29,7 +29,7 @@ from scheduler.drivers.runas import RunAs
 from scheduler.host.previews import Previews
 from scheduler.host.service import serving as serving_host
 from scheduler.leader.heartbeats import Heartbeats
-from scheduler.parts import Ground, address, assemble
+from scheduler.parts import Ground, address, assemble, registration
 from scheduler.settings import SchedulerSettings
 
 
@@ -75,7 +75,8 @@ async def serve(
             serving_host(parts.host, reached, metrics.calls()) as port,
             metrics.serving(told.metrics_bind, parts.gauges),
         ):
-            serving = asyncio.create_task(parts.scheduler.run(address(ground, port, tls=reached.tls)))
+            announced = address(ground, port, tls=reached.tls), registration(ground, parts.memory_mib())
+            serving = asyncio.create_task(parts.scheduler.run(*announced))
             stopping = asyncio.create_task(asked.wait())
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 from daggers.v1 import events_pb2
 from prometheus_client.core import GaugeMetricFamily
 
-from chassis import pressure
+from chassis import pressure, processes
 from chassis.metrics import Metrics
 from daggerspec.limits import DRIVER_OVERHEAD_MIB
 from election import Beats
@@ -58,6 +60,8 @@ class Parts:
     host: HostService
     limit: Callable[[], int]
     """Drivers of the usual size that the host takes now."""
+    memory_mib: Callable[[], int]
+    """What all its drivers may need together now."""
 
     def gauges(self) -> Iterator[GaugeMetricFamily]:
         """Measure them as they are now."""
@@ -103,6 +107,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         scheduler.fleet,
         ground.lines.for_preview,
         lambda: Room(memory_mib=measured()[1], driver_memory_mib=settings.driver_memory_mib),
+        host=drivers.host,
         on=settings.previews,
         idle_s=settings.preview_idle_s,
         replays=lambda: Occupancy.of(attempt.computes for attempt in drivers.attempts()),
@@ -113,6 +118,7 @@ def assemble(ground: Ground, control: Log, beats: Beats, metrics: Metrics) -> Pa
         previews=previews,
         host=make_host(ground, scheduler, previews),
         limit=lambda: measured()[0],
+        memory_mib=lambda: measured()[1],
     )
 
 
@@ -141,6 +147,19 @@ def address(ground: Ground, port: int, *, tls: bool) -> events_pb2.HostServing:
         address=ground.settings.reached_at(port, ground.drivers.host),
         tls=tls,
         cutover=ground.settings.cutover,
+    )
+
+
+def registration(ground: Ground, memory_mib: int) -> events_pb2.HostRegistered:
+    """Return what this host is, which has so many MiB for drivers."""
+    return events_pb2.HostRegistered(
+        scheduler_id=ground.scheduler_id,
+        host=ground.drivers.host,
+        boot_id=processes.boot_id(),
+        version=version("scheduler"),
+        cores=len(os.sched_getaffinity(0)),
+        memory_mib=memory_mib,
+        shared_checkpoints=bool(ground.settings.checkpoint_root),
     )
 
 

@@ -80,6 +80,8 @@ class Observation:
     """Of a driver that is gone and gave no sign of life: that this host has too much to do, in one clause."""
     deployment: str = ""
     """Of a driver that is gone: how the deployment ended it, in one clause; empty where it did not."""
+    host_gone: bool = False
+    """Whether the log says that the host of its launch was gone after it."""
     cutover: bool = False
     """Whether another driver of it may be launched beside its own: that is switched on, and there is room."""
     shadow: ShadowObservation | None = None

@@ -90,6 +90,10 @@ def _of_drivers(
     if dagger.confirmed_dead:
         error = _error("HOST_LOST", "its host is gone, says on-call")
         return _exited(dagger, events_pb2.Exited(error=error), observation)
+    if observation.host_gone and observation.presence is Presence.REMOTE:
+        host = dagger.driver.host if dagger.driver is not None else dagger.host
+        error = _error("HOST_LOST", f"its host {host or '?'} is gone")
+        return _exited(dagger, events_pb2.Exited(error=error), observation)
     if observation.presence is Presence.GONE:
         return _exited(dagger, observation.exit or events_pb2.Exited(), observation)
     if observation.presence is Presence.REMOTE:

@@ -33,7 +33,7 @@ from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
 from fleet.fold.fact_changes import Ignored
 from fleet.fold.facts import FACTS, evolve
 from fleet.fold.horizon import STANDARD, Horizon
-from fleet.fold.hosts import Hosts, serving
+from fleet.fold.hosts import NOTHING_SAID, Hosts, Standing, Standings, lose, refuse_loss, register, serving
 from fleet.fold.phases import DELETED
 
 REPEAT: Final = "its id was seen before"
@@ -98,6 +98,8 @@ class Fleet:
         """The claims of those who lead, or have launched what some dagger is known by; by epoch."""
         self.hosts: Hosts = {}
         """Where the logs and rows of each host are read."""
+        self.standings: Standings = {}
+        """What each host is that has said so or is gone."""
         self.unreadable: list[Unreadable] = []
         """Records that could not be read."""
         self.unreadable_daggers: set[str] = set()
@@ -158,6 +160,28 @@ class Fleet:
             return dagger.host
         claim = self.claims.get(dagger.epoch)
         return claim.host if claim is not None and dagger.generation else ""
+
+    def standing(self, host: str) -> Standing:
+        """What a host is, and whether it is there."""
+        return self.standings.get(host, NOTHING_SAID)
+
+    def is_lost(self, dagger: Dagger) -> bool:
+        """Whether the newest launch of a dagger is dead, because its host was gone after it."""
+        return self.standing(self.host_of(dagger)).has_lost(dagger.generation)
+
+    def occupied_on(self, host: str) -> list[Dagger]:
+        """The daggers of which a driver runs or may run on a host, in no order."""
+        occupied = (self.daggers[name] for name in self.occupied)
+        return [dagger for dagger in occupied if self.host_of(dagger) == host]
+
+    def host_names(self) -> list[str]:
+        """The hosts that the log knows: of what schedulers said, and of drivers that run or may run."""
+        occupied = (self.host_of(self.daggers[name]) for name in self.occupied)
+        return sorted({*self.standings, *self.hosts, *filter(None, occupied)})
+
+    def knows_host(self, host: str) -> bool:
+        """Whether the log knows a host."""
+        return host in self.standings or host in self.hosts or host in self.host_names()
 
     @property
     def cuts_over(self) -> bool:
@@ -257,6 +281,25 @@ class Fleet:
         serving(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 
+    def _host_registered(self, record: Record, event: events_pb2.HostRegistered) -> Applied:
+        if not self._is_first(record):
+            return Applied(event.host, changed=False, refused=REPEAT)
+        register(self.standings, event, sequence=record.sequence, time=record.time)
+        return Applied(event.host, changed=True)
+
+    def refuse_loss(self, event: events_pb2.HostGone) -> Refusal | None:
+        """Why a host is not gone; None when it may be."""
+        return refuse_loss(self.standings, event, is_known=self.knows_host(event.host))
+
+    def _host_gone(self, record: Record, event: events_pb2.HostGone) -> Applied:
+        def apply() -> int | Refusal:
+            refusal = self.refuse_loss(event)
+            if refusal is None:
+                lose(self.standings, event, sequence=record.sequence, time=record.time)
+            return refusal or 1
+
+        return self._answered(record, event, event.host, apply)
+
     def after(self, request: Request, sequence: int, time: datetime) -> Dagger | Refusal:
         """The dagger after a request that stands at `sequence`, or why it is refused."""
         after = decide(self.daggers.get(request.name), request, sequence=sequence, time=time)
@@ -344,6 +387,8 @@ _HANDLERS: Final[Mapping[type[Message], Callable[[Fleet, Record, Any], Applied]]
     **dict.fromkeys(tenancy.CHANGES, Fleet._tenancy),  # noqa: SLF001
     events_pb2.SchedulerStarted: Fleet._claim,  # noqa: SLF001
     events_pb2.HostServing: Fleet._host,  # noqa: SLF001
+    events_pb2.HostRegistered: Fleet._host_registered,  # noqa: SLF001
+    events_pb2.HostGone: Fleet._host_gone,  # noqa: SLF001
 }
 _OF_NO_DAGGER: Final = frozenset(
     kind.DESCRIPTOR.full_name for kind in _HANDLERS.keys() - DECISIONS.keys() - FACTS.keys()

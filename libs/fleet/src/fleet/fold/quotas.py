@@ -138,15 +138,14 @@ def _spent(team: str, what: str, instead: str, used: int) -> Refusal:
 
 
 def full(
-    catalogue: Catalogue, daggers: Mapping[str, Dagger], occupied: Iterable[str], dagger: Dagger, room: Room
+    catalogue: Catalogue, running: Iterable[Dagger], here: Sequence[Dagger], dagger: Dagger, room: Room
 ) -> Full | None:
     """Why this dagger gets no driver now, the host's reasons first.
 
-    `occupied`: those of which a driver runs or may run.
+    `running`: those of which a driver runs or may run; `here`: those of them whose host has this room.
     """
-    running = [daggers[name] for name in occupied]
     need = need_mib(dagger.spec, room.driver_memory_mib)
-    if (why := host_full(running, need, room, lower="lower its driver_memory, ")) is not None:
+    if (why := host_full(here, need, room, lower="lower its driver_memory, ")) is not None:
         return why
     team, own = dagger.spec.team, [other for other in running if other.spec.team == dagger.spec.team]
     for name, has, more in (("drivers", _drivers(own), 1), ("memory_mib", _memory(own, room), need)):

@@ -136,7 +136,7 @@ ADVICE: Final[Mapping[str, Advice]] = {
         "driver",
         _EXTERNAL,
         "Bring its host, which `daggers get {name}` names, or its network back: nothing is launched in its"
-        " place until it is proven gone.",
+        " place until it is proven gone, or an administrator says so with `daggers host confirm-gone`.",
     ),
     NOT_LAUNCHED: Advice(
         "launch", _INTERNAL, "See whether a scheduler runs; `daggers events {name}` says what was done last."

@@ -19,7 +19,7 @@ from fleet.fold.answers import Answer, Code, Refusal
 from fleet.fold.catalogue import Entry
 from fleet.fold.dagger import Dagger, Revision
 from fleet.fold.fleet import Fleet, Leader, Unreadable
-from fleet.fold.hosts import Endpoint
+from fleet.fold.hosts import Endpoint, Loss, Standing
 from fleet.fold.replay import Outage, Replay
 from fleet.fold.shadow import Shadow
 
@@ -221,12 +221,13 @@ def _read_claims(fleet: Fleet, data: bytes) -> None:
 
 
 def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
-    """Where hosts are read."""
+    """Where hosts are read, and what each is."""
     state = state_pb2.HostEndpoints()
-    for host, endpoints in sorted(fleet.hosts.items()):
-        held = state.hosts.add(host=host).endpoints
-        for endpoint in endpoints:
-            held.add(
+    for host in sorted({*fleet.hosts, *fleet.standings}):
+        held = state.hosts.add(host=host)
+        _add_standing(held, fleet.standing(host))
+        for endpoint in fleet.hosts.get(host, ()):
+            held.endpoints.add(
                 scheduler_id=endpoint.scheduler_id,
                 address=endpoint.address,
                 tls=endpoint.tls,
@@ -235,11 +236,37 @@ def hosts(fleet: Fleet) -> state_pb2.HostEndpoints:
     return state
 
 
+def _add_standing(state: state_pb2.HostState, standing: Standing) -> None:
+    state.epoch = standing.epoch
+    if standing.registered is not None:
+        state.registered.CopyFrom(standing.registered)
+    if standing.register_time is not None:
+        state.register_time.FromDatetime(standing.register_time)
+    if standing.loss is not None:
+        state.gone.CopyFrom(standing.loss.event)
+        state.gone_sequence = standing.loss.sequence
+        state.gone_time.FromDatetime(standing.loss.time)
+
+
 def _read_hosts(fleet: Fleet, data: bytes) -> None:
     for host in state_pb2.HostEndpoints.FromString(data).hosts:
-        fleet.hosts[host.host] = tuple(
-            Endpoint(one.address, one.tls, one.scheduler_id, one.cutover) for one in host.endpoints
-        )
+        if host.endpoints:
+            fleet.hosts[host.host] = tuple(
+                Endpoint(one.address, one.tls, one.scheduler_id, one.cutover) for one in host.endpoints
+            )
+        if host.HasField("registered") or host.HasField("gone"):
+            fleet.standings[host.host] = Standing(
+                epoch=host.epoch,
+                registered=host.registered if host.HasField("registered") else None,
+                register_time=host.register_time.ToDatetime(tzinfo=UTC)
+                if host.HasField("registered")
+                else None,
+                loss=_loss(host) if host.HasField("gone") else None,
+            )
+
+
+def _loss(host: state_pb2.HostState) -> Loss:
+    return Loss(host.gone, host.gone_sequence, host.gone_time.ToDatetime(tzinfo=UTC))
 
 
 def answer_state(id_: str, answer: Answer) -> state_pb2.AnswerState:

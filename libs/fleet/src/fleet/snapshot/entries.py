@@ -101,6 +101,8 @@ _PARTS: Final[Mapping[type[Any], str]] = {
     events_pb2.SinkRemoved: "sinks",
     events_pb2.SchedulerStarted: "claims",
     events_pb2.HostServing: "hosts",
+    events_pb2.HostRegistered: "hosts",
+    events_pb2.HostGone: "hosts",
 }
 """What each event is a change of; any other is one of a dagger."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import grpc
-from daggers.v1 import host_pb2_grpc
+from daggers.v1 import host_pb2, host_pb2_grpc
 from google.protobuf.message import Message
 
 from api_gateway.hosts.routes import (
@@ -53,6 +53,8 @@ PATIENCE_S: Final = 30.0
 LINGER_S: Final = 2.0
 """How long a host is listened to once the dagger has left it: its driver's last words."""
 _AGAIN_S: Final = 0.5
+SIGN_OF_LIFE_S: Final = 10.0
+"""How long a host has to answer, before nobody contradicts who says that it is gone."""
 PLAN_S: Final = 20.0
 """How long a plan waits for a host."""
 _ANSWER_S: Final = 1.0
@@ -145,6 +147,23 @@ class Hosts:
                 return
         assert failure is not None
         raise failure
+
+    async def answers(self, host: str, context: Context) -> bool:
+        """Return whether a scheduler of a host answers in time, whatever it says."""
+        endpoints = self._fold.fleet.hosts.get(host, ())
+        if not endpoints:
+            return False
+        nothing = host_pb2.ReadHostLogRequest(host=host)
+        steps = self._ask(HostRoute(host, endpoints), lambda stub: stub.ReadHostLog, nothing, context)
+        try:
+            async with asyncio.timeout(SIGN_OF_LIFE_S), aclosing(steps):
+                await anext(steps, None)
+        except TimeoutError:
+            return False
+        except ApiError as error:
+            silent = error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+            return not silent and error.reason != "HOST_UNREACHABLE"
+        return True
 
     async def followed(
         self, dagger: Dagger, asking: Asking[Step], context: Context

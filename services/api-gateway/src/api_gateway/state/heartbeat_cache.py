@@ -40,6 +40,7 @@ class Heard:
         self._watches: dict[str, tuple[int, Watch]] = {}
         self._hearing = Hearing(gap=SHOWN.silence)
         self._quotas: dict[str, tuple[datetime, Sequence[Told]]] = {}
+        self._hosts: dict[str, datetime] = {}
         self._leader: tuple[datetime, telemetry_pb2.SchedulerBeat] | None = None
 
     async def run(self) -> None:
@@ -63,14 +64,27 @@ class Heard:
         time = min(record.time, now) if arrival.past else now
         self._hearing = self._hearing.recalls(time) if arrival.past else self._hearing.hears(now)
         if isinstance(record.message, telemetry_pb2.Heartbeat):
+            self._hear_host(record.message.host, time)
             dagger = self._fold.fleet.living(record.message.dagger)
             if dagger is not None and record.message.generation > dagger.create_sequence:
                 self._keep(dagger, watch.hear(self._begun(dagger, time), record.message, time))
 
         elif isinstance(record.message, telemetry_pb2.SchedulerBeat):
+            claim = self._fold.fleet.claims.get(record.message.epoch)
+            self._hear_host(claim.host if claim is not None else "", time)
             before = self._leader
             if before is None or record.message.epoch >= before[1].epoch:  # else it was replaced
                 self._leader = time, record.message
+
+    def host_heard(self, host: str) -> datetime | None:
+        """Return when a driver of a host, or the leader there, was heard last; None: not lately."""
+        return self._hosts.get(host)
+
+    def _hear_host(self, host: str, time: datetime) -> None:
+        """Somebody on a host is heard; hosts that the log does not have are none."""
+        fleet = self._fold.fleet
+        if host in fleet.hosts or host in fleet.standings:
+            self._hosts[host] = max(time, self._hosts.get(host, time))
 
     def room(self) -> int | None:
         """How many more drivers of the usual size have room; None where no leader has said it lately."""

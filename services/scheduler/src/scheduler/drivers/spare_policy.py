@@ -104,10 +104,10 @@ def next_step(
 ) -> Step | None:
     """What to do about the spare now; None: nothing.
 
-    It fits beside every driver that runs into `room`, what others leave it, or it is not there. None warms up
-    while a dagger starts: it would take the processor from that.
+    It fits beside every driver that runs on the leader's host into `room`, what others leave it, or it is not
+    there. None warms up while a dagger starts: it would take the processor from that.
     """
-    running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+    running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
     master = wanted_master(fleet)
     wanted = bool(master) and quotas.host_full(running, need_mib(room), room) is None
     starting = any(dagger.phase == STARTING for dagger in running)

@@ -85,17 +85,18 @@ class Previews:
         command: Command,
         room: Callable[[], Room],
         *,
+        host: str,
         on: bool = True,
         idle_s: float = 300.0,
         replays: Callable[[], Occupancy] = Occupancy,
         ended: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """`room` is what this host has for drivers now; `replays`: how many live there. `ended` hears why a
-        process has ended, of `preview_process.WHYS`.
+        """`host` is this one, `room` what it has for drivers now; `replays`: how many live there.
+        `ended` hears why a process has ended, of `preview_process.WHYS`.
         """
         self._python, self._folders, self._ended = python, folders, ended
         self._follower, self._fleet, self._command, self._room = follower, fleet, command, room
-        self._on, self._idle_s, self._replays = on, idle_s, replays
+        self._host, self._on, self._idle_s, self._replays = host, on, idle_s, replays
         self._lanes: dict[str, _Lane] = {}
         self._watch: asyncio.Task[None] | None = None
         self._number = 0
@@ -214,7 +215,7 @@ class Previews:
 
     def _full(self, others: int) -> str:
         """Why one process more does not fit beside drivers, replays, and so many others."""
-        drivers = [self._fleet.daggers[name] for name in sorted(self._fleet.occupied)]
+        drivers = self._fleet.occupied_on(self._host)
         room = for_preview(self._room(), replace(self._replays(), previews=others))
         full = quotas.host_full(drivers, usual_mib(self._room()), room)
         return full.detail if full is not None else ""

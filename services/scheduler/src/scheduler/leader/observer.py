@@ -103,6 +103,7 @@ class Observer:
             overload=overload,
             deployment=deployment,
             full=self._full(dagger),
+            host_gone=self._fleet.is_lost(dagger),
             cutover=self._may_cut_over(dagger),
             shadow=self._shadow(dagger),
         )
@@ -137,4 +138,5 @@ class Observer:
     def _lacks_room(self, dagger: Dagger) -> Full | None:
         """Why one driver more of it does not fit beside those that run."""
         fleet, room = self._fleet, for_driver(self._room(), self._taken())
-        return quotas.full(fleet.catalogue, fleet.daggers, fleet.occupied, dagger, room)
+        running = (fleet.daggers[name] for name in fleet.occupied)
+        return quotas.full(fleet.catalogue, running, fleet.occupied_on(self._drivers.host), dagger, room)

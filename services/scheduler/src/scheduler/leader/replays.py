@@ -139,7 +139,7 @@ class Replays:
         computes = dagger.replay is not None and dagger.replay.request.computes
         if not (running.replays or computes):
             return None
-        occupied = [self._fleet.daggers[name] for name in self._fleet.occupied]
+        occupied = self._fleet.occupied_on(self._drivers.host)
         need = usual_mib(self._room()) if computes else REPLAY_MIB
         return quotas.host_full(occupied, need, for_replay(self._room(), running))
 

@@ -29,6 +29,7 @@ from fleet.decide.reconcile import Drain, Kill, Launch, next_action
 from fleet.decide.shadowing import EndShadow, LaunchShadow
 from fleet.fold import quotas
 from fleet.fold.facts import FACTS, About
+from fleet.fold.hosts import host_subject
 from fleet.fold.quotas import Room
 from scheduler.clock import now as wall_clock
 from scheduler.drivers.command import Command
@@ -84,7 +85,7 @@ def office(fleet: Fleet, room: Callable[[], Room]) -> Office:
         return None if leader is None else Holder(leader.epoch, leader.scheduler_id)
 
     def beat(epoch: int, me: str) -> telemetry_pb2.SchedulerBeat:
-        running = [fleet.daggers[name] for name in sorted(fleet.occupied)]
+        running = fleet.occupied_on(fleet.leader.host) if fleet.leader else []
         return telemetry_pb2.SchedulerBeat(
             epoch=epoch, scheduler_id=me, room=quotas.room_left(running, room())
         )
@@ -201,6 +202,7 @@ class Scheduler:
             cutover=options.cutover,
             overload=overload,
         )
+        self._registered: events_pb2.HostRegistered | None = None
         self._dirty: set[str] = set()
         self._wake = asyncio.Event()
         self._in_vain: dict[str, tuple[int, int, type]] = {}
@@ -220,8 +222,13 @@ class Scheduler:
         """What follows the control topic."""
         return self._follower
 
-    async def run(self, serving: events_pb2.HostServing | None = None) -> None:
-        """Serve until cancelled; drivers go on. `serving` says where the logs and rows of this host are read.
+    async def run(
+        self,
+        serving: events_pb2.HostServing | None = None,
+        registered: events_pb2.HostRegistered | None = None,
+    ) -> None:
+        """Serve until cancelled; drivers go on. `serving` says where the logs and rows of this host are read,
+        `registered` what it is.
 
         Raises, in an ExceptionGroup: LogDamaged.
         """
@@ -229,18 +236,24 @@ class Scheduler:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follower.run())
                 tasks.create_task(self._listen())
-                tasks.create_task(self._serve(serving))
+                tasks.create_task(self._serve(serving, registered))
         finally:
             self._processes.close()
 
-    async def _serve(self, serving: events_pb2.HostServing | None) -> None:
+    async def _serve(
+        self, serving: events_pb2.HostServing | None, registered: events_pb2.HostRegistered | None
+    ) -> None:
         await self._follower.catch_up()
+        self._registered = registered
         if serving is not None:
-            await self._announce(serving)
+            await self._announce(serving, f"HostServing/{serving.scheduler_id}")
+        if registered is not None:
+            await self._announce(registered, f"HostRegistered/{registered.scheduler_id}")
         while True:
             logger().info("scheduler.standby", sequence=self._fleet.sequence)
             next_sweep = self._now()
             while not self._election.may_claim():
+                await self._return()
                 if self._now() >= next_sweep:
                     next_sweep = self._now() + self._options.sweep
                     self._sweeper.end_orphans()
@@ -261,12 +274,17 @@ class Scheduler:
                     beating.cancel()
             self._election.resign()
 
-    async def _announce(self, serving: events_pb2.HostServing) -> None:
-        """Say where this host's logs and rows are read; once for each process, whoever leads."""
-        id_ = f"HostServing/{serving.scheduler_id}"
-        # An older reader takes the subject of what it does not know for a dagger's name: none has a slash.
-        subject = f"host/{serving.host}"
-        await self._follower.append(Draft(id_, self._election.source, subject, self._now(), serving))
+    async def _return(self) -> None:
+        """Register this host again when somebody has vouched that it is gone: it is not, or no more."""
+        standing, registered = self._fleet.standing(self._drivers.host), self._registered
+        if registered is not None and standing.loss is not None and standing.is_gone:
+            id_ = f"HostRegistered/{registered.scheduler_id}/{standing.loss.sequence}"
+            await self._announce(registered, id_)
+
+    async def _announce(self, event: events_pb2.HostServing | events_pb2.HostRegistered, id_: str) -> None:
+        """Say what there is to know of this host, whoever leads; an id counts once."""
+        subject = host_subject(event.host)
+        await self._follower.append(Draft(id_, self._election.source, subject, self._now(), event))
 
     async def _lead(self) -> None:
         """Reconcile every dagger, for ever. Raises: Deposed."""
@@ -284,6 +302,7 @@ class Scheduler:
                 names, next_tick = set(self._fleet.daggers), started + self._options.tick
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
+            await self._return()
             await self._replays.look(self._write, self._election.still, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:

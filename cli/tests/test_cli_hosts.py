@@ -1,0 +1,91 @@
+"""Hosts of drivers by the command, against a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf.message import Message
+
+from chassis.endpoint import Endpoint
+from cli.__main__ import run
+from cli.commands.hosts import consequences
+from eventlog import Draft
+from eventlog.memory import MemoryLog
+
+META = events_pb2.RequestMeta(actor="ada")
+HISTORY: tuple[Message, ...] = (
+    events_pb2.SchedulerStarted(scheduler_id="s", host="here"),
+    events_pb2.DaggerRequested(meta=META, name="orders", spec={"cluster": "c", "team": "pricing"}),
+    events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=0, name="orders"), version=1),
+    events_pb2.HostRegistered(scheduler_id="t", host="afar", cores=4, memory_mib=8192, version="0.3.0"),
+    events_pb2.Launched(
+        meta=events_pb2.FactMeta(epoch=0, name="orders", generation=2),
+        driver=events_pb2.DriverHandle(host="afar", pid=7),
+    ),
+)
+
+
+@pytest.fixture
+def there(serve: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Run a command against a gateway that knows a host and a dagger on it."""
+    log = MemoryLog()
+
+    async def fill() -> None:
+        for number, message in enumerate(HISTORY):
+            await log.append(Draft(f"r{number}", "/t", "s", datetime.now(UTC), message))
+
+    asyncio.run(fill())
+    address = f"127.0.0.1:{serve(Endpoint('127.0.0.1:0'), lambda: log)}"
+
+    def shell(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run([*words, "--gateway", address])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return shell
+
+
+def test_a_host_is_listed_shown_and_confirmed_to_be_gone(there: Any) -> None:
+    listed = json.loads(there("host", "list", "-o", "json")[1])
+    shown = there("host", "show", "afar")
+    tried = there("host", "confirm-gone", "afar", "--dry-run")
+    before = json.loads(there("host", "show", "afar", "-o", "json")[1])
+    gone = there("host", "confirm-gone", "afar", "--yes", "--message", "its disk is dead")
+    after = json.loads(there("host", "show", "afar", "-o", "json")[1])
+    events = there("events")[1]
+
+    assert [(host["name"], host["cores"]) for host in listed] == [("afar", 4)]
+    assert [line.split()[0] for line in shown[1].splitlines()] == ["NAME", "afar", "DAGGER", "orders"]
+    assert (tried[0], tried[1]) == (0, "host afar can be confirmed to be gone\n")
+    assert "without their checkpoints, which are on that host's disk: orders." in tried[2]
+    assert before["gone"] is None
+    assert gone[:2] == (0, "host afar is confirmed to be gone\n")
+    assert (after["gone"]["message"], after["gone"]["cause"]) == ("its disk is dead", "person")
+    assert "host afar is there, epoch 3: 4 cores, 8192 MiB for drivers, version 0.3.0" in events
+    assert "host afar confirmed to be gone by" in events
+
+
+def test_a_host_that_nobody_knows_is_refused_with_the_one_that_may_be_meant(there: Any) -> None:
+    code, _, words = there("host", "show", "affar")
+
+    assert (code, "did you mean afar?" in words) == (1, True)
+
+
+def test_what_follows_is_said_of_each_dagger_by_its_checkpoint() -> None:
+    daggers = [
+        gateway_pb2.HostedDagger(name="a", keeps_state=True),
+        gateway_pb2.HostedDagger(name="b"),
+        gateway_pb2.HostedDagger(name="c"),
+    ]
+    kept, anew = consequences("h", daggers)
+
+    assert "from the checkpoints that all hosts reach: a;" in kept
+    assert "on that host's disk: b, c." in anew
+    assert list(consequences("h", [])) == ["no dagger has a driver on host h: nothing is launched"]
