@@ -65,7 +65,7 @@ def advised() -> set[str]:
     ]
     texts = [each.next for each in (*advice.ADVICE.values(), *by_error)]
     said = " ".join([*texts, advice.back(3)])
-    return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+)?)", said))
+    return set(re.findall(r"`(daggers [a-z]+(?: (?!FILE)[a-z]+(?:-[a-z]+)*)?)", said))
 
 
 def test_every_command_of_the_advice_exists() -> None:

@@ -211,7 +211,7 @@ class People:
             if dagger.phase != gateway_pb2.UNREACHABLE or dagger.confirmed_dead:
                 continue
             away = host is not None and host.cut and self._crew.loop.time() - host.cut_at > AWAY_S
-            if away and host is not None and self._whole_hosts:
+            if host is not None and (away or host.gone) and self._whole_hosts:
                 self._vouch(host.name)
             elif driver is None or not driver.alive or away:
                 confirmed = events_pb2.DeathConfirmed(

@@ -1,4 +1,4 @@
-"""Six rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
+"""Seven rules that keep daggers safe, and how each is taken away, to see that the simulation misses it.
 
 A rule is one seam of the real code; here it is put out of force, and nothing else is changed.
 """
@@ -97,6 +97,11 @@ def without_proof_of_death(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(shadowing, "next_step", hasty)
 
 
+def without_lost_hosts(patch: pytest.MonkeyPatch) -> None:
+    """That a host is gone says nothing of what was launched there."""
+    patch.setattr(Fleet, "is_lost", lambda *_: False)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How a rule is taken away, and how long faults must last for that to show soon, in seconds."""
@@ -113,4 +118,5 @@ REMOVED: Final[Mapping[str, Rule]] = {
     "id dedup": Rule(without_id_dedup),
     "inherited intent": Rule(with_inherited_intents),
     "proof of death": Rule(without_proof_of_death),
+    "lost host": Rule(without_lost_hosts),
 }

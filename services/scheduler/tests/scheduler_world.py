@@ -92,10 +92,13 @@ class World:
 
     @asynccontextmanager
     async def serving(
-        self, at: events_pb2.HostServing | None = None, **how: Any
+        self,
+        at: events_pb2.HostServing | None = None,
+        registered: events_pb2.HostRegistered | None = None,
+        **how: Any,
     ) -> AsyncIterator[asyncio.Task[None]]:
         """A scheduler that runs inside the block, and serves its host there."""
-        task = asyncio.create_task(self.scheduler(**how).run(at))
+        task = asyncio.create_task(self.scheduler(**how).run(at, registered))
         try:
             yield task
         finally:
