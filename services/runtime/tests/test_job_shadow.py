@@ -16,7 +16,7 @@ from runtime.state.checkpoint import (
     begin_shadow,
     beside,
     choose,
-    closed,
+    closed_until,
     hand_over,
     instant,
     micros,
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_was_not_handed_over_is_none_and_the_next_launch_remov
     old = checkpoint(tmp_path, "old", batches=3, watermark=NOON)
     left = shadow(tmp_path)
 
-    seen = (predecessor(root, "none"), beside(root), predecessor(root, "new"), closed(root, "new"))
+    seen = (predecessor(root, "none"), beside(root), predecessor(root, "new"), closed_until(root, "new"))
     own = choose(root, "old", 5)
     stays = left.exists()
     chosen = choose(root, "new", 8)
@@ -74,7 +74,7 @@ def test_from_the_handover_on_a_checkpoint_counts_and_says_what_was_written_befo
 
     hand_over(LocalPlace(left), NOON)
     chosen = choose(root, "new", 9)
-    seen = predecessor(root, "new"), closed(root, "new")
+    seen = predecessor(root, "new"), closed_until(root, "new")
     chosen.forget_outdated()
     again = choose(root, "new", 10)
 
