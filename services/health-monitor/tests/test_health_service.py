@@ -26,7 +26,7 @@ from tests.proxy import Proxy, port_of
 from chassis.settings import variable
 from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
-from fleet.health import Limits
+from fleet.health.degradation import Limits
 from health_monitor.__main__ import serve
 from health_monitor.receiver import AlertReceiver, Misbehave, Received, behave
 from health_monitor.settings import MonitorSettings, monitor_settings
