@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
-from cli.tests import test_cli_sample as sampling
+from cli.tests import cli_sample as sampling
 from daggers.v1 import gateway_pb2, host_pb2, telemetry_pb2
 
 from cli.output import preview_text

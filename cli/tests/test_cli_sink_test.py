@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 import pytest
-from cli.tests import test_cli_sample as sampling
+from cli.tests import cli_sample as sampling
 from daggers.v1 import gateway_pb2, host_pb2
 
 SinkStep = gateway_pb2.SinkStep

@@ -18,8 +18,8 @@ from google.protobuf.message import Message
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from tests.conformance import records
-from tests.conformance.test_conformance_numbers import rounded
-from tests.conformance.test_conformance_previews import topic_of
+from tests.conformance.conformance_numbers import rounded
+from tests.conformance.conformance_previews import topic_of
 
 from daggerspec import rundir
 from daggersql import Plan, Table, Window

@@ -14,13 +14,13 @@ from google.protobuf.message import Message
 from pyspark.sql import SparkSession
 from services.runtime.tests.streams import source_session
 from tests.conformance import records
+from tests.conformance.conformance_previews import job, written
 from tests.conformance.corpus import public, tables
 from tests.conformance.engine import Engine
 from tests.conformance.late import DELAY, START, LateRun, counted, in_time, recounted
 from tests.conformance.queries import words
 from tests.conformance.recounts import ALL
 from tests.conformance.recounts.own import Query
-from tests.conformance.test_conformance_previews import job, written
 
 from daggersql import Plan, Table, check
 from runtime.spark import queries

@@ -1,10 +1,9 @@
 """Right numbers, not only right columns: what a query gives as a stream is what a recount gives."""
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -15,41 +14,31 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from tests.conformance import records
+from tests.conformance.conformance_numbers import (
+    BATCHES,
+    BEYOND,
+    CASES,
+    COUNT,
+    SAMPLE,
+    START,
+    kind,
+    made,
+    planned,
+    rounded,
+)
 from tests.conformance.corpus import tables
 from tests.conformance.engine import Engine, engine
-from tests.conformance.queries import words
 from tests.conformance.recounts import ALL
-from tests.conformance.recounts.own import Query
 
 from daggersql import Plan, check
 
 pytestmark = pytest.mark.integration
-START = datetime(2024, 2, 29, 23, 56, tzinfo=UTC)
-BEYOND = START + timedelta(days=70)
-COUNT, BATCHES = 400, 2
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Engine]:
     with engine() as started:
         yield started
-
-
-def planned(query: Query) -> Plan:
-    checked = check(query.sql, tables(*query.streams))
-    assert checked.plan is not None, checked.findings
-    return checked.plan
-
-
-def made(query: Query) -> dict[str, list[Message]]:
-    """Records over eight minutes, and two behind every window, which close all others."""
-    found = {}
-    for seed, table in enumerate(tables(*query.streams)):
-        vocabulary = words(query.sql)
-        some = records.made(table, COUNT, START, timedelta(minutes=8), seed, vocabulary)
-        last = records.made(table, 2, BEYOND, timedelta(seconds=2), seed + 100, vocabulary)
-        found[table.name] = [*some, *last]
-    return found
 
 
 def batches(plan: Plan, streams: dict[str, list[Message]], part: slice) -> dict[str, Any]:
@@ -70,33 +59,6 @@ def batches(plan: Plan, streams: dict[str, list[Message]], part: slice) -> dict[
 def canonical(rows: Sequence[dict[str, Any]], names: list[str]) -> list[str]:
     """Rows in one order, floats to nine digits: sums are added up in another order."""
     return sorted(repr([rounded(row[name]) for name in names]) for row in rows)
-
-
-def rounded(value: Any) -> Any:
-    """A value in which floats that were added up in another order are equal."""
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(f"{value:.9g}") + 0.0
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-ADDED_UP = [name for name in ALL if planned(ALL[name]).partial_aggregation is not None]
-WORDS = re.compile(
-    r"TUMBLE|HOP|SESSION|TABLE\(|ROW_NUMBER|DISTINCT|HAVING|FILTER|LEFT JOIN|JOIN|UNNEST|LATERAL|UNION"
-)
-
-
-def kind(name: str) -> frozenset[str]:
-    """What a query is made of, as far as it matters to a stream: two of one kind run alike."""
-    words = WORDS.findall(" ".join(ALL[name].sql.upper().split()))
-    return frozenset([*words, *(["added up"] if name in ADDED_UP else [])])
-
-
-# Each query as a driver runs it, and those that a reader adds up also without that. `make test` has one of
-# each kind, the first by its name.
-CASES = [(name, name in ADDED_UP) for name in sorted(ALL)] + [(name, False) for name in sorted(ADDED_UP)]
-SAMPLE = {kind(name): (name, adds_up) for name, adds_up in reversed(CASES[: len(ALL)])}.values()
 
 
 @pytest.mark.parametrize(

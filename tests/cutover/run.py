@@ -26,7 +26,7 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import Stack, running_stack
-from services.runtime.tests.test_sink_contract import query as asked
+from services.runtime.tests.sink_contract import query as asked
 from tests.cutover.edits import CITIES, STEP_S, Event, Query, Row, Verdict, edited, judged, row_of, silence
 from tests.integration.bookings import NOON, Bookings, booking
 from tests.integration.cli import Cli, runs

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from grpc_tools import protoc
 from tests.deploy.composed import Deployment, say
-from tests.walks.test_walk_analyst import steps
+from tests.walks.walk_analyst import steps
 
 MINUTE_MS = 60_000
 GRACE_MS = 30_000

@@ -30,7 +30,7 @@ from tests.deploy.composed_orders import (
     running,
 )
 from tests.documents.pages import Page, slug
-from tests.walks.test_walk_analyst import FILES, steps
+from tests.walks.walk_analyst import FILES, steps
 
 pytestmark = [
     pytest.mark.long,

@@ -16,7 +16,7 @@ from tests import postgres as server
 from tests.integration.bookings import Bookings, booking, recount, spread
 from tests.integration.cli import DEADLINE_S, Cli
 from tests.integration.faults import kill, up
-from tests.integration.test_quarantine_replay import table_sink
+from tests.integration.quarantine_replay import table_sink
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 RULE = {"skip": "2s", "auto_replay": True}

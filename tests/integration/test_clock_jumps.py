@@ -15,7 +15,7 @@ from daggers.v1 import alerts_pb2, events_pb2
 from tests.integration.bookings import Bookings, Feed
 from tests.integration.cli import Cli, runs
 from tests.integration.faults import header, lasting, of_type, records, until
-from tests.integration.test_heavy_sources import counting, counts, recount, rows
+from tests.integration.heavy_sources import counting, counts, recount, rows
 
 from eventlog.topics import ALERTS, CONTROL
 

@@ -10,7 +10,7 @@ from tests.cgroups import limited
 from tests.integration.bookings import Bookings, Feed
 from tests.integration.cli import Cli, runs
 from tests.integration.faults import halves, process, until, up
-from tests.integration.test_heavy_sources import counting, counts, recount, rows
+from tests.integration.heavy_sources import counting, counts, recount, rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 

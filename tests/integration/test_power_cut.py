@@ -11,7 +11,7 @@ from daggers.v1 import events_pb2
 from tests.integration.bookings import NOON, Bookings, booking
 from tests.integration.cli import Cli, runs
 from tests.integration.faults import belonging, header, loaded, of_type, records, until, up
-from tests.integration.test_heavy_sources import counting, counts, recount, rows
+from tests.integration.heavy_sources import counting, counts, recount, rows
 
 from eventlog.topics import CONTROL
 

@@ -7,22 +7,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from daggers.v1 import spec_pb2
 from services.runtime.tests.sink_cases.postgres import sink
 from tests.integration.bookings import Bookings, booking, counted, window_end
 from tests.integration.cli import DEADLINE_S, Cli
+from tests.integration.quarantine_replay import table_sink
 
 pytestmark = pytest.mark.integration
 REFUSED, TAKEN = -7, 7
-
-
-def table_sink(resolved: spec_pb2.ResolvedSink, **more: object) -> dict[str, object]:
-    """The sink `db` of a dagger file: a table that is there already."""
-    address = resolved.sink.postgres.address
-    db = {"address": {"host": address.host, "port": address.port, "database": address.database,
-                      "user": address.user, "password": {"file": address.password.file}},
-          "schema": resolved.sink.postgres.schema, "table": "counts", "create_table": False}  # fmt: skip
-    return {"name": "db", "postgres": db, **more}
 
 
 def test_a_row_that_a_table_refused_is_there_once_it_is_replayed(

@@ -7,19 +7,22 @@ import time
 from pathlib import Path
 
 import pytest
-from services.runtime.tests.test_replay import Desk, desk  # noqa: F401 - a fixture
+from services.runtime.tests.replay import Desk
+from services.runtime.tests.replay import desk as shared_desk
 
 from daggerspec import rundir
 from fleet.decide.observation import Presence
 from scheduler.drivers import command
 from scheduler.drivers.process_table import Drivers
 
+desk = shared_desk  # a fixture
+
 pytestmark = pytest.mark.integration
 DEADLINE_S = 240.0
 
 
 def test_rows_are_replayed_by_a_process_as_a_scheduler_starts_it(
-    desk: Desk,  # noqa: F811
+    desk: Desk,
     tmp_path: Path,
 ) -> None:
     desk.deliver({-1: 7, 1: 5})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -12,15 +10,10 @@ from conftest import Stack
 from services.runtime.tests import httpserver
 from services.runtime.tests.httpserver import Reply
 from tests.integration.bookings import Bookings
-from tests.integration.cli import Cli, Outcome
+from tests.integration.cli import Cli
+from tests.integration.sink_tests import steps
 
 pytestmark = pytest.mark.integration
-
-
-def steps(outcome: Outcome) -> list[tuple[str, str, str]]:
-    """Sink, step, and the reason where it failed."""
-    told: list[dict[str, Any]] = [json.loads(line) for line in outcome.out.splitlines()]
-    return [(each["sink"], each["what"], each["reason"]) for each in told]
 
 
 def test_a_host_tries_a_registered_sink_and_those_of_a_file(stack: Stack, cli: Cli, tmp_path: Path) -> None:

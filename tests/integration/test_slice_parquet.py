@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from conftest import Stack
-from daggers.v1 import spec_pb2
-from services.runtime.tests.launches import DEADLINE_S, Dagger
-from services.runtime.tests.test_job_driver import bookings
+from services.runtime.tests.job_driver import bookings
+from services.runtime.tests.launches import Dagger
 from tests.integration.bookings import COUNT_SQL, Bookings, booking, recount, spread
 from tests.integration.cli import Cli
+from tests.integration.slice_parquet import ALL_SQL, files, rows_of, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-ALL_SQL = "SELECT order_number, city_id FROM `data_stream`"
-
-
-def files(folder: Path) -> spec_pb2.ResolvedSink:
-    """A sink as a launch is told it."""
-    resolved = spec_pb2.ResolvedSink(egress=spec_pb2.Egress(folders=[str(folder)]))
-    resolved.sink.parquet.location, resolved.sink.parquet.table = str(folder), "trips"
-    return resolved
 
 
 def seen(table: Path) -> Counter[tuple[str, str]]:
@@ -38,20 +27,6 @@ def seen(table: Path) -> Counter[tuple[str, str]]:
             "num_of_bookings"
         ]
     return rows
-
-
-def rows_of(table: Path) -> list[dict[str, Any]]:
-    """The rows of all files of a table, each as often as it is there."""
-    files = sorted(table.glob("dt=*/hr=*/*.parquet"))
-    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
-
-
-def until(holds: Callable[[], bool], told: Callable[[], str]) -> None:
-    """Wait until a folder has what is expected."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, told()
-        time.sleep(0.05)  # polling a folder; bounded by the deadline
 
 
 def test_drivers_that_are_killed_and_edited_leave_each_window_once(tmp_path: Path, kafka: str) -> None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_sink_parquet_s3 import sink
+from services.runtime.tests.sink_parquet_s3 import sink
 from tests.integration.bookings import booking
-from tests.integration.test_slice_parquet import ALL_SQL, until
+from tests.integration.slice_parquet import ALL_SQL, until
 from tests.s3 import moto
 
 from runtime.clients import files

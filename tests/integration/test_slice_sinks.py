@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from services.runtime.tests.job_driver import bookings, in_influx, in_kafka, influx_sink, kafka_sink
 from services.runtime.tests.launches import DEADLINE_S, Dagger
-from services.runtime.tests.test_job_driver import bookings, in_influx, in_kafka, influx_sink, kafka_sink
 from tests.integration.bookings import booking, recount, spread
 from tests.proxy import Proxy, port_of
 

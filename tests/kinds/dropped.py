@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.json_format import MessageToDict, ParseDict
 from tests.parity.corpus import SPEC
-from tests.parity.test_parity import NAME, PLATFORM, fleet
+from tests.parity.parity import NAME, PLATFORM, fleet
 from typer.testing import CliRunner
 
 from api_gateway.validate import spec_check

@@ -17,8 +17,8 @@ from services.runtime.tests.certificates import self_signed
 from tests.gateways import served
 from tests.oidc.browser import walk
 from tests.oidc.conftest import running
-from tests.oidc.test_oidc_login import BROWSER
-from tests.oidc.test_oidc_portal import at_the_provider, who
+from tests.oidc.oidc_login import BROWSER
+from tests.oidc.oidc_portal import at_the_provider, who
 
 from api_gateway.auth.oidc import Verifier, fetching
 from api_gateway.settings import GatewaySettings

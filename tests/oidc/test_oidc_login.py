@@ -21,6 +21,7 @@ import pytest
 import structlog
 from tests.gateways import served
 from tests.oidc.browser import walk
+from tests.oidc.oidc_login import BROWSER
 
 from api_gateway.auth.oidc import Provider, Verifier, fetching
 from chassis.egress.addresses import Allowed
@@ -29,12 +30,6 @@ from cli.login.credentials import Login
 from cli.login.store import Logins
 
 WITHIN_S = 60
-BROWSER = """\
-import sys, httpx
-from tests.oidc.browser import walk
-with httpx.Client(follow_redirects=True, timeout=30) as browser:
-    assert "You are logged in" in walk(browser, sys.argv[1], "ada").text
-"""
 
 
 @pytest.fixture(scope="module")

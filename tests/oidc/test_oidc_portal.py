@@ -11,9 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 import structlog
-from daggers.v1 import access_pb2, gateway_pb2
 from tests.gateways import served
-from tests.oidc.browser import Form
+from tests.oidc.oidc_portal import WITHIN_S, at_the_provider, who
 
 from api_gateway.auth.oidc import Provider as Trusted
 from api_gateway.auth.oidc import Verifier, fetching
@@ -22,9 +21,6 @@ from chassis.endpoint import Endpoint
 from portal.entry import Ways
 from portal.provider import Client, Provider
 from portal.server import Plan, serving
-
-WITHIN_S = 60
-_FORMS = 8
 
 
 @pytest.fixture(scope="module")
@@ -92,37 +88,6 @@ async def log_in(browser: httpx.AsyncClient, name: str = "ada", to: str = "/new"
     begun = await browser.get("/auth/login", params={"to": to})
     back = await at_the_provider(begun.headers["location"], name)
     return await browser.get(back)
-
-
-async def at_the_provider(page: str, name: str) -> str:
-    """Sign in there, and allow what is asked for: the path and query that the browser is sent back to."""
-    async with httpx.AsyncClient(timeout=WITHIN_S) as provider:
-        shown = await provider.get(page)
-        for _ in range(3 * _FORMS):
-            if shown.is_redirect:
-                target = shown.url.join(shown.headers["location"])
-                if target.path == "/auth/callback":
-                    return target.raw_path.decode()
-                shown = await provider.get(target)
-                continue
-            form = Form(shown.text)
-            fields = (
-                {**form.fields, "login": name, "password": "any"} if "login" in form.fields else form.fields
-            )
-            fields.pop("abort", None)
-            shown = await provider.post(shown.url.join(form.action), data=fields)
-    raise AssertionError(f"the provider shows {shown.text[:200]}")
-
-
-async def who(browser: httpx.AsyncClient) -> tuple[int, access_pb2.Member | gateway_pb2.WhoAmIResponse]:
-    """Who the browser is to the gateway."""
-    answer = await browser.post(
-        "/api/daggers.v1.AccessService/WhoAmI",
-        content=gateway_pb2.WhoAmIRequest().SerializeToString(),
-        headers={"content-type": "application/proto"},
-    )
-    good = answer.content if answer.status_code == 200 else b""
-    return answer.status_code, gateway_pb2.WhoAmIResponse.FromString(good)
 
 
 async def test_a_person_logs_in_and_is_that_person_to_the_gateway(browser: Opened) -> None:

@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.json_format import ParseDict
 from tests.parity.corpus import QUERY, SPEC, stream
-from tests.parity.test_parity import PLATFORM, fleet
+from tests.parity.parity import PLATFORM, fleet
 
 import daggersql
 from api_gateway.validate import edit_plan, spec_check

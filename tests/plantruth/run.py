@@ -25,7 +25,7 @@ import yaml
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import running_stack
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
 from tests.integration.bookings import NOON, Bookings, booking
 from tests.integration.cli import Cli, Outcome, runs
 from tests.plantruth.edits import CITIES, Dagger, Event, Key, classes, edited

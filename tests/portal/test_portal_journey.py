@@ -24,7 +24,7 @@ from tests.integration.cli import Cli
 from tests.oidc.conftest import installed, issuer
 from tests.portal.conftest import Visit, running, signed_in_at, visiting
 from tests.portal.logins import log_in
-from tests.portal.test_portal_studio import query
+from tests.portal.portal_studio import query
 
 from devstack import services, state
 

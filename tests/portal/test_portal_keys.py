@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_studio import START, completing
+from tests.portal.portal_studio import START, completing
 
 Opened = Callable[..., Visit]
 MOST_STOPS = 80

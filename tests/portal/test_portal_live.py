@@ -22,11 +22,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from playwright.sync_api import Page, Route, expect
 from tests.portal.answers import answer, answer_once
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_studio import PREVIEW, START
+from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S
+from tests.portal.portal_studio import PREVIEW, START
 
 Opened = Callable[..., Visit]
-WINDOW_S, DAY_S = 60, 86_400
-ENVELOPE = 5
 TEN_FRAMES = """async () => {
   for (let frame = 0; frame < 10; frame++) await new Promise(done => requestAnimationFrame(done));
 }"""

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.portal.answers import answer
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_live import DAY_S, ENVELOPE, WINDOW_S
+from tests.portal.portal_live import DAY_S, ENVELOPE, WINDOW_S
 
 Opened = Callable[..., Visit]
 WINDOWS = 3

@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Route, expect
 from tests.portal.axe import violations
 from tests.portal.conftest import ROOT, Visit
+from tests.portal.portal_pages import STUDIOS
 
 SCREENS = [
     ("/", "Daggers"),
@@ -39,11 +40,6 @@ SCREENS = [
     ("/sinks/archive", "archive"),
     ("/references/areas", "areas"),
     ("/nothing", "Nothing here"),
-]
-STUDIOS = [
-    ("/new?message=examples.v1.Booking&streams=bookings&cluster=local", "New dagger"),
-    ("/new?kind=forward&streams=bookings", "New dagger"),
-    ("/daggers/completed_bookings/edit", "Edit completed_bookings"),
 ]
 ELSEWHERE = ["/archive", "/daggers/completed_bookings/map"]
 """Judged with rows of their own, in test_portal_archive.py and test_portal_map.py."""

@@ -7,24 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daggers.v1 import catalog_service_pb2, findings_pb2, output_pb2, preview_pb2
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Route, expect
 from tests.portal.answers import answer, answer_once
 from tests.portal.axe import violations
 from tests.portal.conftest import Visit
-from tests.portal.test_portal_pages import STUDIOS
+from tests.portal.portal_pages import STUDIOS
+from tests.portal.portal_studio import PREVIEW, START, completing, query
 
 Opened = Callable[..., Visit]
-START = STUDIOS[0][0]
 DESCRIBE = re.compile("CatalogService/DescribeStream")
-PREVIEW = re.compile("DaggerService/PreviewDagger")
-
-
-def query(page: Page, text: str) -> None:
-    """Write another query, by keys."""
-    page.get_by_role("textbox", name="Query").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text(text)
 
 
 def test_no_studio_has_a_violation(visit: Opened, packages: Path) -> None:
@@ -120,14 +111,6 @@ def test_findings_are_gone_to_and_mended_by_keys(visit: Opened) -> None:
 
     expect(page.locator(".cm-content")).to_contain_text("'😀' AS face, order_number FROM")
     expect(page.locator(".cm-lintRange-error")).to_have_count(0)
-
-
-def completing(page: Page) -> None:
-    """Type what a column of the stream completes, so that it is offered."""
-    expect(page.get_by_text("rowtime", exact=True)).to_be_visible()
-    query(page, "SELECT vehicle_")
-    page.keyboard.press("Control+Space")
-    expect(page.get_by_role("option", name="vehicle_type")).to_be_visible()
 
 
 def test_columns_and_values_are_completed(visit: Opened) -> None:

@@ -14,7 +14,7 @@ from tests.gateways import served
 from tests.oidc.conftest import installed, issuer
 from tests.portal.conftest import Visit, bearer, fill, quarantine, signed_in_at, visiting
 from tests.portal.logins import log_in
-from tests.portal.test_portal_studio import query
+from tests.portal.portal_studio import query
 from tests.tenants import FILE, ROOT
 
 from api_gateway.auth.oidc import Provider, Verifier, fetching

@@ -18,8 +18,8 @@ from services.runtime.tests import httpserver
 from services.runtime.tests.httpserver import Received, Reply
 from tests.integration.bookings import Bookings, booking, recount, spread
 from tests.integration.cli import DEADLINE_S, Cli
-from tests.integration.test_sink_tests import steps
-from tests.integration.test_slice_parquet import rows_of
+from tests.integration.sink_tests import steps
+from tests.integration.slice_parquet import rows_of
 from tests.walks.conftest import Say
 
 import daggerspec.sinks

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
-from libs.spec.tests.test_spec_destinations import CASES
-from libs.spec.tests.test_spec_secrets import Known
+from libs.spec.tests.spec_destinations import CASES
+from libs.spec.tests.spec_secrets import Known
 
 from api_gateway.auth.destination_ownership import Ownership
 from chassis.egress.addresses import Address

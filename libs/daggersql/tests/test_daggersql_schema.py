@@ -1,17 +1,11 @@
 """Protobuf schemas as columns, and the seed queries as they stand."""
 
-from functools import cache
-from pathlib import Path
-
 import pytest
-from google.protobuf import descriptor_pool
-from google.protobuf.descriptor import Descriptor
-from tests.conformance.corpus import compiled
+from libs.daggersql.tests.daggersql_schema import TABLES, message
 
-from daggersql import Table, check
+from daggersql import check
 from daggersql.ir.types import of_message
 
-PROTOS = Path(__file__).parent / "protos"
 SEED_1 = """
 SELECT city_id AS tag_city_id, S2Id(lat,long,13) AS tag_s2id, vehicle_type AS tag_vehicle_type, count(1) AS num_of_bookings,
        TUMBLE_END(rowtime,INTERVAL '60' SECOND) AS window_timestamp,
@@ -23,21 +17,6 @@ SELECT DistinctCount(driver_id) as drivers, S2Id(latitude, longitude, 13) as lab
        TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp from `supply_data`
 GROUP BY TUMBLE ( rowtime, INTERVAL '60' SECOND ), S2Id(latitude, longitude, 13), driver_status
 """  # noqa: E501 - as it stands
-
-
-@cache
-def message(name: str) -> Descriptor:
-    pool = descriptor_pool.DescriptorPool()
-    for file in compiled(PROTOS / "seed.proto", include=PROTOS).file:
-        pool.Add(file)  # type: ignore[no-untyped-call]  # protobuf's own stub lacks it
-    return pool.FindMessageTypeByName(f"seed.v1.{name}")
-
-
-TABLES = (
-    Table("data_stream", message("Booking"), "event_time"),
-    Table("supply_data", message("Supply"), "event_time"),
-    Table("every", message("Every"), "event_time"),
-)
 
 
 @pytest.mark.parametrize(

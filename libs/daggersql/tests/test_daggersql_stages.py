@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from libs.daggersql.tests.test_daggersql_schema import TABLES
+from libs.daggersql.tests.daggersql_schema import TABLES
 from tests.conformance.corpus import tables
 from tests.golden.plans import calls, kept, plans
 

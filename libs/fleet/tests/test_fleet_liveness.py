@@ -6,7 +6,7 @@ from typing import Any
 from daggers.v1 import events_pb2, gateway_pb2
 from google.protobuf.message import Message
 from hypothesis import given, settings
-from libs.fleet.tests.test_fleet_properties import STEPS, Step, history
+from libs.fleet.tests.fleet_properties import STEPS, Step, history
 
 from eventlog.testing import START, record
 from fleet import Fleet

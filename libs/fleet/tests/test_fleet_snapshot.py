@@ -10,7 +10,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2, state_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from libs.fleet.tests.test_fleet_properties import STEPS, history
+from libs.fleet.tests.fleet_properties import STEPS, history
 from tests.golden import golden
 
 from eventlog import LogPosition, Record

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from libs.spec.tests.test_spec_secrets import Known
+from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import rules, sinks
 from daggerspec.defaults import filled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from daggers.v1 import spec_pb2
-from libs.spec.tests.test_spec_secrets import Known
+from libs.spec.tests.spec_secrets import Known
 
 from daggerspec import destinations, sinks
 from daggerspec.kind import Asked

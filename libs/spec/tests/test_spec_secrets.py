@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from libs.spec.tests.spec_secrets import Known, influx, registering
 
 from daggerspec import address, places, secrets, sinks
-from daggerspec.catalogue import Unresolved
 from daggerspec.keys import flat
 
 SECRET = spec_pb2.SecretRef.DESCRIPTOR
@@ -20,42 +19,8 @@ PLACES = (
 )
 
 
-class Known:
-    """A catalogue of one cluster, and of a secret of each of two teams."""
-
-    def cluster(self, name: str) -> spec_pb2.Cluster | None:
-        kafka = spec_pb2.KafkaAddress(bootstrap_servers="kafka:9092")
-        return spec_pb2.Cluster(name="local", kafka=kafka) if name == "local" else None
-
-    def stream(self, name: str) -> None:
-        return None
-
-    def message(self, name: str) -> Any:
-        raise Unresolved("UNKNOWN_MESSAGE", name)
-
-    def sink(self, name: str) -> None:
-        return None
-
-    def secret(self, name: str) -> spec_pb2.Secret | None:
-        held = {
-            "token": spec_pb2.Secret(name="token", team="pricing", addresses=["http://influx:8086"]),
-            "others": spec_pb2.Secret(name="others", team="others", addresses=["http://influx:8086"]),
-        }
-        return held.get(name)
-
-
 def found(value: spec_pb2.Secret) -> list[tuple[str, str]]:
     return [(violation.field, violation.reason) for violation in secrets.violations("secret", value)]
-
-
-def registering(sink: spec_pb2.Sink, **more: Any) -> list[tuple[str, str]]:
-    value = spec_pb2.RegisteredSink(**{"name": "crm", "teams": ["pricing"], "sink": sink, **more})
-    return [(violation.field, violation.reason) for violation in sinks.registration("sink", value, Known())]
-
-
-def influx(token: str = "token", **fields: str) -> spec_pb2.Sink:
-    where = {"url": "http://influx:8086", "bucket": "rows", **fields}
-    return spec_pb2.Sink(influx={"address": {**where, "token": {"name": token}}})
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from confluent_kafka.admin import NewTopic
 from daggers.v1 import spec_pb2, telemetry_pb2
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
-from services.runtime.tests.test_sink_contract import create
-from services.runtime.tests.test_sink_protobuf import FILES
+from services.runtime.tests.sink_contract import create
+from services.runtime.tests.sink_protobuf import FILES
 from tests.integration.bookings import COUNT_SQL, message_class
 
 import runtime

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 from daggers.v1 import spec_pb2
+from services.runtime.tests.checkpoint_damage import committed, write
 
 from daggerspec import anew
 from runtime.errors import JobError
@@ -19,24 +20,6 @@ from runtime.state import checkpoint, damage, root
 from runtime.state.checkpoint_watch import CheckpointWatcher
 from runtime.state.damage import can_read
 from runtime.state.store.local import LocalPlace
-
-
-def write(path: Path, text: str = "v1\n{}\n") -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def committed(own: Path, batches: int = 3, name: str = "plan") -> Path:
-    """The checkpoint of a query with a state, after so many batches, in the checkpoint root of a dagger."""
-    path = own / "checkpoints" / name
-    write(path / "metadata", '{"id": "x"}')
-    write(path / "source-start" / "0")
-    for batch in range(batches):
-        write(path / "offsets" / str(batch))
-        write(path / "commits" / str(batch))
-        for partition in range(2):
-            write(path / "state" / "0" / str(partition) / f"{batch + 1}.delta")
-    return path
 
 
 def whole_root(home: Path, *, used: bool = False, has_own: bool = False) -> spec_pb2.CheckpointRoot:

@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor import Descriptor
 from services.runtime.tests import wireoracle, wirequeries, wireschemas
-from services.runtime.tests.test_source_assignment import reader_plan
+from services.runtime.tests.source_assignment import reader_plan
 from services.runtime.tests.wireforms import WireForms
 from tests.conformance.engine import Engine, engine
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import gateway_pb2, spec_pb2
-from services.runtime.tests.test_sample_stream import NAME, resolved
+from services.runtime.tests.sample_stream import NAME, resolved
 
 from runtime import discovertopics
 from runtime.discovertopics import discover, messages

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
 
 from daggerspec.topics import HEARTBEATS
 from runtime.launch import heartbeat, progress

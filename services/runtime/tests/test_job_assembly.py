@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from services.runtime.tests.launches import descriptors, whole
 from services.runtime.tests.sessions import driver_session
-from services.runtime.tests.test_sink_contract import target
+from services.runtime.tests.sink_contract import target
 from tests.integration.bookings import COUNT_SQL
 
 from daggerspec.sinks import names

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from services.runtime.tests.job_driver import log_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import log_sink
 from tests.integration.bookings import booking
 
 pytestmark = pytest.mark.integration

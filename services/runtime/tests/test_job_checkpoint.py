@@ -4,38 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from services.runtime.tests.job_checkpoint import BEGUN, MINUTE, NOON, checkpoint, millis
 
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.planner.assignment import Assignment
 from runtime.state.checkpoint import Stand, choose
 from runtime.state.store.local import LocalPlace
-
-MINUTE = timedelta(minutes=1)
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-BEGUN = Offsets({"t": "id-t"}, {Partition("t", 0): 5}, complete_from=7)
-
-
-def millis(time: datetime) -> int:
-    return int(time.timestamp() * 1000)
-
-
-def checkpoint(root: Path, fingerprint: str, *, batches: int, watermark: datetime | None) -> Path:
-    """A checkpoint as Spark and a reader leave it: batch n read up to offset 10 * n, the last closed windows
-    up to this watermark."""
-    path = root / "checkpoints" / fingerprint
-    for log in ("commits", "offsets", "source-start"):
-        (path / log).mkdir(parents=True)
-    (path / "source-start" / "s0.json").write_text(json.dumps(BEGUN.as_json()))
-    (path / "source-start" / ".s0.json.crc").write_bytes(b"\xdf{")
-    for batch in range(batches):
-        end = json.dumps(BEGUN.moved({Partition("t", 0): 10 * batch}).as_json())
-        mark = 0 if watermark is None or batch < batches - 1 else millis(watermark)
-        (path / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":{mark}}}\n{end}\n-')
-        (path / "commits" / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{mark + 60_000}}}')
-        (path / "commits" / f".{batch}.crc").write_text("")
-    return path
 
 
 def test_the_first_launch_starts_where_the_streams_say(tmp_path: Path) -> None:

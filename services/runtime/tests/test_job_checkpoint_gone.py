@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from daggers.v1 import spec_pb2, telemetry_pb2
 from pyspark.sql import SparkSession
+from services.runtime.tests.job_drain import orders_in
+from services.runtime.tests.job_driver import kafka_sink, log_sink
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sessions import driver_session
-from services.runtime.tests.test_job_drain import orders_in
-from services.runtime.tests.test_job_driver import kafka_sink, log_sink
-from services.runtime.tests.test_two_launches import Running
+from services.runtime.tests.two_launches import Running
 from tests.integration.bookings import booking
 
 from daggerspec import anew

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from daggers.v1 import spec_pb2
+from services.runtime.tests.job_driver import kafka_sink
 from services.runtime.tests.launches import Dagger, Launch
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
 from tests.integration.bookings import NOON, booking
 
 from daggerspec import rundir

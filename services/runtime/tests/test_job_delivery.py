@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2, telemetry_pb2
 from pyspark.sql import Row
-from services.runtime.tests.test_sink_contract import (
+from services.runtime.tests.sink_contract import (
     COUNTS,
     LAYOUT,
     NOON,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -14,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from services.runtime.tests.job_drain import orders_in
+from services.runtime.tests.job_driver import influx_sink, kafka_sink, log_sink
 from services.runtime.tests.launches import Dagger, Launch
 from services.runtime.tests.sessions import driver_session
-from services.runtime.tests.test_job_driver import influx_sink, kafka_sink, log_sink
-from services.runtime.tests.test_sink_contract import records
-from services.runtime.tests.test_two_launches import Running
+from services.runtime.tests.two_launches import Running
 from tests.integration.bookings import booking
 from tests.proxy import Proxy
 
@@ -114,11 +113,6 @@ def failures(launch: Launch) -> list[str]:
     """Lines of driver.log that speak of a failure."""
     words = ("Traceback", "Exception in thread", "\tat ", "Error:", "Exception:")
     return [line[:300] for line in launch.log().splitlines() if any(word in line for word in words)]
-
-
-def orders_in(kafka: str, topic: str) -> list[str]:
-    """The orders that were written, repeated ones as often as they were."""
-    return [json.loads(record.value() or b"")["tag_order"] for record in records(kafka, topic)]
 
 
 @contextmanager

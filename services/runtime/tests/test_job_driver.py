@@ -16,10 +16,20 @@ import psycopg
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from services.runtime.tests.job_driver import (
+    Counts,
+    bookings,
+    in_influx,
+    in_kafka,
+    influx_sink,
+    kafka_sink,
+    log_sink,
+    written,
+)
 from services.runtime.tests.launches import MAIN, Beat, Dagger, command_line, terminate
 from services.runtime.tests.sink_cases.postgres import sink as postgres_sink
-from services.runtime.tests.test_sink_contract import fresh_topic, query, records
-from services.runtime.tests.test_sink_protobuf import FILES
+from services.runtime.tests.sink_contract import fresh_topic, records
+from services.runtime.tests.sink_protobuf import FILES
 from tests.integration.bookings import NOON, booking, recount, spread
 from tests.proxy import Proxy
 
@@ -27,51 +37,6 @@ from chassis.lines import stamp_of
 from runtime.state.store.local import LocalStore
 
 pytestmark = pytest.mark.integration
-Counts = Counter[tuple[str, str]]
-
-
-def influx_sink(influx: dict[str, str], **changes: str) -> spec_pb2.ResolvedSink:
-    sink = spec_pb2.ResolvedSink()
-    address = sink.sink.influx.address
-    given = influx | changes
-    address.url, address.org, address.bucket = given["url"], given["org"], given["bucket"]
-    address.token.file = given["token_file"]
-    return sink
-
-
-def kafka_sink(kafka: str, topic: str, message: str = "") -> spec_pb2.ResolvedSink:
-    sink = spec_pb2.ResolvedSink()
-    sink.kafka.bootstrap_servers = kafka
-    formats = spec_pb2.KafkaSink
-    sink.sink.kafka.topic, sink.sink.kafka.message = topic, message
-    sink.sink.kafka.format = formats.FORMAT_PROTOBUF if message else formats.FORMAT_JSON
-    return sink
-
-
-def log_sink(limit: int) -> spec_pb2.ResolvedSink:
-    return spec_pb2.ResolvedSink(sink=spec_pb2.Sink(log=spec_pb2.LogSink(limit=limit)))
-
-
-def bookings(events: list[tuple[float, int]]) -> list[bytes]:
-    return [booking(second, city_id=city) for second, city in events]
-
-
-def in_influx(influx: dict[str, str], dagger: Dagger) -> Counts:
-    """(window end, city) -> count, as the database has it."""
-    found = query(influx, f'SELECT num_of_bookings, tag_city_id FROM "{dagger.name}"')
-    rows = [row for series in found.get("series", []) for row in series["values"]]
-    return Counter({(time, city): n for time, n, city in rows})
-
-
-def in_kafka(kafka: str, topic: str) -> list[tuple[tuple[str, str], int]]:
-    """The same from JSON records, one entry for each record."""
-    rows = [json.loads(record.value() or b"") for record in records(kafka, topic)]
-    return [((row["window_timestamp"], str(row["tag_city_id"])), row["num_of_bookings"]) for row in rows]
-
-
-def written(rows: int) -> Any:
-    """Whether a heartbeat says that every sink has this many rows."""
-    return lambda beat: beat.rows_out and all(count >= rows for count in beat.rows_out)
 
 
 def test_rows_reach_every_sink_from_one_pass_and_a_drain_ends_well(

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from services.runtime.tests.job_driver import bookings, in_kafka, kafka_sink, written
 from services.runtime.tests.launches import Beat, Dagger
-from services.runtime.tests.test_job_driver import bookings, in_kafka, kafka_sink, written
 from tests.integration.bookings import booking, recount, spread
 
 pytestmark = pytest.mark.integration

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import pytest
 from daggers.v1 import spec_pb2
+from services.runtime.tests.job_driver import kafka_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
 from tests.integration.bookings import NOON, booking
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]

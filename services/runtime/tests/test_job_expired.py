@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from services.runtime.tests.job_driver import kafka_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
 from tests.integration.bookings import NOON, booking
 
 pytestmark = pytest.mark.integration

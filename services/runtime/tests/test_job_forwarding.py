@@ -11,12 +11,12 @@ from confluent_kafka.admin import NewTopic
 from daggers.v1 import spec_pb2
 from services.runtime.tests import grpcserver, httpserver
 from services.runtime.tests.grpcserver import Reply
+from services.runtime.tests.job_driver import influx_sink, log_sink
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sink_cases.grpc import sink as grpc_sink
 from services.runtime.tests.sink_cases.http import sink as http_sink
-from services.runtime.tests.test_job_driver import influx_sink, log_sink
-from services.runtime.tests.test_sink_contract import create, query, records
-from services.runtime.tests.test_sink_protobuf import FILES
+from services.runtime.tests.sink_contract import create, query, records
+from services.runtime.tests.sink_protobuf import FILES
 from tests.integration.bookings import booking
 
 from runtime.encode.protobuf import message_class

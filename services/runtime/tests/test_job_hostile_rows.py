@@ -21,10 +21,10 @@ from confluent_kafka.admin import NewTopic
 from daggers.v1 import spec_pb2, telemetry_pb2
 from google.protobuf import descriptor_pb2
 from services.runtime.tests import grpcserver
+from services.runtime.tests.job_driver import influx_sink
 from services.runtime.tests.launches import Dagger, Launch, descriptors
-from services.runtime.tests.test_job_driver import influx_sink
-from services.runtime.tests.test_sink_contract import Bench, create, points, records
-from services.runtime.tests.test_sink_hostile_rows import TEMPLATES
+from services.runtime.tests.sink_contract import Bench, create, points, records
+from services.runtime.tests.sink_hostile_rows import TEMPLATES
 from tests.conformance.expressions.answers import record, table
 
 from daggerspec.topics import QUARANTINE

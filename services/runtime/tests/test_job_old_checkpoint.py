@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from services.runtime.tests.archives import unpack
+from services.runtime.tests.job_driver import kafka_sink
+from services.runtime.tests.job_streams import TwoStreams, moment, written
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_job_streams import TwoStreams, moment, written
 from tests.integration.bookings import booking
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 from daggers.v1 import spec_pb2
+from services.runtime.tests.job_driver import in_kafka, kafka_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
-from services.runtime.tests.test_sink_contract import create
+from services.runtime.tests.sink_contract import create
 from tests.integration.bookings import booking, recount, spread
 
 from runtime.source.planner.assignment import reader_counts

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from services.runtime.tests.test_job_checkpoint import MINUTE, NOON, checkpoint
+from services.runtime.tests.job_checkpoint import MINUTE, NOON, checkpoint
 
 from daggerspec import rundir
 from runtime.errors import JobError

@@ -1,18 +1,12 @@
 """Several streams in one dagger, on a real driver: one side silent, a kill in the middle, rows recounted."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
-from daggers.v1 import spec_pb2
-from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_sink_contract import create, records
+from services.runtime.tests.job_driver import kafka_sink
+from services.runtime.tests.job_streams import TwoStreams, moment, written
 from tests.integration.bookings import NOON, booking, window_end
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -24,32 +18,6 @@ BOOKED: list[Event] = [(i * 2.0, i) for i in range(60) if not 20 <= i < 30]
 OFF: list[Event] = [(i * 2.0 + 5, i) for i in range(0, 20, 3)]
 """The last cancellation comes a minute before the last booking: this side falls silent."""
 BOUND_S, GAP_S = 10, 10
-
-
-@dataclass
-class TwoStreams(Dagger):
-    """A dagger over bookings and cancellations, each a topic of its own."""
-
-    def __post_init__(self) -> None:
-        """Create both topics."""
-        super().__post_init__()
-        self.cancellations = create(self.kafka, NewTopic(f"off-{self.name}", 1, 1))
-
-    def spec(self, run_dir: Path) -> spec_pb2.JobSpec:
-        """The launch's file, with the second stream: the one that falls silent and ticks."""
-        job = super().spec(run_dir)
-        second = job.streams.add()
-        second.CopyFrom(job.streams[0])
-        job.streams[0].input.idle_timeout.FromSeconds(0)  # off: only the cancellations tick
-        second.input.table, second.stream.name = "cancellations", "cancellations"
-        second.stream.topics[:] = [self.cancellations]
-        return job
-
-    def cancel(self, *values: bytes) -> None:
-        """Append to the cancellations."""
-        bookings, self.topic = self.topic, self.cancellations
-        self.write(*values)
-        self.topic = bookings
 
 
 def joined(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
@@ -76,11 +44,6 @@ def sessions(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
         else:
             rows.append((second, second, 1))
     return Counter({(moment(first), count): 1 for first, _, count in rows})
-
-
-def moment(second: float) -> str:
-    """A second after noon, as a row of JSON has it."""
-    return datetime.fromtimestamp(NOON + second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def twice(booked: list[Event], cancelled: list[Event]) -> Counter[Row]:
@@ -148,14 +111,3 @@ def test_streams_with_a_silent_side_and_a_killed_driver_equal_a_recount(
     found = [row for row in written(kafka, rows).values() if row.get("tag_order") != "closing"]
     assert Counter(tuple(row[name] for name in columns) for row in found) == expected
     assert code == 0
-
-
-def written(kafka: str, topic: str) -> dict[bytes, dict[str, object]]:
-    """The rows, each once by its key: what was in flight at the kill is written again under the same one."""
-    rows: dict[bytes, dict[str, object]] = {}
-    for record in records(kafka, topic):
-        row = json.loads(record.value() or b"")
-        row.setdefault("fate", None)
-        key = record.key() or b""
-        assert rows.setdefault(key, row) == row
-    return rows

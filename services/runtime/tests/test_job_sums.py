@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from services.runtime.tests.job_driver import in_influx, influx_sink, kafka_sink, written
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_job_driver import in_influx, influx_sink, kafka_sink, written
-from services.runtime.tests.test_sink_contract import query, records
+from services.runtime.tests.sink_contract import query, records
 from tests.integration.bookings import COUNT_SQL, booking, recount, spread, window_end
 from tests.proxy import Proxy
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import spec_pb2
+from services.runtime.tests.job_driver import bookings, in_kafka, kafka_sink, written
 from services.runtime.tests.launches import Beat, Dagger, Launch
-from services.runtime.tests.test_job_driver import bookings, in_kafka, kafka_sink, written
-from services.runtime.tests.test_sink_contract import create, records
+from services.runtime.tests.sink_contract import create, records
 from tests.integration.bookings import booking, recount, spread
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]

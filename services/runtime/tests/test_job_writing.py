@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import uuid4
 
@@ -16,16 +15,15 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from pyspark.sql import Row
+from services.runtime.tests.job_writing import EndedError, Place, Rows
 from services.runtime.tests.serving import serving
-from services.runtime.tests.test_sink_contract import COUNTS, batch, target
+from services.runtime.tests.sink_contract import batch, target
 
 from daggerspec import rundir
 from runtime import sinks
 from runtime.errors import JobError, TemporaryError, external
 from runtime.launch import delivery, outages
-from runtime.launch.launch import Launch
 from runtime.launch.report import Report, Trouble
-from runtime.launch.writing import BatchWriter
 from runtime.sinks import BatchRef, Outcome, Part, Target
 from runtime.state.store.local import LocalStore
 
@@ -70,57 +68,6 @@ def database() -> Iterator[Database]:
         here = Database(server)
         with serving(server):
             yield here
-
-
-@dataclass
-class Rows:
-    """Rows of one partition, written in this process: what Spark does with them in a worker."""
-
-    batches: Sequence[pa.RecordBatch] = field(default_factory=lambda: [batch(COUNTS)])
-    jobs: int = 0
-    parts: int | None = None
-
-    def repartition(self, parts: int) -> Rows:
-        self.parts = parts
-        return self
-
-    def mapInArrow(self, write: Any, _: str) -> Rows:  # noqa: N802 - Spark's name
-        self._write = write
-        return self
-
-    def collect(self) -> list[Row]:
-        self.jobs += 1
-        return [Row(**line) for report in self._write(iter(self.batches)) for line in report.to_pylist()]
-
-
-class Place:
-    """A launch with these sinks, without Spark."""
-
-    def __init__(self, folder: Path, *targets: Target) -> None:
-        platform = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1", properties={"log_level": "0"})
-        spec = spec_pb2.JobSpec(
-            dagger="d", generation=7, platform=platform, checkpoint_root=str(folder), run_dir=str(folder)
-        )
-        spec.sinks.extend(each.resolved for each in targets)
-        self.launch = Launch(spec, lambda: pytest.fail("no session is needed"))
-        self.launch.__dict__["functions"] = SimpleNamespace(counts=dict)
-        self.launch.lease.take()
-        self.left: list[str] = []
-        self.writing = BatchWriter(self.launch, targets, self._leave)
-
-    def _leave(self, why: str) -> None:
-        self.left.append(why)
-        raise EndedError
-
-    @property
-    def told(self) -> list[tuple[str, str]]:
-        """The sinks that are told to be in trouble, and why."""
-        retrying = self.launch.heartbeat.progress.beat.retrying
-        return [(retry.detail.partition(":")[0], retry.reason) for retry in retrying]
-
-
-class EndedError(Exception):
-    """The launch is over."""
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from services.runtime.tests.checkpoint_damage import committed
+from services.runtime.tests.job_driver import in_kafka, kafka_sink
 from services.runtime.tests.launches import Dagger
-from services.runtime.tests.test_checkpoint_damage import committed
-from services.runtime.tests.test_job_driver import in_kafka, kafka_sink
+from services.runtime.tests.lease_hadoop import link
 from tests.contracts.leases import StoreContract
 from tests.integration.bookings import booking, recount, spread
 
@@ -32,11 +33,6 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> HadoopPath:
         return hadoop_path(f"file://{tmp_path}/ck")
     table = uuid4().hex  # Hadoop remembers file systems by name
     return hadoop_path(f"viewfs://{table}/data/ck", {link(table): f"file://{tmp_path}"})
-
-
-def link(table: str) -> str:
-    """The setting that mounts something at /data of a mount table."""
-    return f"fs.viewfs.mounttable.{table}.link./data"
 
 
 def test_a_newer_generation_takes_the_lease_and_fences_the_older_one(root: HadoopPath) -> None:

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
+from services.runtime.tests.lease_hadoop import link
 from services.runtime.tests.sessions import START, drain, feed, moment, planned, spark_session, stream
-from services.runtime.tests.test_lease_hadoop import link
-from services.runtime.tests.test_whole_rows import LONG, QUICK
+from services.runtime.tests.whole_rows import LONG, QUICK
 
 from runtime.spark.session import keep_state_on_disk
 from runtime.state import openstate

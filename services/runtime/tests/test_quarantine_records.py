@@ -23,9 +23,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from daggers.v1 import spec_pb2, telemetry_pb2
+from services.runtime.tests.sink_contract import create, records
+from services.runtime.tests.source_assignment import reader_plan
 from services.runtime.tests.streams import FILES, Feed
-from services.runtime.tests.test_sink_contract import create, records
-from services.runtime.tests.test_source_assignment import reader_plan
 
 from daggerspec.columns import Column, Role
 from daggerspec.topics import QUARANTINE

@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 from pyspark.sql import SparkSession
 from services.runtime.tests import launches
+from services.runtime.tests.replay import START, Desk
 from services.runtime.tests.sink_cases.postgres import sink
+from services.runtime.tests.sink_contract import records
 from services.runtime.tests.streams import source_session
-from services.runtime.tests.test_replay import START, Desk
-from services.runtime.tests.test_sink_contract import records
 from tests.integration.bookings import COUNT_SQL, booking, recount, spread
 
 from daggerspec.setaside import digest

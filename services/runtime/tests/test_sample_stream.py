@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from daggers.v1 import events_pb2, gateway_pb2, spec_pb2
-from google.protobuf import descriptor_pb2, timestamp_pb2
+from daggers.v1 import events_pb2, gateway_pb2
+from google.protobuf import timestamp_pb2
 from google.protobuf.message_factory import GetMessageClass
+from services.runtime.tests.sample_stream import NAME, resolved
 
 from runtime import samplestream
 from runtime.errors import JobError
 from runtime.samplestream import STEP_BYTES, Newest, content, missing, sample, steps
 
 EVENT = events_pb2.SchedulerStarted
-NAME = "daggers.v1.SchedulerStarted"
 
 
 def read(time: int, size: int = 1, offset: int = 0) -> Message:
@@ -124,23 +124,6 @@ def test_many_records_come_in_steps_that_a_client_takes() -> None:
 
 
 # ---- With a broker -----------------------------------------------------------------------------------------
-
-
-def resolved(kafka: str, *topics: str) -> tuple[spec_pb2.ResolvedStream, descriptor_pb2.FileDescriptorSet]:
-    """A stream of `SchedulerStarted`, and its descriptors."""
-    files = descriptor_pb2.FileDescriptorSet()
-    seen = set[str]()
-
-    def add(file: Any) -> None:
-        if file.name not in seen:
-            seen.add(file.name)
-            for needed in file.dependencies:
-                add(needed)
-            file.CopyToProto(files.file.add())
-
-    add(events_pb2.DESCRIPTOR)
-    stream = spec_pb2.Stream(name="s", cluster="c", topics=topics, message=NAME, time_field="t")
-    return spec_pb2.ResolvedStream(stream=stream, kafka=spec_pb2.KafkaAddress(bootstrap_servers=kafka)), files
 
 
 def written(kafka: str, partitions: int, count: int, **config: str) -> str:

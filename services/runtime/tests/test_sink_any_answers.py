@@ -30,15 +30,7 @@ from services.runtime.tests.httpserver import Received, Reply
 from services.runtime.tests.sink_cases import clevertap, elasticsearch, grpc, http, mixpanel
 from services.runtime.tests.sink_cases import postgres as tables
 from services.runtime.tests.sink_cases import redis as keys
-from services.runtime.tests.test_sink_contract import (
-    COUNTS,
-    batch,
-    create,
-    influx_sink,
-    points,
-    records,
-    target,
-)
+from services.runtime.tests.sink_contract import COUNTS, batch, create, influx_sink, points, records, target
 from tests import redis as redis_server
 
 from runtime import sinks

@@ -19,7 +19,7 @@ from services.runtime.tests import grpcserver
 from services.runtime.tests.certificates import Certificate, self_signed
 from services.runtime.tests.serving import serving
 from services.runtime.tests.sink_cases import grpc, http, postgres, redis
-from services.runtime.tests.test_sink_contract import batch, influx_sink, many, target
+from services.runtime.tests.sink_contract import batch, influx_sink, many, target
 from tests import postgres as postgres_server
 from tests import redis as redis_server
 

@@ -17,7 +17,7 @@ from services.runtime.tests.collectors import CleverTap, Mixpanel
 from services.runtime.tests.httpserver import Reply
 from services.runtime.tests.sink_cases import clevertap as clevertap_case
 from services.runtime.tests.sink_cases import mixpanel as mixpanel_case
-from services.runtime.tests.test_sink_contract import batch, many, target
+from services.runtime.tests.sink_contract import batch, many, target
 
 from runtime import sinks
 from runtime.clients import sending

@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from services.runtime.tests import httpserver
 from services.runtime.tests.sink_cases import elasticsearch, http, redis
+from services.runtime.tests.sink_contract import fresh_topic, records
+from services.runtime.tests.sink_properties import FEW, target, written
 from services.runtime.tests.sinkvalues import FAR, LONG, Row, Table, from_json, in_json, tables
-from services.runtime.tests.test_sink_contract import fresh_topic, records
-from services.runtime.tests.test_sink_properties import FEW, target, written
 from tests import redis as redis_server
 
 pytestmark = pytest.mark.integration

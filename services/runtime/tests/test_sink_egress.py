@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests.serving import serving
-from services.runtime.tests.test_sink_influx import LAYOUT, Target, pa, rows
+from services.runtime.tests.sink_influx import LAYOUT, rows
 
 from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import Source, influx
+from runtime.sinks import Source, Target, influx
 
 LOOPBACK = ("127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]", "localhost")
 ENFORCED = spec_pb2.Egress(enforce=True)

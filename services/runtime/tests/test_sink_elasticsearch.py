@@ -20,7 +20,8 @@ from daggers.v1 import spec_pb2
 from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.elasticsearch import ask, documents, sink
-from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, Counts, batch, many
+from services.runtime.tests.sink_contract import LAYOUT, SCHEMA, Counts, batch, many
+from services.runtime.tests.sink_elasticsearch import target
 from tests.searchservers import PASSWORD, USER
 
 from daggerspec.columns import Column, role_of
@@ -29,7 +30,7 @@ from runtime.clients import sending
 from runtime.clients.http import client
 from runtime.encode.rows import Layout
 from runtime.errors import JobError, TemporaryError
-from runtime.sinks import BatchRef, Outcome, Part, Target
+from runtime.sinks import Outcome, Target
 from runtime.sinks import elasticsearch as elasticsearch_sink
 
 Sink = spec_pb2.ElasticsearchSink
@@ -58,13 +59,6 @@ def taking(got: Received, result: Callable[[dict[str, Any]], dict[str, Any]]) ->
     items = [{"index": result(json.loads(line))} for line in got.body.splitlines()[1::2]]
     errors = any("error" in item["index"] for item in items)
     return Reply(body=json.dumps({"errors": errors, "items": items}).encode())
-
-
-def target(resolved: spec_pb2.ResolvedSink, part: tuple[int, int] = (1, 0), **said: Any) -> Target:
-    """`part`: generation and number of the batch."""
-    generation, number = part
-    made = Target("d", resolved.SerializeToString(), LAYOUT, SCHEMA, b"", updates=False)
-    return replace(made, part=Part(BatchRef("c", number, generation), 0), **said)
 
 
 def write(aimed: Target, rows: pa.RecordBatch) -> Outcome:

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.sink_cases.elasticsearch import ask, documents, sink
-from services.runtime.tests.test_sink_contract import Counts, batch
-from services.runtime.tests.test_sink_elasticsearch import target
+from services.runtime.tests.sink_contract import Counts, batch
+from services.runtime.tests.sink_elasticsearch import target
 
 from runtime import sinks
 from runtime.clients import sending

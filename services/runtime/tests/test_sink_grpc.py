@@ -23,7 +23,7 @@ from grpc import StatusCode
 from services.runtime.tests import fresh, grpcserver
 from services.runtime.tests.grpcserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.grpc import counted, sink
-from services.runtime.tests.test_sink_contract import batch, many, target
+from services.runtime.tests.sink_contract import batch, many, target
 
 from runtime import sinks
 from runtime.clients import calls, sending

@@ -10,13 +10,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pytest
 from daggers.v1 import telemetry_pb2
+from services.runtime.tests.sink_contract import SCHEMA, Bench, on_servers, part
+from services.runtime.tests.sink_hostile_rows import TEMPLATES
 from services.runtime.tests.sinkvalues import FIRST_US, LAST_US, TIME
-from services.runtime.tests.test_sink_contract import SCHEMA, Bench, on_servers, part
 
 from runtime import sinks
 from runtime.clients import quarantine
@@ -26,15 +27,6 @@ from runtime.sinks import Target
 pytestmark = pytest.mark.integration
 NOON_US: Final = 1_767_268_860_000_000
 """2026-01-01T12:01:00Z."""
-TEMPLATES: Final[dict[str, dict[str, Any]]] = {
-    "http": {"template": '{"window_timestamp": "${window_timestamp}", "tag_city": "${tag_city}", "n": "${n}",'
-             ' "day": "${window_timestamp:%Y-%m-%d}"}'},
-    "elasticsearch": {"id": "${tag_city}-${window_timestamp:%Y%m%d}"},
-    "grpc": {"metadata": {"x-day": "${window_timestamp:%Y-%m-%d}"}},
-    "clevertap": {"event": "counted on ${window_timestamp:%d.%m}"},
-    "mixpanel": {"event": "counted on ${window_timestamp:%d.%m}"},
-}  # fmt: skip
-"""What sinks are told beside what their cases say, so that times are written by formats."""
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from daggers.v1 import spec_pb2
 from services.runtime.tests import fresh, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.sink_cases.http import sink
-from services.runtime.tests.test_sink_contract import LAYOUT, SCHEMA, batch, many
+from services.runtime.tests.sink_contract import LAYOUT, SCHEMA, batch, many
 
 from daggerspec.columns import Column, role_of
 from runtime import sinks

@@ -12,13 +12,7 @@ import pytest
 from daggers.v1 import spec_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from services.runtime.tests.test_sink_contract import (
-    NOON,
-    fresh_topic,
-    influx_sink,
-    query,
-    records,
-)
+from services.runtime.tests.sink_contract import NOON, fresh_topic, influx_sink, query, records
 
 from daggersql import Column, Role
 from runtime import sinks

@@ -15,7 +15,8 @@ from daggers.v1 import spec_pb2
 from daggers.v1.output_pb2 import RowCondition
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from influxdb_client.client.influxdb_client import InfluxDBClient
-from services.runtime.tests.test_sink_contract import NOON, points, query
+from services.runtime.tests.sink_contract import NOON, points, query
+from services.runtime.tests.sink_influx import LAYOUT, rows
 from tests.proxy import Proxy
 
 from daggerspec.selection import Condition, Order, Selection
@@ -28,25 +29,6 @@ from runtime.sinks import Source, Target
 from runtime.sinks import influx as influx_sink
 
 pytestmark = pytest.mark.integration
-LAYOUT = Layout(
-    (
-        Column("tag_city", Role.TAG, "tag_city", "string"),
-        Column("n", Role.FIELD, "n", "bigint"),
-        Column("window_timestamp", Role.TIME, "window_timestamp", "timestamp"),
-    ),
-    hidden=(),
-)
-
-
-def rows(numbers: list[Any], kind: pa.DataType, city: str = "1") -> pa.RecordBatch:
-    """One row a second, with these values of n."""
-    times = [NOON + timedelta(seconds=at) for at in range(len(numbers))]
-    columns = [
-        pa.array([city] * len(numbers)),
-        pa.array(numbers, kind),
-        pa.array(times, pa.timestamp("us", "UTC")),
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=["tag_city", "n", "window_timestamp"])
 
 
 class Database:

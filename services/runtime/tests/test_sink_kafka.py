@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import (
+from services.runtime.tests.sink_contract import (
     COUNTS,
     LAYOUT,
     SCHEMA,
@@ -28,7 +28,7 @@ from services.runtime.tests.test_sink_contract import (
     fresh_topic,
     records,
 )
-from services.runtime.tests.test_sink_protobuf import FILES
+from services.runtime.tests.sink_protobuf import FILES
 
 from daggersql import Column, Role
 from runtime import sinks

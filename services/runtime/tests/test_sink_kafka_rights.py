@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import target
-from services.runtime.tests.test_sink_rotation import DEADLINE_S, User
+from services.runtime.tests.sink_contract import target
+from services.runtime.tests.sink_rotation import DEADLINE_S, User
 from tests.integration.securedkafka import USER, secured
 
 from kafkaclient import Connection

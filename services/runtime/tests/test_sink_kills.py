@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 from services.runtime.tests import fresh
-from services.runtime.tests.test_sink_contract import Bench, Counts, batch, case_of, many, on_servers
+from services.runtime.tests.sink_contract import Bench, Counts, batch, case_of, many, on_servers
 
 from runtime import sinks
 from runtime.sinks import BatchRef, Part, Target

@@ -17,8 +17,8 @@ from services.runtime.tests import grpcserver, httpserver
 from services.runtime.tests.httpserver import Received, Reply, Server
 from services.runtime.tests.sink_cases import grpc as grpc_case
 from services.runtime.tests.sink_cases import http as http_case
-from services.runtime.tests.test_sink_contract import batch, many, target
-from services.runtime.tests.test_testsinks import tried
+from services.runtime.tests.sink_contract import batch, many, target
+from services.runtime.tests.testsinks import tried
 
 from runtime import sinks
 from runtime.clients import calls, sending

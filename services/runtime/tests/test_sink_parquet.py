@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,20 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.json_format import ParseDict
 from services.runtime.tests.fresh import exit_code
 from services.runtime.tests.sink_cases.parquet import seen, sink
+from services.runtime.tests.sink_parquet import (
+    COUNT,
+    EVERY,
+    FIRST,
+    NOON,
+    TIME,
+    WINDOWS,
+    Dead,
+    Table,
+    batch,
+    check_the_first_manifest_counts,
+    check_the_launch_that_stood_still_is_fenced,
+    window,
+)
 
 from daggerspec.columns import Column, role_of
 from daggerspec.row import Row
@@ -33,71 +46,13 @@ from daggerspec.selection import Selection
 from runtime import sinks
 from runtime.encode.rows import Layout
 from runtime.errors import FencedError, JobError, TemporaryError
-from runtime.sinks import BatchRef, Outcome, Part, Source, Target, parquet
+from runtime.sinks import Part, Source, parquet
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-TIME = pa.timestamp("us", "UTC")
 Types = dict[str, tuple[str, pa.DataType]]
-WINDOWS = pa.schema(
-    [("n", pa.int64()), ("window_timestamp", TIME), ("__window_start", TIME), ("__window_end", TIME)]
-)
 RECORDS = pa.schema(
     [("n", pa.int64()), ("__rowtime", TIME), ("__key_0", pa.string()), ("__key_1", pa.int32()),
      ("__key_2", pa.int64())]
 )  # fmt: skip
-COUNT = Column("n", role_of("n"), "n", "bigint")
-WINDOW_TIME = Column("window_timestamp", role_of("window_timestamp"), "window_timestamp", "timestamp")
-COUNTS = Layout((COUNT, WINDOW_TIME), ("__window_start", "__window_end"))
-
-
-@dataclass
-class Table:
-    """A table of one test: how it is written to and read."""
-
-    resolved: spec_pb2.ResolvedSink
-    layout: Layout = COUNTS
-    schema: pa.Schema = WINDOWS
-
-    @property
-    def root(self) -> Path:
-        asked = self.resolved.sink.parquet
-        return Path(asked.location) / asked.table
-
-    @property
-    def target(self) -> Target:
-        text = self.resolved.SerializeToString()
-        return Target("d", text, self.layout, self.schema, b"", updates=False)
-
-    def stage(self, rows: Sequence[dict[str, Any]], batch: BatchRef, number: int = 0) -> Outcome:
-        """Write one partition, as a worker does; what its end says."""
-        writer = sinks.open_writer(replace(self.target, part=Part(batch, number)))
-        for row in rows:
-            writer.write(pa.RecordBatch.from_pylist([row], schema=self.schema), batch.batch_id)
-        return writer.finish()
-
-    def write(self, *parts: Sequence[dict[str, Any]], batch: BatchRef) -> None:
-        """Write a batch of several partitions and commit it, as a driver does."""
-        ends = [self.stage(rows, batch, number) for number, rows in enumerate(parts)]
-        sinks.commit(self.target, batch, [end.receipt for end in ends if end.receipt])
-
-    def seen(self) -> Counter[int]:
-        """What readers of folders see."""
-        return Counter(int(str(row["n"])) for row in seen(self.resolved))
-
-    def told(self) -> Counter[int]:
-        """What readers of manifests see."""
-        files = [
-            self.root / file["path"]
-            for manifest in self.root.glob("_daggers/commits/*/*/*.json")
-            for file in json.loads(manifest.read_text())["files"]
-        ]
-        return Counter(n for file in files for n in pq.read_table(file)["n"].to_pylist())
-
-    def waiting(self) -> list[str]:
-        """What is staged, but for parts of small files, which are removed when they are old."""
-        folder = self.root / "_daggers" / "staged"
-        names = [path.name for path in folder.iterdir()] if folder.exists() else []
-        return [name for name in names if not name.startswith(".")]
 
 
 @pytest.fixture
@@ -111,26 +66,8 @@ def forwarded(tmp_path: Path) -> Table:
     return Table(sink(tmp_path), Layout((COUNT,), hidden), RECORDS)
 
 
-def window(n: int, minutes: int = 0) -> dict[str, Any]:
-    end = NOON + timedelta(minutes=minutes)
-    start = end - timedelta(minutes=1)
-    return {"n": n, "window_timestamp": end, "__window_start": start, "__window_end": end}
-
-
 def record(offset: int, topic: str = "trips", partition: int = 0) -> dict[str, Any]:
     return {"n": offset, "__rowtime": NOON, "__key_0": topic, "__key_1": partition, "__key_2": offset}
-
-
-def batch(number: int = 0, checkpoint: str = "c", generation: int = 1) -> BatchRef:
-    return BatchRef(checkpoint, number, generation)
-
-
-FIRST = ([window(1, 1), window(2, 90)], [window(3, 1)])
-"""Two partitions, rows of two hours."""
-
-
-class Dead(BaseException):
-    """The process does nothing any more."""
 
 
 class Life:
@@ -249,22 +186,11 @@ def test_what_a_process_that_was_killed_has_written_is_there_once(table: Table, 
 
 
 def test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first(table: Table) -> None:
-    slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
-    ends = [table.stage(rows, batch(generation=2), number) for number, rows in enumerate(FIRST)]
-    sinks.commit(table.target, batch(), [each.receipt for each in slow])
-    sinks.commit(table.target, batch(generation=2), [end.receipt for end in ends])
-
-    assert table.seen() == table.told() == Counter([1, 2, 3])
-    assert table.waiting() == []
+    check_the_first_manifest_counts(table)
 
 
 def test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so(table: Table) -> None:
-    slow = [table.stage(rows, batch(), number) for number, rows in enumerate(FIRST)]
-    table.write(*FIRST, batch=batch(generation=2))
-    with pytest.raises(FencedError):
-        sinks.commit(table.target, batch(), [each.receipt for each in slow])
-
-    assert table.seen() == table.told() == Counter([1, 2, 3])
+    check_the_launch_that_stood_still_is_fenced(table)
 
 
 def test_a_batch_of_a_checkpoint_that_an_edit_ended_is_not_committed_later(table: Table) -> None:
@@ -458,24 +384,6 @@ def test_many_rows_are_written_before_the_end_of_their_partition(
 
     assert table.seen() == Counter(range(20))
     assert len(list(table.root.glob("dt=*/hr=*/*.parquet"))) > 3
-
-
-EVERY: dict[str, tuple[str, pa.DataType, Sequence[Any]]] = {
-    "text": ("string", pa.string(), ["", "𝄞 עברית\n", "with \0"]),
-    "whole": ("bigint", pa.int64(), [2**63 - 1, -(2**63), 0]),
-    "small": ("tinyint", pa.int8(), [127, -128]),
-    "double": ("double", pa.float64(), [0.1, 5e-324, float("inf"), float("-inf")]),
-    "single": ("float", pa.float32(), [0.5, -1.5]),
-    "yes": ("boolean", pa.bool_(), [True, False]),
-    "unsigned": ("decimal(20,0)", pa.decimal128(20, 0), [Decimal(2**64 - 1)]),
-    "money": ("decimal(38,18)", pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678")]),
-    "time": ("timestamp", TIME, [NOON, datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)]),
-    "bytes": ("binary", pa.binary(), [b"", b"\x00\xff"]),
-    "list": ("array<string>", pa.list_(pa.string()), [[], ["a", None]]),
-    "map": ("map<string,bigint>", pa.map_(pa.string(), pa.int64()), [[("a", 1)], []]),
-    "inside": ("struct<a:bigint>", pa.struct([("a", pa.int64())]), [{"a": 2**60}, {"a": None}]),
-    "span": ("interval day to second", pa.duration("us"), [timedelta(seconds=1.5), timedelta(days=-2)]),
-}
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import unix_micros
 from services.runtime.tests.sink_cases.parquet import sink
-from services.runtime.tests.test_sink_parquet import EVERY, FIRST, WINDOWS, Table, batch, window
+from services.runtime.tests.sink_parquet import EVERY, FIRST, WINDOWS, Table, batch, window
 
 from daggerspec.columns import Column, role_of
 from runtime import sinks

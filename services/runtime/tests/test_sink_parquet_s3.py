@@ -5,7 +5,6 @@ By moto, and by versitygw with `make test-long`, which is a server of its own.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -15,15 +14,13 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from daggers.v1 import gateway_pb2, spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from services.runtime.tests import test_sink_parquet as local
-from services.runtime.tests.test_sink_parquet import FIRST, NOON, Dead, batch, window
+from services.runtime.tests import sink_parquet as local
+from services.runtime.tests.sink_parquet import FIRST, NOON, Dead, batch, window
+from services.runtime.tests.sink_parquet_s3 import Table, sink
 from tests import s3 as servers
 from tests.standstill import serving, standing_still
 
@@ -46,51 +43,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield stack.enter_context(servers.moto())
         else:
             yield stack.enter_context(servers.versitygw(tmp_path_factory.mktemp("versitygw")))
-
-
-class Table(local.Table):
-    """A table of one test in a bucket."""
-
-    @property
-    def client(self) -> Any:
-        return s3.client(self.resolved.sink.parquet.endpoint, "us-east-1", servers.KEY, servers.SECRET, None)
-
-    @property
-    def files(self) -> files.Files:
-        return files.of(self.resolved)
-
-    def rows(self, names: list[str]) -> Counter[int]:
-        texts = [self.files.get(name) for name in names]
-        return Counter(n for text in texts for n in pq.read_table(pa.BufferReader(text))["n"].to_pylist())
-
-    def seen(self) -> Counter[int]:
-        """What readers of folders see."""
-        days = [day for day in self.files.names("") if day.startswith("dt=")]
-        hours = [f"{day}/{hour}" for day in days for hour in self.files.names(day)]
-        return self.rows([f"{hour}/{name}" for hour in hours for name in self.files.names(hour)])
-
-    def told(self) -> Counter[int]:
-        """What readers of manifests see."""
-        made, below = self.files, "_daggers/commits/d"
-        folders = [f"{below}/{name}" for name in made.names(below)]
-        texts = [made.get(f"{folder}/{name}") for folder in folders for name in made.names(folder)]
-        return self.rows([file["path"] for text in texts for file in json.loads(text or b"")["files"]])
-
-    def waiting(self) -> list[str]:
-        """Uploads that are open."""
-        return [name for name, _ in self.files.list_staged("")]
-
-
-def sink(server: str, secret: Path) -> spec_pb2.ResolvedSink:
-    """A sink with a bucket of its own."""
-    secret.write_text(f"{servers.KEY}:{servers.SECRET}\n")
-    bucket = f"b-{uuid4().hex[:12]}"
-    resolved = spec_pb2.ResolvedSink(egress=spec_pb2.Egress(enforce=True, networks="127.0.0.0/8"))
-    asked = resolved.sink.parquet
-    asked.location, asked.table = f"s3://{bucket}/lake", "counts"
-    asked.endpoint, asked.region, asked.credentials.file = server, "us-east-1", str(secret)
-    s3.client(server, "us-east-1", servers.KEY, servers.SECRET, None).create_bucket(Bucket=bucket)
-    return resolved
 
 
 @pytest.fixture
@@ -174,12 +126,12 @@ def test_who_dies_at_any_step_leaves_what_the_next_attempt_makes_whole(
 
 
 # What holds in a folder holds in a bucket.
-test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first = (
-    local.test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first
-)
-test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so = (
-    local.test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so
-)
+def test_the_manifest_of_a_launch_that_stood_still_counts_where_it_came_first(table: Table) -> None:
+    local.check_the_first_manifest_counts(table)
+
+
+def test_a_launch_that_stood_still_while_another_wrote_its_batch_is_told_so(table: Table) -> None:
+    local.check_the_launch_that_stood_still_is_fenced(table)
 
 
 def test_a_manifest_is_put_once(table: Table) -> None:

@@ -16,6 +16,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pyarrow import types
+from services.runtime.tests.sink_contract import NOON, influx_sink, query
+from services.runtime.tests.sink_properties import FEW, target, written
 from services.runtime.tests.sinkvalues import (
     EPOCH,
     LONG,
@@ -30,8 +32,6 @@ from services.runtime.tests.sinkvalues import (
     tables,
     told,
 )
-from services.runtime.tests.test_sink_contract import NOON, influx_sink, query
-from services.runtime.tests.test_sink_properties import FEW, target, written
 
 from daggerspec.columns import key_of
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.sink_cases.postgres import sink
+from services.runtime.tests.sink_postgres_faults import Table
 from services.runtime.tests.sinkvalues import TIME
-from services.runtime.tests.test_sink_postgres_faults import Table
 
 from daggerspec.columns import Column, key_of, role_of
 from daggerspec.sinks.postgres import marks, marks_ddl

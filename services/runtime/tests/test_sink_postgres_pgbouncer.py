@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from services.runtime.tests.sink_cases import postgres as postgres_case
-from services.runtime.tests.test_sink_contract import target
-from services.runtime.tests.test_sink_postgres_faults import MINUTE, Table
+from services.runtime.tests.sink_contract import target
+from services.runtime.tests.sink_postgres_faults import MINUTE, Table
 
 from daggerspec.sinks import postgres as kind
 from runtime import sinks

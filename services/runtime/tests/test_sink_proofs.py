@@ -16,7 +16,7 @@ from services.runtime.tests import httpserver
 from services.runtime.tests.collectors import CleverTap, Mixpanel
 from services.runtime.tests.httpserver import Answering, Received, Reply, Server
 from services.runtime.tests.sink_cases import clevertap, elasticsearch, http, mixpanel
-from services.runtime.tests.test_sink_contract import batch, influx_sink, many, target
+from services.runtime.tests.sink_contract import batch, influx_sink, many, target
 
 from runtime import sinks
 from runtime.clients import sending

@@ -1,17 +1,15 @@
 """Rows as Protobuf messages: by name, nested by dots, checked by type before the first row."""
 
 import pickle
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
-from grpc_tools import protoc
+from services.runtime.tests.sink_protobuf import FILES
 
 from daggersql import Column, Role
 from runtime.encode.protobuf import Encoder, encoder
@@ -20,23 +18,8 @@ from runtime.encode.rows import Layout
 from runtime.errors import JobError
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, 250_000, tzinfo=UTC)
-PROTOS = Path(__file__).with_name("protos")
 
 
-def files() -> bytes:
-    """The FileDescriptorSet of protos/sink_row.proto."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "set.pb"
-        well_known = Path(protoc.__file__).parent / "_proto"
-        code = protoc.main(
-            ["protoc", f"-I{PROTOS}", f"-I{well_known}", "--include_imports",
-             f"--descriptor_set_out={out}", "sink_row.proto"]
-        )  # fmt: skip
-        assert code == 0
-        return out.read_bytes()
-
-
-FILES = files()
 PLACE = pa.struct([("city", pa.string()), ("lat", pa.float32())])
 
 

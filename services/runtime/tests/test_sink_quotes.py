@@ -19,7 +19,7 @@ from grpc import StatusCode
 from services.runtime.tests import grpcserver, httpserver
 from services.runtime.tests.httpserver import Received, Reply
 from services.runtime.tests.sink_cases import clevertap, elasticsearch, grpc, http, mixpanel
-from services.runtime.tests.test_sink_contract import batch, influx_sink, part, target
+from services.runtime.tests.sink_contract import batch, influx_sink, part, target
 
 from runtime import sinks
 from runtime.clients import bisection, sending

@@ -21,7 +21,7 @@ from services.runtime.tests.sink_cases.grpc import sink as grpc_sink
 from services.runtime.tests.sink_cases.http import sink as http_sink
 from services.runtime.tests.sink_cases.parquet import seen
 from services.runtime.tests.sink_cases.parquet import sink as parquet_sink
-from services.runtime.tests.test_sink_contract import fresh_topic, records
+from services.runtime.tests.sink_contract import fresh_topic, records
 
 from runtime import sinks
 from runtime.clients import sending

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests.sink_cases.redis import sink, strings
-from services.runtime.tests.test_sink_contract import COUNTS, batch, target
+from services.runtime.tests.sink_contract import COUNTS, batch, target
 from tests import redis as server
 
 from runtime import sinks

@@ -13,10 +13,10 @@ from uuid import uuid4
 import boto3
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_job_writing import Place
-from services.runtime.tests.test_sink_contract import target
-from services.runtime.tests.test_sink_parquet_s3 import Table, sink
-from services.runtime.tests.test_sink_rotation import DEADLINE_S, Told, write
+from services.runtime.tests.job_writing import Place
+from services.runtime.tests.sink_contract import target
+from services.runtime.tests.sink_parquet_s3 import Table, sink
+from services.runtime.tests.sink_rotation import DEADLINE_S, Told, write
 from tests import s3 as servers
 
 from runtime import sinks

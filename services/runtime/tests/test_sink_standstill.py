@@ -11,13 +11,7 @@ from typing import Final
 
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import (
-    COUNTS,
-    Bench,
-    batch,
-    having,
-    many,
-)
+from services.runtime.tests.sink_contract import COUNTS, Bench, batch, having, many
 from tests.proxy import Proxy
 from tests.standstill import serving, standing_still
 

@@ -20,7 +20,7 @@ from grpc import StatusCode
 from services.runtime.tests import grpcserver, httpserver, kafkaanswers
 from services.runtime.tests.httpserver import Reply
 from services.runtime.tests.sink_cases import grpc, http
-from services.runtime.tests.test_sink_contract import batch, influx_sink, many, part, records, target
+from services.runtime.tests.sink_contract import batch, influx_sink, many, part, records, target
 
 from runtime import sinks
 from runtime.clients import redis as redis_client

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from services.runtime.tests.source_assignment import HERE, THERE, reader_plan
 
 from runtime.source.datasource import KafkaReader
 from runtime.source.offsets import Offsets, Partition, Positions
-from runtime.source.plan import ReaderPlan
 from runtime.source.planner.assignment import (
     MAX_READERS,
     Assignment,
@@ -184,19 +184,6 @@ def test_rows_are_whole_and_were_written_as_far_as_under_the_readers_before() ->
     then, _ = next_assignment(made, LoggedBatch(ends(made, {"a": 5})), {"s": ["a", "b"]}, join)
 
     assert {(share.complete_from, share.closed) for share in then.shares["s"]} == {(77, 55)}
-
-
-HERE, THERE = Partition("a", 0), Partition("b", 0)
-
-
-def reader_plan(run_dir: Path) -> ReaderPlan:
-    """A reader of a and b from offset 5 on."""
-    start = Offsets({"a": "id-a", "b": "id-b"}, {HERE: 5, THERE: 5}, reader="1/s.0")
-    return ReaderPlan(
-        key="s.0", dagger="d", generation=1, group="g", topics=("a", "b"), message="", time_field="",
-        paths=(), descriptors=b"", kafka={}, platform={}, start=start, delay=0, idle_timeout=0,
-        tolerance=0, windows=None, late_for=(), run_dir=str(run_dir), max_rows=1,
-    )  # fmt: skip
 
 
 def reader(run_dir: Path, until: Positions, missing: Sequence[str] = ()) -> KafkaReader:

@@ -12,16 +12,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from services.runtime.tests.streams import FILES, KEPT, booking
-from services.runtime.tests.test_source_assignment import reader_plan
-from services.runtime.tests.test_source_preaggregate import MINUTE
-from services.runtime.tests.test_source_ranges import send, send_in_transactions
+from confluent_kafka.admin import AdminClient
+from services.runtime.tests.source_assignment import reader_plan
+from services.runtime.tests.source_native import topic_of
+from services.runtime.tests.source_preaggregate import MINUTE
+from services.runtime.tests.source_ranges import send, send_in_transactions
+from services.runtime.tests.streams import FILES, booking
 
 from daggersql import Condition, Field, Partial, PartialAggregation
 from runtime.decode.decoder import find_message, message_pool
@@ -328,14 +328,6 @@ def test_what_was_built_of_another_source_goes(library: NativeLibrary, tmp_path:
 
 
 # ---- On a real one -----------------------------------------------------------------------------------------
-
-
-def topic_of(kafka: str, **config: str) -> Partition:
-    """The one partition of a fresh topic."""
-    topic = f"native-{uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(topic, 1, 1, config={**KEPT, **config})])[topic].result()
-    return Partition(topic, 0)
 
 
 @pytest.mark.integration

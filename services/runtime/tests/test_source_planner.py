@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.types import StructType
+from services.runtime.tests.source_assignment import HERE, THERE, reader_plan
+from services.runtime.tests.source_native import topic_of
+from services.runtime.tests.source_ranges import send
 from services.runtime.tests.streams import BEGIN, FILES, booking
-from services.runtime.tests.test_source_assignment import HERE, THERE, reader_plan
-from services.runtime.tests.test_source_native import topic_of
-from services.runtime.tests.test_source_ranges import send
 
 from daggerspec import rundir
 from runtime.source.datasource import data_source

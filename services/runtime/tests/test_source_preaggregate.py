@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from services.runtime.tests.source_preaggregate import MINUTE
 
 from daggersql import Call, Constant, Field, Part, Partial, PartialAggregation, exact
 from runtime.functions import s2id
@@ -23,7 +24,6 @@ from runtime.source.reader import control_rows, preaggregate
 from runtime.source.reader.control_rows import ROWTIME, STATISTICS, RangeStatistics
 from runtime.source.reader.preaggregate import PreAggregation
 
-MINUTE = timedelta(minutes=1)
 MOST = 2**63 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLACE = pa.struct([("lat", pa.float64()), ("lng", pa.float32())])

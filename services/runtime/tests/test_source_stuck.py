@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from daggers.v1 import telemetry_pb2
-from services.runtime.tests.test_sink_contract import records
-from services.runtime.tests.test_source_assignment import reader_plan
-from services.runtime.tests.test_source_ranges import send
+from services.runtime.tests.sink_contract import records
+from services.runtime.tests.source_assignment import reader_plan
+from services.runtime.tests.source_ranges import send
 from tests.proxy import LOOPBACK, Proxy, port_of
 
 from daggerspec.topics import QUARANTINE

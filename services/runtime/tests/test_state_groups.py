@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
+from services.runtime.tests.job_driver import log_sink
 from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sessions import drain, feed, moment, planned, spark_session, stream
-from services.runtime.tests.test_job_driver import log_sink
 from tests.integration.bookings import booking
 
 from daggerspec import state

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -15,23 +13,18 @@ from typing import Any
 import pytest
 from daggers.v1 import telemetry_pb2
 from pyspark.sql import SparkSession
-from services.runtime.tests.launches import DEADLINE_S, Dagger, whole
+from services.runtime.tests.job_driver import kafka_sink
+from services.runtime.tests.launches import Dagger
 from services.runtime.tests.sessions import driver_session
-from services.runtime.tests.test_job_driver import kafka_sink
-from services.runtime.tests.test_sink_contract import records
+from services.runtime.tests.sink_contract import records
+from services.runtime.tests.two_launches import Beat, Running
 from tests.integration.bookings import NOON, booking
 
 from daggerspec.topics import HEARTBEATS, QUARANTINE
-from runtime.errors import explain
-from runtime.launch.driver import Driver
-from runtime.launch.launch import Launch
 from runtime.source import warmup_source
-from runtime.spark import session as spark
-from runtime.spark.jvm import JvmWatch
 from runtime.state.store.local import LocalStore
 
 pytestmark = pytest.mark.integration
-Beat = telemetry_pb2.Heartbeat
 BY_CITY = (
     "SELECT city_id AS tag_city, COUNT(JsonQuery(order_number, '$.a')) AS parts,"
     " TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp FROM data_stream"
@@ -45,52 +38,6 @@ FARES = (
 )
 HOUR = 3600
 GOOD = '{"a": 1}'
-
-
-class Running:
-    """A launch on a thread of its own. A context manager: it has ended afterwards."""
-
-    def __init__(self, dagger: Dagger, session: SparkSession) -> None:
-        dagger.generation += 1
-        run_dir = dagger.folder / str(dagger.generation)
-        run_dir.mkdir(parents=True)
-        self.dagger, self.failure = dagger, ""
-        self.launch = Launch(whole(dagger.spec(run_dir)), lambda: spark.another(session))
-        self._thread = threading.Thread(target=self._run, name=dagger.name, daemon=True)
-
-    @property
-    def beat(self) -> Beat:
-        """What it would tell now."""
-        return self.launch.heartbeat.progress.beat
-
-    def until(self, wanted: Callable[[Beat], object]) -> Beat:
-        """Wait until it tells that."""
-        end = time.monotonic() + DEADLINE_S
-        while not wanted(beat := self.beat):
-            assert self._thread.is_alive(), (self.failure, beat)
-            assert time.monotonic() < end, beat
-            time.sleep(0.1)
-        return beat
-
-    def join(self) -> str:
-        """Wait for its end; the reason, empty for a drain."""
-        self._thread.join(DEADLINE_S)
-        assert not self._thread.is_alive()
-        return self.failure
-
-    def _run(self) -> None:
-        try:
-            Driver(self.launch, JvmWatch()).run()
-        except Exception as failure:  # noqa: BLE001 - what it died of is what the test asks
-            self.failure = explain(failure).reason
-
-    def __enter__(self) -> Running:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        (self.launch.run_dir / "stop").touch()
-        self.join()
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,14 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from services.runtime.tests.test_decode_differential import EXAMPLES, every_type, filled
+from services.runtime.tests.decode_differential import EXAMPLES, filled
+from services.runtime.tests.decode_differential import every_type as shared_every_type
 
 from daggerspec.protobuf import WRAPPERS
 from runtime.functions import selectfields
 from runtime.values import messages
+
+every_type = shared_every_type  # a fixture
 
 __all__ = ["every_type"]
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
 from services.scheduler.tests.operation_host import operating
-from services.scheduler.tests.test_scheduler_readsplanner import CANARY, CLUSTER, CREATED, META, SCHEMA, SPEC
+from services.scheduler.tests.scheduler_readsplanner import CANARY, CLUSTER, CREATED, META, SCHEMA, SPEC
 
 from chassis.errors import ApiError, from_rpc_error
 

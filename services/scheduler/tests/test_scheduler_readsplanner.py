@@ -9,47 +9,20 @@ from typing import Any
 import grpc
 import pytest
 from daggers.v1 import events_pb2, host_pb2, host_pb2_grpc, spec_pb2
-from google.protobuf import descriptor_pb2, timestamp_pb2
 from services.scheduler.tests.operation_host import operating
+from services.scheduler.tests.scheduler_readsplanner import (
+    CANARY,
+    CLUSTER,
+    CREATED,
+    META,
+    SCHEMA,
+    SPEC,
+)
 
 from chassis.errors import ApiError, from_rpc_error
-from daggerspec.defaults import filled
 from scheduler.host import reader_process
 
 DEADLINE_S = 60
-CANARY = "canary-77c1f2aa"
-META = events_pb2.RequestMeta(actor="test")
-KAFKA = spec_pb2.KafkaAddress(bootstrap_servers="127.0.0.1:1")
-KAFKA.secret_properties["sasl.password"].env = "UNSET"
-KAFKA.secret_properties["ssl.key.password"].env = "TOKEN"
-FIELD = descriptor_pb2.FieldDescriptorProto
-CLUSTER = spec_pb2.Cluster(name="local", kafka=KAFKA, spark_master="local[1]")
-SCHEMA = descriptor_pb2.FileDescriptorSet()
-timestamp_pb2.DESCRIPTOR.CopyToProto(SCHEMA.file.add())
-MESSAGE = SCHEMA.file.add(name="m.proto", package="m", syntax="proto3").message_type.add(name="M")
-SCHEMA.file[1].dependency.append(SCHEMA.file[0].name)
-MESSAGE.field.add(
-    name="at",
-    number=1,
-    label=FIELD.LABEL_OPTIONAL,
-    type=FIELD.TYPE_MESSAGE,
-    type_name=".google.protobuf.Timestamp",
-)
-SQL = (
-    "SELECT COUNT(1) AS n, TUMBLE_END(rowtime, INTERVAL '60' SECOND) AS window_timestamp FROM data_stream"
-    " GROUP BY TUMBLE(rowtime, INTERVAL '60' SECOND)"
-)
-SPEC = filled(
-    "counts",
-    spec_pb2.DaggerSpec(
-        team="t",
-        cluster="local",
-        sql=SQL,
-        streams=[spec_pb2.StreamInput(table="data_stream", stream="s")],
-        sinks=[spec_pb2.Sink(log=spec_pb2.LogSink())],
-    ),
-)
-CREATED = 3
 
 
 def host(folder: Path, **changed: Any) -> AbstractAsyncContextManager[host_pb2_grpc.HostServiceStub]:

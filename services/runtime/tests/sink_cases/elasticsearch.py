@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests import httpserver
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 
 from daggerspec.sinks import elasticsearch as kind
 

@@ -9,7 +9,7 @@ from daggers.v1 import spec_pb2
 from grpc import StatusCode
 from services.runtime.tests import grpcserver
 from services.runtime.tests.grpcserver import Received, Reply
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 
 from daggerspec.sinks import grpc as kind
 

@@ -6,7 +6,7 @@ import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests import httpserver
 from services.runtime.tests.httpserver import Received, Reply
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 
 from daggerspec.sinks import http as kind
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import Case, influx_sink, points
+from services.runtime.tests.sink_contract import Case, influx_sink, points
 
 SERVES_APART = True
 """Its server is a process of its own, which can be made to stand still."""

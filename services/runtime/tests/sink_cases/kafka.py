@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import Case, Counts, fresh_topic, records
+from services.runtime.tests.sink_contract import Case, Counts, fresh_topic, records
 
 SERVES_APART = True
 """Its server is a process of its own, which can be made to stand still."""

@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import spec_pb2
 from services.runtime.tests import httpserver
 from services.runtime.tests.collectors import PASSWORD, Mixpanel
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 
 from daggerspec.sinks import mixpanel as kind
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 
 
 def case(dagger: str, request: pytest.FixtureRequest, printed: list[str]) -> Case:

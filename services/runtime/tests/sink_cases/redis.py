@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 from daggers.v1 import spec_pb2
-from services.runtime.tests.test_sink_contract import Case, Counts
+from services.runtime.tests.sink_contract import Case, Counts
 from tests import redis as server
 
 from daggerspec.sinks import redis as kind
