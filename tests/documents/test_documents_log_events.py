@@ -16,24 +16,6 @@ LOGGERS = re.compile(r"^(self\.)?_?log(ger)?$|^(logging\.)?logger\(\)$", re.IGNO
 SOURCES = sorted(file for file in tracked() if "/src/" in file and file.endswith(".py"))
 # Participles that the ratchet for names does not know: none of these is a name anywhere.
 ALSO = {"awaited", "delayed"}
-# Sentences of a driver's planners and readers, by the standard library's logging: one file less at a time.
-NOT_YET = {
-    f"services/runtime/src/runtime/{file}.py"
-    for file in (
-        "clients/egress",
-        "clients/quarantine",
-        "decode/scanning",
-        "sinks/influx",
-        "sinks/kafka",
-        "source/planner/broker",
-        "source/planner/planner",
-        "source/planner/waiting",
-        "source/reader/consumers",
-        "source/reader/native_library",
-        "state/checkpoint_watch",
-        "state/openstate",
-    )
-}
 
 
 def is_event(text: str) -> bool:
@@ -59,13 +41,9 @@ def trees() -> dict[str, ast.Module]:
 
 def test_each_event_is_an_area_and_what_happened() -> None:
     events = {f"{file}:{line}": text for file, tree in trees().items() for line, text in texts(tree)}
-    wrong = {
-        place: text
-        for place, text in events.items()
-        if not is_event(text) and place.partition(":")[0] not in NOT_YET
-    }
+    wrong = {place: text for place, text in events.items() if not is_event(text)}
 
-    assert len(events) > len(NOT_YET)
+    assert len(events) > 50
     assert wrong == {}, "an event is area.verb_past, as snapshot.ignored; what varies is a field of it"
 
 
@@ -79,10 +57,7 @@ def test_lines_are_written_by_structlog() -> None:
         and re.match(r"logging\.getLogger\((__name__|\"daggers|'daggers)", ast.unparse(node.value))
     }
 
-    assert ours <= NOT_YET, "take chassis.logging.logger()"
-    assert ours | {"services/runtime/src/runtime/sinks/kafka.py"} >= NOT_YET, (
-        "it is moved: take it off NOT_YET"
-    )
+    assert ours == set(), "take chassis.logging.logger()"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import structlog
 from daggers.v1 import spec_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from services.runtime.tests.serving import serving
@@ -140,12 +140,13 @@ def test_a_name_is_asked_for_once_and_not_again_for_the_connection(
     assert (asked, database.received) == (["influx.tenant.example"], [])
 
 
-def test_what_would_be_refused_is_said_once(token: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with listening() as database, caplog.at_level(logging.WARNING):
+def test_what_would_be_refused_is_said_once(token: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    structlog.reset_defaults()  # as in a worker
+    with listening() as database:
         writer = sinks.open_writer(target(f"http://127.0.0.1:{database.port}", token, spec_pb2.Egress()))
         for batch in range(3):
             writer.write(rows([batch], pa.int64()), batch)
 
-    said = [record.getMessage() for record in caplog.records if "would be refused" in record.getMessage()]
-    assert len(said) == 1
-    assert "canary" not in said[0]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "egress.refusal_observed" in line]
+    assert len(lines) == 1
+    assert "canary" not in lines[0]

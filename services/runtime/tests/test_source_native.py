@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from services.runtime.tests.source_assignment import reader_plan
@@ -282,19 +282,20 @@ def test_between_small_batches_nothing_is_fetched_ahead(broker: TestBroker) -> N
 
 
 def test_where_nothing_was_built_records_are_read_by_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    structlog.reset_defaults()  # as in a worker
     (tmp_path / "broken.so").write_bytes(b"no library")
     loaded = []
     for built in (tmp_path / "nothing.so", tmp_path / "broken.so"):
         native_library.load.cache_clear()
         monkeypatch.setattr(native_library, "place", lambda built=built: built)
-        with caplog.at_level(logging.WARNING):
-            loaded.append(native_library.load())
+        loaded.append(native_library.load())
     native_library.load.cache_clear()
 
     assert loaded == [None, None]
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["Records are read by Python"]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["event='reader.library_skipped'"]
 
 
 def test_where_no_compiler_is_nothing_is_built_and_the_reason_is_told(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
@@ -12,8 +11,7 @@ from urllib3.util import make_headers
 from chassis.egress.addresses import PORTS, Allowed, refusal
 from chassis.egress.pools import Judge, Pools, Target, pools, refuse, resolve
 from chassis.egress.proxies import Proxies
-
-_log = logging.getLogger(__name__)
+from chassis.logging import logger
 
 
 def checked_pools(egress: spec_pb2.Egress, name: str, by_proxy: str = "") -> Pools:
@@ -79,6 +77,6 @@ def judge(egress: spec_pb2.Egress, name: str) -> Judge:
 
     @lru_cache(maxsize=8)  # log a repeated reason once
     def log_reason(why: str) -> None:
-        _log.warning("%s would be refused: %s", name, why)
+        logger().warning("egress.refusal_observed", name=name, why=why)
 
     return refuse if egress.enforce else log_reason

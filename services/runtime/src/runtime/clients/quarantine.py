@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from itertools import count
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import telemetry_pb2
 
+from chassis.logging import logger
 from daggerspec import cloudevents
 from daggerspec.topics import QUARANTINE
 from kafkaclient.replacing import Replaceable, answers, discard
@@ -32,7 +32,6 @@ _MAX_DETAIL_CHARS = 1_000
 # limit of a process's unacknowledged records: a flood is slowed down to what Kafka accepts
 MAX_WAITING_KIB = 16 * 1024
 
-_log = logging.getLogger(__name__)
 _TYPE = telemetry_pb2.Quarantined.DESCRIPTOR.full_name
 _PATIENCE_S = 120.0
 _SAY_S = 10.0
@@ -132,7 +131,7 @@ class Quarantine:
         if not self._producers.failed():
             return
         waiting, self._waiting = self._waiting, {}
-        _log.warning("the client of the quarantine is not answered, and is replaced: %d wait", len(waiting))
+        logger().warning("quarantine.client_replaced", waiting=len(waiting))
         for record, headers in waiting.values():
             self._produce(record, headers)
 
@@ -158,9 +157,7 @@ class Quarantine:
         end = time.monotonic() + self._patience_s
         while self._producer.flush(min(_SAY_S, self._patience_s)):
             self._raise_after(end)
-            _log.warning(
-                "waiting for the platform's Kafka to take %d quarantined records", len(self._producer)
-            )
+            logger().warning("quarantine.write_delayed", waiting=len(self._producer))
             self._replace_if_stuck()
 
     def _raise_after(self, end: float) -> None:

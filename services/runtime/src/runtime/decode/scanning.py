@@ -9,7 +9,6 @@ message whether ptars can read it at all.
 from __future__ import annotations
 
 import ctypes
-import logging
 import sys
 from collections.abc import Iterable, Mapping
 from ctypes import c_int, c_int64, c_void_p
@@ -22,11 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from chassis.logging import logger
 from runtime import compiled
 from runtime.decode.columns import Column, Kind, message_of
 from runtime.decode.pruning import real_oneof, unselected_members
 
-_log = logging.getLogger(__name__)
 SOURCE: Final = Path(__file__).with_name("wire_scanner.c")
 Marks: TypeAlias = npt.NDArray[np.uint8]
 """Of each record, what is to be known of it: a sum of the following."""
@@ -108,7 +107,7 @@ def load() -> Library | None:
     try:
         return Library(built) if built.is_file() else None
     except (OSError, AttributeError) as problem:
-        _log.warning("Records are parsed one by one: %s does not load: %s", built.name, problem)
+        logger().warning("decoder.library_skipped", library=built.name, why=str(problem))
         return None
 
 

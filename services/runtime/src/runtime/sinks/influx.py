@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import logging
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -28,6 +27,7 @@ from influxdb_client.service.write_service import WriteService
 from urllib3.exceptions import HTTPError, SSLError
 
 from chassis.egress.addresses import AddressRefused
+from chassis.logging import logger
 from daggerspec.columns import Role
 from daggerspec.row import Row
 from daggerspec.selection import Condition, Selection
@@ -42,7 +42,6 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import Outcome, Source, Target
 
-_log = logging.getLogger(__name__)
 TIMEOUT_MS = 10_000
 READ_RANK = 0
 READ_TIMEOUT_MS = 60_000
@@ -231,7 +230,7 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
     headers: Any = answer.headers  # its stubs know none
     after = str((headers or {}).get("Retry-After", ""))
     asked = float(after) if after.isascii() and after.isdigit() else None
-    _log.warning("%s answers %d: %s", influx, answer.status, said)
+    logger().warning("influx.write_refused", server=influx, status=answer.status, why=said)
     state = _STATE.search(said)
     why = f": {state[0]}" if state else "; driver.log has its words"
     return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}{why}.", asked)

@@ -1,6 +1,7 @@
 """The sink `kafka`: each row is one record of a topic, as JSON, as a Protobuf message, or as it was read.
 
 Guarantee: at least once, and repeats can be told: the record's key is the row's key, and `ce_id` is derived
+from chassis.logging import logger
 from it, so a row that is written again after a crash has the same key, the same `ce_id` and the same value.
 Records are CloudEvents in binary mode. One that is passed on as it was read (`payload: record`) has its own
 value, key and headers, and behind those `daggers_id`, by which a repeat can be told. A row the broker refuses
@@ -10,7 +11,6 @@ value, key and headers, and behind those `daggers_id`, by which a repeat can be 
 from __future__ import annotations
 
 import base64
-import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from daggers.v1 import spec_pb2
 from google.protobuf.message import DecodeError
 
+from chassis.logging import logger
 from daggerspec import cloudevents, query
 from daggerspec.row import Row
 from daggerspec.selection import Selection
@@ -38,7 +39,6 @@ from runtime.errors import JobError, TemporaryError, external
 from runtime.hiding import hidden
 from runtime.sinks import TAKES_ROWS, Outcome, Source, Target
 
-_log = logging.getLogger(__name__)
 DELIVERY_TIMEOUT_MS = 10_000
 PROBE_S = 5.0
 READ_RANK = 1
@@ -381,7 +381,7 @@ class _Client:
     def missed(self) -> None:
         """Rows were not taken: they are written again, under the same ids, perhaps by another producer."""
         if self.producers.failed():
-            _log.warning("Kafka answers a fresh client and not the sink's producer, which is replaced")
+            logger().warning("kafka.producer_replaced")
 
     def refused(self) -> KafkaError | None:
         """That its broker does not let it in. Records do not fail of that, but when their time is over."""

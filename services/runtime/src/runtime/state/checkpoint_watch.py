@@ -5,17 +5,16 @@ The watcher has a thread of its own, as a store whose host is gone never answers
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from daggers.v1 import spec_pb2
 
+from chassis.logging import logger
 from runtime.errors import JobError
 from runtime.state import damage, root
 from runtime.state.store import Place, open_root
 
-_log = logging.getLogger(__name__)
 PERIOD_S = 10.0
 """Time between two checks: something is missing if two in a row find so."""
 
@@ -60,7 +59,7 @@ class CheckpointWatcher:
             try:
                 missing = self.find_missing() if self._active() else None
             except (OSError, ValueError) as problem:
-                _log.warning("the checkpoint cannot be looked at: %s", problem)
+                logger().warning("checkpoint.check_failed", why=str(problem))
                 continue
             if missing is not None and before is not None and missing.error.reason == before.error.reason:
                 self._failure = missing

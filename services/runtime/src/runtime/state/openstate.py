@@ -6,7 +6,6 @@ sessions have the time since which they need records in a column `__since` (`dag
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime, timedelta
 
 from pyspark.errors import PySparkException
@@ -14,10 +13,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import StructField, StructType
 
+from chassis.logging import logger
 from daggerspec.columns import SINCE
 from runtime.state.store import Place
 
-_log = logging.getLogger(__name__)
 _SESSION = "sessionStartTime"
 
 
@@ -32,7 +31,7 @@ def oldest(session: SparkSession, checkpoint: Place) -> datetime | None:
         names = stores.select("operatorId", "stateStoreName").distinct().collect()
         times = [_oldest(session, checkpoint, row["operatorId"], row["stateStoreName"]) for row in names]
     except PySparkException as problem:
-        _log.warning("the state in %s cannot be read: %s", checkpoint, str(problem).splitlines()[0])
+        logger().warning("state.read_failed", checkpoint=str(checkpoint), why=str(problem).splitlines()[0])
         return None
     micros = min((time for time in times if time is not None), default=None)
     return None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

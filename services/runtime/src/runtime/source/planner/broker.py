@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 import time
@@ -24,13 +23,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # public by its docs only
 
+from chassis.logging import logger
 from kafkaclient.replacing import Replaceable, answers, discard
 from runtime.clients.kafka import client
 from runtime.errors import JobError, TemporaryError
 from runtime.source.kafka_errors import job_error
 from runtime.source.offsets import Partition, Positions
 
-_log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 # librdkafka keeps to that itself, but for a client that is stuck.
 _ANSWER_S = _TIMEOUT_S + 5.0
@@ -196,7 +195,7 @@ class Broker:
         if came:
             consumers.succeeded()
         elif consumers.failed():
-            _log.warning("Kafka answers a fresh client, and gives this one no record: it is replaced")
+            logger().warning("kafka.consumer_replaced")
         return gathered, set(room)
 
     def commit(self, positions: Positions) -> None:
@@ -240,7 +239,7 @@ class Broker:
         self._admin.poll(0)
         problem = job_error(error, what)
         if isinstance(problem, TemporaryError) and self._admins.failed():
-            _log.warning("Kafka answers a fresh client and not this one, which is replaced: %s", error.str())
+            logger().warning("kafka.client_replaced", why=error.str())
             # What it forgot, the consumer has most likely forgotten, too.
             stuck, self._consumers = self._consumer, self._make_consumers()
             discard(stuck)
@@ -273,7 +272,7 @@ def _gather(
         problem = job_error(error, "reading a record")
         if not isinstance(problem, TemporaryError):
             raise problem
-        _log.warning("%s", problem.error.detail)
+        logger().warning("kafka.read_failed", detail=problem.error.detail)
         return False
     partition = Partition(str(message.topic()), int(message.partition() or 0))
     if partition not in room:

@@ -7,7 +7,6 @@ answers again.
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from chassis.logging import logger
 from daggerspec import rundir
 from runtime.errors import TemporaryError
 from runtime.source.event_times import EventTimes
@@ -34,7 +34,6 @@ from runtime.source.status import ObservedTimes, StatusPublisher, table_of
 from runtime.source.tasks import AdvanceWatermark, OffsetRange, ReadRanges, Task, grouped
 from runtime.source.watermark import PartitionTime, WatermarkState
 
-_log = logging.getLogger(__name__)
 # Between the batches of a preview of what comes.
 _LIVE_S = 1.0
 # Records that are looked at to learn where those begin that are left.
@@ -196,7 +195,7 @@ class Planner:
         try:
             self._broker.commit(self._own(end).next)
         except KafkaException as problem:
-            _log.warning("the consumer group %s is not committed: %s", plan.group, problem)
+            logger().warning("kafka.group_commit_failed", group=plan.group, why=str(problem))
 
     def close(self) -> None:
         """Ends the connections."""
@@ -230,7 +229,7 @@ class Planner:
         return self._target is not None or self._plan.until is not None
 
     def _unreachable(self, problem: TemporaryError) -> None:
-        _log.warning("%s", problem.error.detail)
+        logger().warning("kafka.plan_delayed", detail=problem.error.detail)
         self._publisher.update(idle=False, idle_partitions=(), unreachable=problem.error.detail)
         self._idle.lose()
 
@@ -269,7 +268,7 @@ class Planner:
             self._noticed = self._lost(start)
             self._publisher.update(lost=lost_records.merged(end.lost, self._noticed))
         except TemporaryError as problem:
-            _log.warning("%s", problem.error.detail)
+            logger().warning("kafka.plan_delayed", detail=problem.error.detail)
 
     def _end(self, here: Offsets, max_rows: int | None) -> Offsets:
         now_ms = int(time.time() * 1000)

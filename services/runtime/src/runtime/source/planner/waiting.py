@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from chassis.logging import logger
 from runtime.errors import TemporaryError
 from runtime.source.offsets import Partition, Positions
 from runtime.source.planner.due import closing, look_again
@@ -13,7 +13,6 @@ from runtime.source.planner.record_samples import RecordSamples
 from runtime.source.planner.sampling import newest, walked
 from runtime.source.watermark import PartitionTime, Windows, event_time
 
-_log = logging.getLogger(__name__)
 # A silent partition that holds event time is looked at so often (ms), however near the end of a window is.
 _SILENT = 2_000
 
@@ -84,7 +83,7 @@ class Waiting:
         try:
             times = walked(walks, self._samples().by_event_time)
         except TemporaryError as problem:
-            _log.warning("%s", problem.error.detail)
+            logger().warning("kafka.plan_delayed", detail=problem.error.detail)
             return
         for partition, time in times.items():
             self._looked_at[partition] = ends[partition]

@@ -8,7 +8,6 @@ first.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Protocol, TypeAlias
 
 from confluent_kafka import KafkaError
 
+from chassis.logging import logger
 from kafkaclient import replacing
 from kafkaclient.replacing import Spell, answers
 from runtime.clients import kafka
@@ -30,8 +30,6 @@ from runtime.source.reader.native_consumer import NativeConsumer
 from runtime.source.reader.python_consumer import PythonConsumer
 from runtime.source.records import HEADERS_COLUMN, LIMITS, Notice, Properties, Records
 from runtime.source.tasks import OffsetRange
-
-_log = logging.getLogger(__name__)
 
 # Memory for records that consumers of one worker have fetched ahead, in KiB, and the bounds of one consumer's
 # part: any worker may get any partition's next range, so what is fetched ahead is held several times over.
@@ -227,13 +225,15 @@ def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Record
         if silence.due(time.monotonic(), patience_s):
             silence = silence.looks(time.monotonic())
             if consumer.replace_if_stuck():
-                _log.warning("%s: no record in %.0f s; its client is replaced", wanted.partition, patience_s)
+                logger().warning(
+                    "kafka.consumer_replaced", partition=str(wanted.partition), silent_s=patience_s
+                )
                 # Nothing comes, either, of a gap of gigabytes, which the next one begins again.
                 silence, patience_s = Spell(), 2 * patience_s
         if time.monotonic() - logged > _LOG_S:
             logged = time.monotonic()
-            _log.warning(
-                "waiting for Kafka: %s, offset %d of %d", wanted.partition, consumer.high, wanted.end
+            logger().warning(
+                "kafka.read_delayed", partition=str(wanted.partition), offset=consumer.high, end=wanted.end
             )
 
 
@@ -245,4 +245,4 @@ def _meet(notice: Notice, consumer: _PositionedConsumer, wanted: OffsetRange) ->
     problem = job_error(notice.error, f"reading {wanted.partition}")
     if not isinstance(problem, TemporaryError):
         raise problem
-    _log.warning("%s Trying again.", problem.error.detail)
+    logger().warning("kafka.read_failed", detail=problem.error.detail)

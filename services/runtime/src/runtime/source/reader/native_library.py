@@ -8,7 +8,6 @@ builds it, and what looks for irregular records (`decode.scanning`).
 from __future__ import annotations
 
 import ctypes
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
@@ -18,10 +17,10 @@ from typing import Any
 
 from confluent_kafka import cimpl
 
+from chassis.logging import logger
 from runtime import compiled
 from runtime.decode import scanning
 
-_log = logging.getLogger(__name__)
 SOURCE = Path(__file__).with_name("native_reader.c")
 
 
@@ -129,7 +128,7 @@ def load() -> NativeLibrary | None:
     try:
         return NativeLibrary(built) if built.is_file() else None
     except (OSError, AttributeError) as problem:
-        _log.warning("Records are read by Python: %s does not load: %s", built.name, problem)
+        logger().warning("reader.library_skipped", library=built.name, why=str(problem))
         return None
 
 
