@@ -57,7 +57,7 @@ class SchemaCompiler:
             try:
                 return await asyncio.to_thread(compile_files, files)
             except (CompilerFailed, OSError) as error:
-                logger().error("schema_compiler_failed", error=str(error))
+                logger().error("schema.compile_failed", error=str(error))
                 raise _failed() from error
 
     def _end(self, task: asyncio.Task[Compiled], who: str) -> None:
