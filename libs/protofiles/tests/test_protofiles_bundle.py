@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protofiles.bundle import MAX_ENTRIES, MAX_FILES, MAX_UNPACKED, Brought, unpack
+from protofiles.bundle import MAX_ENTRIES, MAX_FILES, MAX_UNPACKED, UploadedFile, unpack
 
 PROTO = b'syntax = "proto3";\nmessage A {}\n'
 
@@ -24,14 +24,14 @@ def archive(entries: dict[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) ->
     return buffer.getvalue()
 
 
-def reasons(*files: Brought) -> list[tuple[str, str]]:
+def reasons(*files: UploadedFile) -> list[tuple[str, str]]:
     return [(problem.file, problem.reason) for problem in unpack(files).problems]
 
 
 def test_sources_of_an_archive_are_taken_and_the_rest_is_named() -> None:
     content = archive({"p/a.proto": PROTO, "p/README.md": b"#", "__MACOSX/p/._a.proto": b"\0"})
 
-    bundle = unpack([Brought("shop.zip", content)])
+    bundle = unpack([UploadedFile("shop.zip", content)])
 
     assert (bundle.sources, bundle.left_out) == ({"p/a.proto": PROTO.decode()}, ["p/README.md"])
     assert bundle.problems == []
@@ -43,12 +43,12 @@ def test_sources_of_an_archive_are_taken_and_the_rest_is_named() -> None:
      "p/a\n.proto", f"{'x' * 201}.proto", f"{'x/' * 200}a.proto"],
 )  # fmt: skip
 def test_a_path_that_leads_elsewhere_is_named(path: str) -> None:
-    assert reasons(Brought(path, PROTO)) == [(path, "INVALID_PATH")]
-    assert reasons(Brought("a.zip", archive({path: PROTO}))) == [(path, "INVALID_PATH")]
+    assert reasons(UploadedFile(path, PROTO)) == [(path, "INVALID_PATH")]
+    assert reasons(UploadedFile("a.zip", archive({path: PROTO}))) == [(path, "INVALID_PATH")]
 
 
 def test_a_path_that_leads_elsewhere_is_named_also_of_what_is_left_out() -> None:
-    assert reasons(Brought("a.zip", archive({"../x.sh": b"", "a.proto": PROTO}))) == [
+    assert reasons(UploadedFile("a.zip", archive({"../x.sh": b"", "a.proto": PROTO}))) == [
         ("../x.sh", "INVALID_PATH")
     ]
 
@@ -60,11 +60,11 @@ def test_a_link_in_an_archive_is_named() -> None:
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         opened.writestr(link, "/etc/passwd")
 
-    assert reasons(Brought("a.zip", buffer.getvalue())) == [("link.proto", "LINK")]
+    assert reasons(UploadedFile("a.zip", buffer.getvalue())) == [("link.proto", "LINK")]
 
 
 def test_an_archive_that_says_it_is_too_large_is_not_unpacked() -> None:
-    bundle = unpack([Brought("a.zip", archive({"a.proto": bytes(MAX_UNPACKED + 1)}))])
+    bundle = unpack([UploadedFile("a.zip", archive({"a.proto": bytes(MAX_UNPACKED + 1)}))])
 
     assert [problem.reason for problem in bundle.problems] == ["TOO_LARGE"]
     assert bundle.unpacked == 0
@@ -76,7 +76,7 @@ def test_an_archive_that_lies_about_its_size_is_found_out() -> None:
     small = honest.replace(struct.pack("<L", size), struct.pack("<L", 10))
 
     assert small != honest
-    bundle = unpack([Brought("a.zip", small)])
+    bundle = unpack([UploadedFile("a.zip", small)])
 
     assert [problem.reason for problem in bundle.problems] == ["NO_ARCHIVE"]
     assert bundle.unpacked <= MAX_UNPACKED
@@ -86,9 +86,9 @@ def test_archives_of_too_many_files_are_named() -> None:
     many = archive({f"{number}.proto": b"" for number in range(MAX_FILES + 1)})
     more = archive({f"{number}.txt": b"" for number in range(MAX_ENTRIES + 1)}, method=zipfile.ZIP_STORED)
 
-    assert reasons(Brought("a.zip", many)) == [("a.zip", "TOO_MANY_FILES")]
-    assert reasons(Brought("a.zip", more)) == [("a.zip", "TOO_MANY_FILES")]
-    assert reasons(*(Brought(f"{number}.proto", b"") for number in range(MAX_FILES + 1))) == [
+    assert reasons(UploadedFile("a.zip", many)) == [("a.zip", "TOO_MANY_FILES")]
+    assert reasons(UploadedFile("a.zip", more)) == [("a.zip", "TOO_MANY_FILES")]
+    assert reasons(*(UploadedFile(f"{number}.proto", b"") for number in range(MAX_FILES + 1))) == [
         ("", "TOO_MANY_FILES")
     ]
 
@@ -96,7 +96,7 @@ def test_archives_of_too_many_files_are_named() -> None:
 def test_all_that_was_brought_together_has_a_limit() -> None:
     half = b" " * (MAX_UNPACKED // 2)
 
-    assert reasons(*(Brought(name, half) for name in ("a.proto", "b.proto", "c.proto"))) == [
+    assert reasons(*(UploadedFile(name, half) for name in ("a.proto", "b.proto", "c.proto"))) == [
         ("c.proto", "TOO_LARGE")
     ]
 
@@ -109,9 +109,9 @@ def test_an_archive_that_is_damaged_or_encrypted_is_named() -> None:
     encrypted[6] |= 1
     encrypted[directory + 8] |= 1
 
-    assert reasons(Brought("a.zip", whole[:40])) == [("a.zip", "NO_ARCHIVE")]
-    assert reasons(Brought("a.zip", damaged)) == [("a.proto", "NO_ARCHIVE")]
-    assert reasons(Brought("a.zip", bytes(encrypted))) == [("a.proto", "ENCRYPTED")]
+    assert reasons(UploadedFile("a.zip", whole[:40])) == [("a.zip", "NO_ARCHIVE")]
+    assert reasons(UploadedFile("a.zip", damaged)) == [("a.proto", "NO_ARCHIVE")]
+    assert reasons(UploadedFile("a.zip", bytes(encrypted))) == [("a.proto", "ENCRYPTED")]
 
 
 @pytest.mark.parametrize(
@@ -127,24 +127,24 @@ def test_an_archive_that_is_damaged_or_encrypted_is_named() -> None:
 def test_a_text_of_another_encoding_is_named_by_line_and_column(
     content: bytes, line: int, column: int
 ) -> None:
-    (problem,) = unpack([Brought("a.proto", content)]).problems
+    (problem,) = unpack([UploadedFile("a.proto", content)]).problems
 
     assert (problem.reason, problem.line, problem.column) == ("ENCODING", line, column)
 
 
 def test_a_mark_of_utf8_is_taken_off() -> None:
-    assert unpack([Brought("a.proto", b"\xef\xbb\xbf" + PROTO)]).sources == {"a.proto": PROTO.decode()}
+    assert unpack([UploadedFile("a.proto", b"\xef\xbb\xbf" + PROTO)]).sources == {"a.proto": PROTO.decode()}
 
 
 def test_what_is_there_twice_is_named_unless_it_is_the_same() -> None:
-    same = [Brought("a.proto", PROTO), Brought("a.zip", archive({"a.proto": PROTO}))]
+    same = [UploadedFile("a.proto", PROTO), UploadedFile("a.zip", archive({"a.proto": PROTO}))]
 
     assert reasons(*same) == []
-    assert reasons(*same, Brought("a.proto", PROTO + b" ")) == [("a.proto", "DUPLICATE")]
+    assert reasons(*same, UploadedFile("a.proto", PROTO + b" ")) == [("a.proto", "DUPLICATE")]
 
 
 def test_nothing_at_all_is_named() -> None:
-    assert reasons() == reasons(Brought("a.zip", archive({"README.md": b""}))) == [("", "NO_SOURCES")]
+    assert reasons() == reasons(UploadedFile("a.zip", archive({"README.md": b""}))) == [("", "NO_SOURCES")]
 
 
 @given(
@@ -156,6 +156,6 @@ def test_nothing_at_all_is_named() -> None:
     at=st.integers(0, 150),
 )
 def test_whatever_is_brought_is_taken_or_named(name: str, head: bytes, rest: bytes, at: int) -> None:
-    bundle = unpack([Brought(name, head[:at] + rest + head[at:])])
+    bundle = unpack([UploadedFile(name, head[:at] + rest + head[at:])])
 
     assert bundle.sources or bundle.sets or bundle.problems

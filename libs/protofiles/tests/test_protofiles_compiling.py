@@ -9,8 +9,8 @@ from io import BytesIO
 import pytest
 from google.protobuf.internal import encoder
 
-from protofiles import Brought, Compiled, compile_files
-from protofiles.problems import MOST
+from protofiles import Compilation, UploadedFile, compile_files
+from protofiles.problems import MAX_PROBLEMS
 
 ITEM = """syntax = "proto3";
 package shop.v1;
@@ -29,14 +29,17 @@ message Order { google.protobuf.Timestamp placed = 1; repeated Item items = 2; }
 """
 
 
-def compiled(sources: Mapping[str, str | bytes]) -> Compiled:
+def compile_sources(sources: Mapping[str, str | bytes]) -> Compilation:
     return compile_files(
-        [Brought(path, text.encode() if isinstance(text, str) else text) for path, text in sources.items()]
+        [
+            UploadedFile(path, text.encode() if isinstance(text, str) else text)
+            for path, text in sources.items()
+        ]
     )
 
 
 def places(sources: Mapping[str, str | bytes]) -> list[tuple[str, int, int, str]]:
-    answer = compiled(sources)
+    answer = compile_sources(sources)
 
     assert not answer.files.file
     return [(p.file, p.line, p.column, p.reason) for p in answer.problems]
@@ -53,7 +56,7 @@ def zipped(sources: dict[str, str]) -> bytes:
 def test_an_archive_is_compiled_with_its_imports_and_comments() -> None:
     archive = zipped({"x/shop/v1/order.proto": ORDER, "x/shop/v1/item.proto": ITEM, "x/buf.yaml": ""})
 
-    answer = compiled({"shop.zip": archive})
+    answer = compile_sources({"shop.zip": archive})
 
     assert (answer.problems, answer.missing, answer.left_out) == ((), (), ("x/buf.yaml",))
     names = [file.name for file in answer.files.file]
@@ -66,9 +69,9 @@ def test_an_archive_is_compiled_with_its_imports_and_comments() -> None:
 
 
 def test_a_descriptor_set_comes_out_as_it_went_in() -> None:
-    answer = compiled({"item.proto": ITEM})
+    answer = compile_sources({"item.proto": ITEM})
 
-    assert compiled({"set.pb": answer.files.SerializeToString()}) == answer
+    assert compile_sources({"set.pb": answer.files.SerializeToString()}) == answer
 
 
 def test_everything_that_is_wrong_is_named_at_once_by_file_and_line() -> None:
@@ -107,14 +110,16 @@ def test_a_symbol_that_only_both_files_together_define_twice_is_named() -> None:
     head = 'syntax = "proto3"; package p;\n'
     sources = {"a.proto": head + "enum A { UNKNOWN = 0; }", "b.proto": head + "enum B { UNKNOWN = 0; }"}
 
-    (problem,) = compiled(sources).problems
+    (problem,) = compile_sources(sources).problems
 
     assert (problem.file, problem.line, problem.reason) == ("b.proto", 2, "PROTOC")
     assert "UNKNOWN" in problem.message
 
 
 def test_a_name_is_no_word_of_the_compiler() -> None:
-    answer = compiled({"-Ix.proto": ITEM, "@y.proto": 'syntax = "proto3"; message Y {}', "ab:c=d.proto": ""})
+    answer = compile_sources(
+        {"-Ix.proto": ITEM, "@y.proto": 'syntax = "proto3"; message Y {}', "ab:c=d.proto": ""}
+    )
 
     assert {file.name for file in answer.files.file} == {"-Ix.proto", "@y.proto", "ab:c=d.proto"}
 
@@ -124,7 +129,7 @@ def test_a_file_that_is_called_as_a_folder_is_named() -> None:
 
 
 def test_googles_own_files_are_there_whoever_brings_them() -> None:
-    answer = compiled(
+    answer = compile_sources(
         {"google/protobuf/timestamp.proto": "no proto at all", "shop/v1/item.proto": ITEM, "o.proto": ORDER}
     )
 
@@ -147,15 +152,15 @@ def test_a_descriptor_set_that_unfolds_in_memory_ends_as_a_problem() -> None:
 
 
 def test_of_very_many_problems_the_rest_is_counted() -> None:
-    answer = compiled({"a.proto": "".join(f'import "m{n}.proto";\n' for n in range(1_000))})
+    answer = compile_sources({"a.proto": "".join(f'import "m{n}.proto";\n' for n in range(1_000))})
 
-    assert len(answer.problems) == MOST
+    assert len(answer.problems) == MAX_PROBLEMS
     assert answer.problems[-1].message == "and 801 more problems"
 
 
 @pytest.mark.parametrize("name", ["a.proto", "b.txt"])
 def test_nothing_in_a_file_is_no_accident(name: str) -> None:
-    answer = compiled({name: ""})
+    answer = compile_sources({name: ""})
 
     assert [problem.reason for problem in answer.problems] == (
         [] if name == "a.proto" else ["INVALID_SCHEMA"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from protofiles.imports import Import, scan
-from protofiles.placing import Placed, place
+from protofiles.imports import Import, scan_imports
+from protofiles.placing import Placement, place_sources
 
 
-def placed(sources: dict[str, str], *, roots: tuple[str, ...] = ()) -> Placed:
-    return place({path: scan(text) for path, text in sources.items()}, roots, {"google/protobuf/any.proto"})
+def place_texts(sources: dict[str, str], *, roots: tuple[str, ...] = ()) -> Placement:
+    return place_sources(
+        {path: scan_imports(text) for path, text in sources.items()}, roots, {"google/protobuf/any.proto"}
+    )
 
 
 def problems(sources: dict[str, str]) -> list[tuple[str, int, int, str]]:
-    return [(p.file, p.line, p.column, p.reason) for p in placed(sources).problems]
+    return [(p.file, p.line, p.column, p.reason) for p in place_texts(sources).problems]
 
 
 def test_imports_are_read_without_a_compiler() -> None:
@@ -23,13 +25,13 @@ message import { string import = 1; import y = 2 [default = "z.proto"]; }
   import /* why */ weak "ä/c.proto"
 """
 
-    assert scan(source) == [
+    assert scan_imports(source) == [
         Import("a.proto", 3, 29), Import("b.proto", 4, 36), Import("ä/c.proto", 6, 3)
     ]  # fmt: skip
 
 
 def test_the_folder_that_imports_are_from_is_found() -> None:
-    result = placed(
+    result = place_texts(
         {
             "repo/protos/shop/v1/order.proto": 'import "shop/v1/item.proto";',
             "repo/protos/shop/v1/item.proto": 'import "google/protobuf/any.proto";',
@@ -41,25 +43,25 @@ def test_the_folder_that_imports_are_from_is_found() -> None:
 
 
 def test_files_that_have_lost_their_folders_are_found_by_their_names() -> None:
-    result = placed({"order.proto": 'import "shop/v1/item.proto";', "item.proto": ""})
+    result = place_texts({"order.proto": 'import "shop/v1/item.proto";', "item.proto": ""})
 
     assert result.names == {"order.proto": "order.proto", "item.proto": "shop/v1/item.proto"}
     assert result.problems == []
 
 
 def test_the_nearest_of_several_is_meant() -> None:
-    result = placed(
+    result = place_texts(
         {"a/x.proto": 'import "y.proto";', "a/y.proto": "", "b/y.proto": 'import "x.proto";', "b/x.proto": ""}
     )
 
-    assert result.needed["a/x.proto"].keys() == {"a/y.proto"}
-    assert result.needed["b/y.proto"].keys() == {"b/x.proto"}
+    assert result.dependencies["a/x.proto"].keys() == {"a/y.proto"}
+    assert result.dependencies["b/y.proto"].keys() == {"b/x.proto"}
 
 
 def test_a_root_comes_before_what_is_near() -> None:
-    result = placed({"a/x.proto": 'import "y.proto";', "a/y.proto": "", "b/y.proto": ""}, roots=("b",))
+    result = place_texts({"a/x.proto": 'import "y.proto";', "a/y.proto": "", "b/y.proto": ""}, roots=("b",))
 
-    assert result.needed["a/x.proto"].keys() == {"b/y.proto"}
+    assert result.dependencies["a/x.proto"].keys() == {"b/y.proto"}
 
 
 def test_missing_imports_are_all_named_with_their_places() -> None:
@@ -70,7 +72,7 @@ def test_missing_imports_are_all_named_with_their_places() -> None:
         ("a.proto", 2, 1, "INVALID_IMPORT"),
         ("d.proto", 2, 2, "MISSING_IMPORT"),
     ]
-    assert placed(sources).missing == {"b.proto", "../c.proto"}
+    assert place_texts(sources).missing == {"b.proto", "../c.proto"}
 
 
 def test_a_file_that_is_imported_by_two_names_is_named() -> None:

@@ -11,9 +11,9 @@ import grpc
 import pytest
 from daggers.v1 import gateway_pb2 as pb
 
-from api_gateway.validate.schema_compiling import MOST_WAITING, SchemaCompiler
+from api_gateway.validate.schema_compiling import MAX_PENDING, SchemaCompiler
 from chassis.errors import ApiError
-from protofiles import Brought
+from protofiles import UploadedFile
 
 ITEM = """syntax = "proto3";
 package shop.v1;
@@ -32,7 +32,7 @@ ORDER = (
 )
 
 
-async def compiled(client: Any, files: dict[str, bytes]) -> pb.CompileSchemaResponse:
+async def compile_schema(client: Any, files: dict[str, bytes]) -> pb.CompileSchemaResponse:
     request = pb.CompileSchemaRequest(
         files=[pb.SchemaFile(path=path, content=content) for path, content in files.items()]
     )
@@ -51,7 +51,7 @@ def zipped(files: dict[str, str]) -> bytes:
 async def test_an_archive_becomes_what_can_be_registered_and_nothing_is(client: Any) -> None:
     archive = zipped({"x/shop/v1/item.proto": ITEM, "x/shop/v1/order.proto": ORDER, "x/README.md": ""})
 
-    answer = await compiled(client, {"shop.zip": archive})
+    answer = await compile_schema(client, {"shop.zip": archive})
 
     listed = await client.catalog.ListSchemas(pb.ListSchemasRequest(), timeout=10)
     assert [(one.name, one.comment) for one in answer.messages] == [
@@ -63,7 +63,7 @@ async def test_an_archive_becomes_what_can_be_registered_and_nothing_is(client: 
 
 
 async def test_what_was_compiled_is_registered_as_it_is(client: Any) -> None:
-    answer = await compiled(client, {"item.proto": ITEM.encode()})
+    answer = await compile_schema(client, {"item.proto": ITEM.encode()})
 
     registered = await client.catalog.RegisterSchema(
         pb.RegisterSchemaRequest(schema=answer.schema), timeout=10
@@ -76,7 +76,7 @@ async def test_what_was_compiled_is_registered_as_it_is(client: Any) -> None:
 
 
 async def test_everything_that_is_wrong_is_named_with_its_place(client: Any) -> None:
-    answer = await compiled(
+    answer = await compile_schema(
         client, {"order.proto": ORDER.encode(), "bad.proto": b"\n// \xff", "../a.proto": b""}
     )
 
@@ -89,13 +89,13 @@ async def test_everything_that_is_wrong_is_named_with_its_place(client: Any) -> 
 
 
 async def test_what_would_not_be_registered_is_a_problem(client: Any) -> None:
-    first = await compiled(client, {"item.proto": ITEM.encode()})
+    first = await compile_schema(client, {"item.proto": ITEM.encode()})
     await client.catalog.RegisterSchema(pb.RegisterSchemaRequest(schema=first.schema), timeout=10)
 
-    answer = await compiled(
+    answer = await compile_schema(
         client, {"item.proto": ITEM.replace("string name = 1", "int32 name = 1").encode()}
     )
-    empty = await compiled(client, {"item.proto": b'syntax = "proto3";'})
+    empty = await compile_schema(client, {"item.proto": b'syntax = "proto3";'})
 
     assert answer.problems
     assert "shop.v1.Item" in answer.problems[0].message
@@ -104,8 +104,8 @@ async def test_what_would_not_be_registered_is_a_problem(client: Any) -> None:
 
 async def test_one_caller_cannot_fill_the_compiler() -> None:
     compiler = SchemaCompiler()
-    file = Brought("item.proto", ITEM.encode())
-    first = [asyncio.create_task(compiler([file])) for _ in range(MOST_WAITING)]
+    file = UploadedFile("item.proto", ITEM.encode())
+    first = [asyncio.create_task(compiler([file])) for _ in range(MAX_PENDING)]
     await asyncio.sleep(0)
 
     with pytest.raises(ApiError) as caught:

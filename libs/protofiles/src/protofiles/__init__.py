@@ -1,17 +1,18 @@
 """Protobuf sources, archives and descriptor sets, as one descriptor set or as all their problems.
 
-    bundle         files as they are brought: what is in an archive, which names and texts are taken   pure
-    imports        what a source imports, and where                                                     pure
-    placing        by which name each source is imported, what is missing, what goes in a circle        pure
-    complaints     what the compiler says, as problems; what is defined twice                           pure
-    descriptors    sets that were brought, and what is given of comments                                pure
-    compiling      the process of its own, bounded in memory and time
+    bundle              unpacks archives, checks paths, sizes and encodings                         pure
+    imports             finds the import statements of a source                                     pure
+    placing             resolves imports to sources; finds missing ones and cycles                  pure
+    complaints          turns the compiler's output into problems; finds duplicate definitions      pure
+    descriptors         reads, merges and trims descriptor sets                                     pure
+    compiler_process    compiles one bundle, bounded in memory and processor time
+    compiling           starts that process and reads its answer
 
-The gateway and the command call `compile_files`; the rest is what it is made of.
+The gateway and the command call `compile_files`; all else is internal to it.
 """
 
-from protofiles.bundle import MAX_FILES, MAX_UNPACKED, Brought
-from protofiles.compiling import Compiled, compile_files
+from protofiles.bundle import MAX_FILES, MAX_UNPACKED, UploadedFile
+from protofiles.compiling import Compilation, compile_files
 from protofiles.problems import Problem
 
-__all__ = ["MAX_FILES", "MAX_UNPACKED", "Brought", "Compiled", "Problem", "compile_files"]
+__all__ = ["MAX_FILES", "MAX_UNPACKED", "Compilation", "Problem", "UploadedFile", "compile_files"]

@@ -1,7 +1,7 @@
-"""One compilation: `python -m protofiles.compiler_process`, from stdin to stdout, in an empty working folder.
+"""Compiles a bundle: `python -m protofiles.compiler_process`, stdin to stdout, in an empty working folder.
 
-The question is a line of JSON, then the files one after the other; the answer a line of JSON, then the
-descriptor set. What takes more memory or processor time than it may ends this process, and nothing else.
+The request is a line of JSON, then the contents of the files; the answer a line of JSON, then the serialised
+descriptor set. Files that take too much memory or processor time end this process, and no other.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ from google.protobuf.message import DecodeError
 from grpc_tools import protoc
 
 from protofiles.bounds import CPU_S, MAX_WRITTEN, MEMORY, OUT_OF_MEMORY
-from protofiles.bundle import Brought, Bundle, unpack
-from protofiles.complaints import Attempt, problems_of
-from protofiles.descriptors import merged, read_set, size_problem
-from protofiles.imports import scan
-from protofiles.placing import Placed, place
-from protofiles.problems import Problem, ordered
+from protofiles.bundle import Bundle, UploadedFile, unpack
+from protofiles.complaints import CompileAttempt, collect_problems
+from protofiles.descriptors import find_size_problem, merge_sets, read_set
+from protofiles.imports import scan_imports
+from protofiles.placing import Placement, place_sources
+from protofiles.problems import Problem, order_problems
 
-MOST_LEFT_OUT: Final = 50
-"""Files of archives that are told as left out."""
+MAX_LEFT_OUT: Final = 50
+"""Paths of `left_out` in an answer."""
 _NICE: Final = 5
 _NO_MEMORY: Final = "alloc failed"
-"""Protobuf has no error of its own for it."""
+"""Part of a DecodeError's text: Protobuf has no error class for too little memory."""
 _SOURCES: Final = Path("sources")
 _SET: Final = Path("set.pb")
 _OUTPUT: Final = Path("output.txt")
 
 
 def main() -> int:
-    """Answer one question; answers the exit code."""
+    """Compile the bundle on stdin; return the exit code.
+
+    Raises: DecodeError and others, which end the process with a traceback.
+    """
     os.nice(_NICE)
     for limit, most in (
         (resource.RLIMIT_AS, MEMORY),
@@ -48,106 +51,112 @@ def main() -> int:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (most, most))
-    answered = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # so that what a library prints is no part of the answer
     try:
-        question = json.loads(sys.stdin.buffer.readline())
-        files = [Brought(path, sys.stdin.buffer.read(size)) for path, size in question["files"]]
-        head, descriptors = _answer(files, question["roots"])
+        request = json.loads(sys.stdin.buffer.readline())
+        files = [UploadedFile(path, sys.stdin.buffer.read(size)) for path, size in request["files"]]
+        head, descriptors = _compile(files, request["roots"])
     except MemoryError:
         return OUT_OF_MEMORY
     except DecodeError as error:
         if _NO_MEMORY in str(error):
             return OUT_OF_MEMORY
         raise
-    answered.write(json.dumps(head).encode() + b"\n" + descriptors)
-    answered.flush()
+    output.write(json.dumps(head).encode() + b"\n" + descriptors)
+    output.flush()
     return 0
 
 
-def _answer(files: Sequence[Brought], roots: Sequence[str]) -> tuple[dict[str, Any], bytes]:
+def _compile(files: Sequence[UploadedFile], roots: Sequence[str]) -> tuple[dict[str, Any], bytes]:
+    """Return the answer's head and the serialised descriptor set, which is empty where there are problems."""
     bundle = unpack(files)
     problems = list(bundle.problems)
     sets = []
     for name, content in bundle.sets.items():
-        judged = read_set(name, content)
-        if isinstance(judged, Problem):
-            problems.append(judged)
+        parsed = read_set(name, content)
+        if isinstance(parsed, Problem):
+            problems.append(parsed)
         else:
-            sets.append(judged)
+            sets.append(parsed)
     missing: set[str] = set()
-    if bundle.sources and not _is_full(bundle):
-        placed, compiled = _compiled(bundle, roots)
-        missing = placed.missing
+    if bundle.sources and not _exceeds_limits(bundle):
+        placement, compiled = _compile_sources(bundle, roots)
+        missing = placement.missing
         if isinstance(compiled, list):
             problems += compiled
         else:
             sets.insert(0, compiled)
-    result = merged(sets)
-    if (too_large := size_problem(result)) is not None:
+    merged = merge_sets(sets)
+    if (too_large := find_size_problem(merged)) is not None:
         problems.append(too_large)
     head = {
-        "problems": [astuple(problem) for problem in ordered(problems)],
+        "problems": [astuple(problem) for problem in order_problems(problems)],
         "missing": sorted(missing),
-        "left_out": bundle.left_out[:MOST_LEFT_OUT],
+        "left_out": bundle.left_out[:MAX_LEFT_OUT],
     }
-    return head, b"" if problems else result.SerializeToString()
+    return head, b"" if problems else merged.SerializeToString()
 
 
-def _is_full(bundle: Bundle) -> bool:
-    """Whether there is more than is compiled."""
+def _exceeds_limits(bundle: Bundle) -> bool:
+    """Tell whether a bundle has too many or too large files to be compiled."""
     return any(problem.reason in ("TOO_MANY_FILES", "TOO_LARGE") for problem in bundle.problems)
 
 
-def _compiled(bundle: Bundle, roots: Sequence[str]) -> tuple[Placed, dp.FileDescriptorSet | list[Problem]]:
-    """The sources of a bundle, compiled; or everything that is wrong with them."""
-    built_in = Path(str(resources.files("grpc_tools") / "_proto"))
-    known = {path.relative_to(built_in).as_posix() for path in built_in.rglob("*.proto")}
-    sources = {path: text for path, text in bundle.sources.items() if path not in known}
-    placed = place({path: scan(text) for path, text in sources.items()}, roots, known)
-    paths = {name: path for path, name in placed.names.items()}
+def _compile_sources(
+    bundle: Bundle, roots: Sequence[str]
+) -> tuple[Placement, dp.FileDescriptorSet | list[Problem]]:
+    """Compile the .proto sources of a bundle to a descriptor set, or collect all their problems."""
+    includes = Path(str(resources.files("grpc_tools") / "_proto"))
+    built_in = {path.relative_to(includes).as_posix() for path in includes.rglob("*.proto")}
+    sources = {path: text for path, text in bundle.sources.items() if path not in built_in}
+    placement = place_sources({path: scan_imports(text) for path, text in sources.items()}, roots, built_in)
+    paths = {name: path for path, name in placement.names.items()}
     for name, path in list(paths.items()):
         try:
             (_SOURCES / name).parent.mkdir(parents=True, exist_ok=True)
             (_SOURCES / name).write_bytes(sources[path].encode())
-        except OSError:  # a file where another needs a folder
+        except OSError:  # a source has the name of another one's folder
             text = f"cannot lie beside the others as {name}: one of them is called as its folder"
-            placed.problems.append(Problem(path, 0, 0, "INVALID_PATH", text))
+            placement.problems.append(Problem(path, 0, 0, "INVALID_PATH", text))
             del paths[name]
     _SOURCES.mkdir(exist_ok=True)
-    together, output = _protoc(sorted(paths), built_in, with_imports=True)
-    if together is not None and not placed.problems:
-        return placed, together
+    joint, output = _run_protoc(sorted(paths), includes, with_imports=True)
+    if joint is not None and not placement.problems:
+        return placement, joint
     attempts = []
     for name in sorted(paths):
-        compiled, written = _protoc([name], built_in, with_imports=False)
-        attempts.append(Attempt(name, written, compiled.file[0] if compiled is not None else None))
-    unsound = {placed.names[problem.file] for problem in placed.problems if problem.file in placed.names}
-    needed = {
-        placed.names[path]: [placed.names[target] for target in targets]
-        for path, targets in placed.needed.items()
+        compiled, written = _run_protoc([name], includes, with_imports=False)
+        attempts.append(CompileAttempt(name, written, compiled.file[0] if compiled is not None else None))
+    names = placement.names
+    unsound = {names[problem.file] for problem in placement.problems if problem.file in names}
+    dependencies = {
+        names[path]: [names[target] for target in targets] for path, targets in placement.dependencies.items()
     }
-    return placed, [*placed.problems, *problems_of(attempts, paths, needed, unsound, output)]
+    return placement, [*placement.problems, *collect_problems(attempts, paths, dependencies, unsound, output)]
 
 
-def _protoc(
-    names: Sequence[str], built_in: Path, *, with_imports: bool
+def _run_protoc(
+    names: Sequence[str], includes: Path, *, with_imports: bool
 ) -> tuple[dp.FileDescriptorSet | None, str]:
-    """What protoc makes of some sources, None where it refuses; and what it writes."""
-    words = [
+    """Run protoc on sources; return its descriptor set, None where it refuses, and its output.
+
+    names: paths below `_SOURCES`. includes: the folder of the sources that protoc brings along.
+    """
+    arguments = [
         "protoc",
         f"-I{_SOURCES}",
-        f"-I{built_in}",
+        f"-I{includes}",
         *(["--include_imports"] if with_imports else []),
         "--include_source_info",
         f"--descriptor_set_out={_SET}",
-        *(str(_SOURCES / name) for name in names),  # a name by itself may begin with a dash
+        *(str(_SOURCES / name) for name in names),  # with the folder, as a name may begin with a dash
     ]
     stderr = os.dup(2)
     with _OUTPUT.open("wb") as stream:
         os.dup2(stream.fileno(), 2)
         try:
-            code = protoc.main(words)
+            code = protoc.main(arguments)
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)

@@ -1,4 +1,4 @@
-"""What the compiler says of sources, as problems; and what two sources define both. Pure."""
+"""Problems from protoc's output, and definitions that several sources have. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from google.protobuf import descriptor_pb2 as dp
 from protofiles.problems import Problem
 
 REASON: Final = "PROTOC"
-"""Reason of whatever the compiler says."""
+"""Reason of each problem that protoc reports."""
 _PLACE: Final = re.compile(r"(?P<file>.+?\.proto):(?:(?P<line>\d+):(?P<column>\d+): )?(?P<message>.+)")
 _LOG: Final = re.compile(r"WARNING: All log messages|[IWEF]\d{4} |\S+: warning: ")
 _NO_ERROR: Final = re.compile(r"warning: |Note that ")
-"""What stands behind an error, or is none."""
-_KNOWN: Final = re.compile(
+"""Warnings, and notes that follow an error."""
+_CONSEQUENCE: Final = re.compile(
     r'Import ".*" was not found or had errors\.|File recursively imports itself: |.*File not found\.'
     r'|".*" is already defined in file '
 )
-"""What is known already: from the imports, from another file's errors, from what is defined twice."""
+"""Errors that repeat a problem of the imports, of another file, or of a duplicate definition."""
 _UNDEFINED: Final = re.compile(r'".*" is not defined\.|".*" seems to be defined in ')
 _FILE: Final = dp.FileDescriptorProto
 _Named: TypeAlias = (
@@ -30,57 +30,60 @@ _Named: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What came of compiling one source by itself."""
+class CompileAttempt:
+    """Result of compiling one source by itself."""
 
     name: str
+    """Import name of the source."""
     output: str
-    """What the compiler wrote."""
+    """Errors and warnings of protoc."""
     file: dp.FileDescriptorProto | None = None
-    """What it made, with its places. None where it refused."""
+    """Its descriptor with source info; None where protoc refused."""
 
 
-def problems_of(
-    attempts: Sequence[Attempt],
+def collect_problems(
+    attempts: Sequence[CompileAttempt],
     paths: Mapping[str, str],
-    needed: Mapping[str, Collection[str]],
+    dependencies: Mapping[str, Collection[str]],
     unsound: Collection[str],
-    together: str,
+    joint_output: str,
 ) -> list[Problem]:
-    """Everything that is wrong with sources of which the compiler refused some.
+    """Collect all problems of sources of which protoc refused some.
 
-    attempts: each source by itself. paths: where each name is from. needed: the names that each imports.
-    unsound: those that import what is missing, or in a circle. together: what the compiler wrote of all of
-    them at once, for what nobody finds by one.
+    attempts: one for each source. paths: path by import name. dependencies: imported names by import name.
+    unsound: names with a missing import or in a cycle. joint_output: what protoc wrote about all sources at
+    once, for errors that no source has by itself.
     """
     refused = {attempt.name for attempt in attempts if attempt.file is None}
     problems = []
     for attempt in attempts:
-        cut_off = attempt.name in unsound or not refused.isdisjoint(_reached(attempt.name, needed))
-        for problem in _errors(attempt.output):
-            # Of other files it says what they say themselves.
-            of_itself = problem.file in ("", attempt.name) and not _KNOWN.match(problem.message)
-            if of_itself and not (cut_off and _UNDEFINED.match(problem.message)):
+        imported = _collect_dependencies(attempt.name, dependencies)
+        lacks_imports = attempt.name in unsound or not refused.isdisjoint(imported)
+        for problem in _parse_errors(attempt.output):
+            # Errors of imported files are those of their own attempts.
+            is_own = problem.file in ("", attempt.name) and not _CONSEQUENCE.match(problem.message)
+            if is_own and not (lacks_imports and _UNDEFINED.match(problem.message)):
                 problems.append(problem)
-    problems += _defined_twice([attempt.file for attempt in attempts if attempt.file is not None])
+    compiled = [attempt.file for attempt in attempts if attempt.file is not None]
+    problems += _find_duplicate_definitions(compiled)
     if not problems and not unsound:
-        problems = list(_errors(together))
-    return [_by_path(problem, paths) for problem in problems]
+        problems = list(_parse_errors(joint_output))
+    return [_restore_path(problem, paths) for problem in problems]
 
 
-def _reached(name: str, needed: Mapping[str, Collection[str]]) -> set[str]:
-    """All that a source imports, and what that imports."""
-    pending, reached = list(needed.get(name, ())), set[str]()
+def _collect_dependencies(name: str, dependencies: Mapping[str, Collection[str]]) -> set[str]:
+    """Collect the names that a source imports, directly or not."""
+    pending, collected = list(dependencies.get(name, ())), set[str]()
     while pending:
         other = pending.pop()
-        if other not in reached:
-            reached.add(other)
-            pending += needed.get(other, ())
-    return reached
+        if other not in collected:
+            collected.add(other)
+            pending += dependencies.get(other, ())
+    return collected
 
 
-def _errors(output: str) -> Iterator[Problem]:
-    """Each line of the compiler that is an error."""
+def _parse_errors(output: str) -> Iterator[Problem]:
+    """Yield a problem for each line of protoc that is an error."""
     for line in output.splitlines():
         text = line.strip()
         if not text or _LOG.match(text):
@@ -94,18 +97,18 @@ def _errors(output: str) -> Iterator[Problem]:
             )
 
 
-def _defined_twice(files: Iterable[dp.FileDescriptorProto]) -> Iterator[Problem]:
+def _find_duplicate_definitions(files: Iterable[dp.FileDescriptorProto]) -> Iterator[Problem]:
     first: dict[str, tuple[str, int]] = {}
-    for file in sorted(files, key=lambda one: one.name):
-        for name, line, column in _definitions(file):
-            there = first.setdefault(name, (file.name, line))
-            if there[0] != file.name:
-                text = f"{name} is defined also in {there[0]}, line {there[1]}"
+    for file in sorted(files, key=lambda file: file.name):
+        for name, line, column in _iterate_definitions(file):
+            first_file, first_line = first.setdefault(name, (file.name, line))
+            if first_file != file.name:
+                text = f"{name} is defined also in {first_file}, line {first_line}"
                 yield Problem(file.name, line, column, "DEFINED_TWICE", text)
 
 
-def _definitions(file: dp.FileDescriptorProto) -> Iterator[tuple[str, int, int]]:
-    """What a file defines in its package: full name, line and column."""
+def _iterate_definitions(file: dp.FileDescriptorProto) -> Iterator[tuple[str, int, int]]:
+    """Yield full name, line and column (from 1) of each definition at the top of a file."""
     places = {tuple(location.path): location.span for location in file.source_code_info.location}
     lists: tuple[tuple[Sequence[_Named], int], ...] = (
         (file.message_type, _FILE.MESSAGE_TYPE_FIELD_NUMBER),
@@ -113,14 +116,14 @@ def _definitions(file: dp.FileDescriptorProto) -> Iterator[tuple[str, int, int]]
         (file.service, _FILE.SERVICE_FIELD_NUMBER),
         (file.extension, _FILE.EXTENSION_FIELD_NUMBER),
     )
-    for things, number in lists:
-        for index, thing in enumerate(things):
+    for definitions, number in lists:
+        for index, definition in enumerate(definitions):
             span = places.get((number, index, 1)) or places.get((number, index)) or (0, 0)
-            full_name = f"{file.package}.{thing.name}" if file.package else thing.name
+            full_name = f"{file.package}.{definition.name}" if file.package else definition.name
             yield full_name, span[0] + 1, span[1] + 1
 
 
-def _by_path(problem: Problem, paths: Mapping[str, str]) -> Problem:
+def _restore_path(problem: Problem, paths: Mapping[str, str]) -> Problem:
     return Problem(
         paths.get(problem.file, problem.file), problem.line, problem.column, problem.reason, problem.message
     )

@@ -1,4 +1,4 @@
-"""Descriptor sets: those that are brought, and the one that is given. Pure."""
+"""Descriptor sets: reads uploaded ones, merges them, keeps only comments of their source info. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from google.protobuf.message import DecodeError
 from protofiles.problems import Problem
 
 MAX_SET_FILES: Final = 5_000
-"""Files that a descriptor set may have: each is looked at before it is known whether it is needed."""
+"""Files of an uploaded set: all are parsed before it is clear which of them are needed."""
 MAX_SET: Final = 4_000_000
-"""Bytes of the descriptor set that is given: a message to a gateway has room for it."""
+"""Serialised size of the merged set, in bytes: it must fit into a message to a gateway."""
 
 
 def read_set(name: str, content: bytes) -> dp.FileDescriptorSet | Problem:
-    """A serialised FileDescriptorSet; or what is wrong with it."""
+    """Parse a serialised FileDescriptorSet, or return its problem.
+
+    Raises: MemoryError when the parser has reached the limit of the process.
+    """
     try:
         files = dp.FileDescriptorSet.FromString(content)
     except DecodeError as error:
@@ -33,27 +36,30 @@ def read_set(name: str, content: bytes) -> dp.FileDescriptorSet | Problem:
     return files
 
 
-def merged(sets: Iterable[dp.FileDescriptorSet]) -> dp.FileDescriptorSet:
-    """All files once, the first of a name, with their comments and without other places."""
+def merge_sets(sets: Iterable[dp.FileDescriptorSet]) -> dp.FileDescriptorSet:
+    """Merge sets into one: of several files with a name the first, with comments and no other source info.
+
+    Changes the files of the given sets.
+    """
     files: dict[str, dp.FileDescriptorProto] = {}
-    for one in sets:
-        for file in one.file:
+    for descriptor_set in sets:
+        for file in descriptor_set.file:
             files.setdefault(file.name, file)
     for file in files.values():
-        _leave_comments(file)
+        _strip_all_but_comments(file)
     return dp.FileDescriptorSet(file=files.values())
 
 
-def size_problem(files: dp.FileDescriptorSet) -> Problem | None:
-    """What is wrong with the size of a set; None when nothing is."""
+def find_size_problem(files: dp.FileDescriptorSet) -> Problem | None:
+    """Compare the serialised size of a set with MAX_SET; return None when it fits."""
     size = files.ByteSize()
     if size <= MAX_SET:
         return None
     return Problem("", 0, 0, "TOO_LARGE", f"compile to {size} bytes of descriptors, and may to {MAX_SET}")
 
 
-def _leave_comments(file: dp.FileDescriptorProto) -> None:
-    commented = [
+def _strip_all_but_comments(file: dp.FileDescriptorProto) -> None:
+    comments = [
         dp.SourceCodeInfo.Location(
             path=location.path,
             leading_comments=location.leading_comments,
@@ -63,5 +69,5 @@ def _leave_comments(file: dp.FileDescriptorProto) -> None:
         if location.leading_comments or location.trailing_comments
     ]
     file.ClearField("source_code_info")
-    if commented:
-        file.source_code_info.location.extend(commented)
+    if comments:
+        file.source_code_info.location.extend(comments)

@@ -1,4 +1,4 @@
-"""What a Protobuf source imports, read without a compiler: known also where that refuses. Pure."""
+"""Import statements of a Protobuf source, found without a compiler: it may refuse the source. Pure."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ _KINDS: Final = frozenset({"public", "weak", "option"})
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import of a source."""
+    """Import statement of a source."""
 
     name: str
-    """As the source writes it."""
+    """Path between the quotes, unchanged."""
     line: int
-    """Of the word `import`, from 1."""
+    """Line of the word `import`, from 1."""
     column: int
-    """From 1, in code points."""
+    """Column of that word, from 1, in code points."""
 
 
-def scan(source: str) -> list[Import]:
-    """The imports of a source, in order."""
-    return list(_imports(source))
+def scan_imports(source: str) -> list[Import]:
+    """Find the import statements of a source, in order; of a broken source those that are whole."""
+    return list(_iterate_imports(source))
 
 
-def _imports(source: str) -> Iterator[Import]:
-    begins, word_at, depth = True, -1, 0
+def _iterate_imports(source: str) -> Iterator[Import]:
+    # Where a statement may begin; offset of an open `import`, -1 without one; depth in braces.
+    begins, import_offset, depth = True, -1, 0
     for token in _TOKEN.finditer(source):
         text, word, mark = token["text"], token["word"], token["mark"]
         if text is None and word is None and mark is None:
             continue  # a comment
-        if word_at >= 0 and text is not None:
-            line_start = source.rfind("\n", 0, word_at) + 1
-            yield Import(text[1:-1], source.count("\n", 0, word_at) + 1, word_at - line_start + 1)
-            word_at = -1
-        elif word_at < 0 or word not in _KINDS:
-            word_at = token.start() if begins and not depth and word == "import" else -1
+        if import_offset >= 0 and text is not None:
+            line_start = source.rfind("\n", 0, import_offset) + 1
+            yield Import(text[1:-1], source.count("\n", 0, import_offset) + 1, import_offset - line_start + 1)
+            import_offset = -1
+        elif import_offset < 0 or word not in _KINDS:
+            import_offset = token.start() if begins and not depth and word == "import" else -1
         depth += {"{": 1, "}": -1}.get(mark or "", 0)
         begins = mark in (";", "}")

@@ -1,7 +1,7 @@
-"""By which name the sources of a bundle import each other, and what of that does not work out. Pure.
+"""Import names of the sources of a bundle: resolves imports, finds missing ones, conflicts and cycles. Pure.
 
-Imports are written from a folder that is seldom the top of what was brought: an archive has one folder more.
-Which folders they are from is found by the imports themselves.
+Imports are relative to a root folder that is seldom the top of an upload: an archive often has one folder
+more. The roots are inferred from the imports themselves.
 """
 
 from __future__ import annotations
@@ -9,75 +9,79 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from protofiles.bundle import path_problem
+from protofiles.bundle import find_path_problem
 from protofiles.imports import Import
 from protofiles.problems import Problem
 
 
 @dataclass(slots=True)
-class Placed:
-    """The sources by name."""
+class Placement:
+    """Import names of sources, and the imports between them."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """The name of each source, by its path."""
-    needed: dict[str, dict[str, Import]] = field(default_factory=dict)
-    """Of each path the paths that it imports, and where."""
+    """Import name of each source, by path."""
+    dependencies: dict[str, dict[str, Import]] = field(default_factory=dict)
+    """By path: the paths that it imports, each with its first import statement."""
     missing: set[str] = field(default_factory=set)
-    """Imports, as they are written, that nothing was brought for."""
+    """Names of imports that no source matches."""
     problems: list[Problem] = field(default_factory=list)
 
 
-def place(imports: Mapping[str, Sequence[Import]], roots: Sequence[str], known: Collection[str]) -> Placed:
-    """Names for all sources.
+def place_sources(
+    imports: Mapping[str, Sequence[Import]], roots: Sequence[str], built_in: Collection[str]
+) -> Placement:
+    """Give each source its import name, and resolve all imports.
 
-    imports: of each source, by its path. roots: folders that imports may be written from, none at the end.
-    known: names that are there whoever brings them.
+    imports: by path of the importing source. roots: folders that imports are relative to, as far as known,
+    without a slash at the end. built_in: names that protoc brings along.
     """
-    placed = Placed()
+    placement = Placement()
     all_roots = set(roots)
     by_leaf: dict[str, list[str]] = {}
     for path in sorted(imports):
         by_leaf.setdefault(path.rpartition("/")[2], []).append(path)
     for path in sorted(imports):
-        placed.needed[path] = {}
-        for wanted in imports[path]:
-            if wanted.name in known:
+        placement.dependencies[path] = {}
+        for statement in imports[path]:
+            if statement.name in built_in:
                 continue
-            target = _meant(wanted.name, path, roots, by_leaf)
+            target = _find_target(statement.name, path, roots, by_leaf)
             if target is None:
-                placed.missing.add(wanted.name)
-                placed.problems.append(_missing(path, wanted))
+                placement.missing.add(statement.name)
+                placement.problems.append(_build_missing_problem(path, statement))
                 continue
-            placed.needed[path].setdefault(target, wanted)
-            called = placed.names.setdefault(target, wanted.name)
-            if called != wanted.name:
-                text = f"imports {wanted.name}, which another file imports as {called}: a file has one name"
-                placed.problems.append(_at(path, wanted, "TWO_NAMES", text))
+            placement.dependencies[path].setdefault(target, statement)
+            name = placement.names.setdefault(target, statement.name)
+            if name != statement.name:
+                text = f"imports {statement.name}, which another file imports as {name}: a file has one name"
+                placement.problems.append(_build_import_problem(path, statement, "TWO_NAMES", text))
             all_roots.add(
-                target.removesuffix(wanted.name).rstrip("/") if target.endswith(wanted.name) else ""
+                target.removesuffix(statement.name).rstrip("/") if target.endswith(statement.name) else ""
             )
     for path in imports:
-        if path not in placed.names:
-            placed.names[path] = _below(path, all_roots)
-    placed.problems += _same_names(placed.names)
-    placed.problems += _circles(placed.needed)
-    return placed
+        if path not in placement.names:
+            placement.names[path] = _strip_root(path, all_roots)
+    placement.problems += _find_name_conflicts(placement.names)
+    placement.problems += _find_cycles(placement.dependencies)
+    return placement
 
 
-def _meant(name: str, importer: str, roots: Sequence[str], by_leaf: Mapping[str, list[str]]) -> str | None:
-    """The source that an import means; None when there is none."""
-    alike = by_leaf.get(name.rpartition("/")[2], ())
-    candidates = [path for path in alike if path == name or path.endswith(f"/{name}")]
+def _find_target(
+    name: str, importer: str, roots: Sequence[str], by_leaf: Mapping[str, list[str]]
+) -> str | None:
+    """Find the path that an import resolves to: an exact one, else the nearest to the importer."""
+    same_leaf = by_leaf.get(name.rpartition("/")[2], ())
+    candidates = [path for path in same_leaf if path == name or path.endswith(f"/{name}")]
     # Files that a browser hands over one by one have lost their folders.
-    candidates = candidates or [path for path in alike if name.endswith(f"/{path}")]
+    candidates = candidates or [path for path in same_leaf if name.endswith(f"/{path}")]
     for exact in (name, *(f"{root}/{name}" for root in roots)):
         if exact in candidates:
             return exact
-    return max(candidates, key=lambda path: _shared(path, importer), default=None)
+    return max(candidates, key=lambda path: _count_shared_folders(path, importer), default=None)
 
 
-def _shared(path: str, other: str) -> int:
-    """How many folders two paths have in common."""
+def _count_shared_folders(path: str, other: str) -> int:
+    """Count the leading folders that two paths have in common."""
     count = 0
     for one, two in zip(path.split("/")[:-1], other.split("/")[:-1], strict=False):
         if one != two:
@@ -86,20 +90,22 @@ def _shared(path: str, other: str) -> int:
     return count
 
 
-def _missing(path: str, wanted: Import) -> Problem:
-    if path_problem(wanted.name) is not None:
-        text = f'import "{wanted.name}" must be a path without .. from the folder that all imports are from'
-        return _at(path, wanted, "INVALID_IMPORT", text)
-    return _at(path, wanted, "MISSING_IMPORT", f"{wanted.name} is imported and was not brought along")
+def _build_missing_problem(path: str, statement: Import) -> Problem:
+    name = statement.name
+    if find_path_problem(name) is not None:
+        text = f'import "{name}" must be a path without .. from the folder that all imports are from'
+        return _build_import_problem(path, statement, "INVALID_IMPORT", text)
+    text = f"{name} is imported and was not brought along"
+    return _build_import_problem(path, statement, "MISSING_IMPORT", text)
 
 
-def _below(path: str, roots: Collection[str]) -> str:
-    """The path from the nearest root above it."""
+def _strip_root(path: str, roots: Collection[str]) -> str:
+    """Return a path relative to the deepest root that contains it."""
     root = max((root for root in roots if root and path.startswith(f"{root}/")), key=len, default="")
     return path[len(root) + 1 :] if root else path
 
 
-def _same_names(names: Mapping[str, str]) -> Iterator[Problem]:
+def _find_name_conflicts(names: Mapping[str, str]) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for path in sorted(names):
         other = first.setdefault(names[path], path)
@@ -108,36 +114,37 @@ def _same_names(names: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(path, 0, 0, "DUPLICATE", text)
 
 
-def _circles(needed: Mapping[str, Mapping[str, Import]]) -> Iterator[Problem]:
-    """Each import that leads back to its own file; one problem for each circle."""
-    left = {path: set(targets) for path, targets in needed.items()}
-    _peel(left)
-    users = {path: {user for user, targets in left.items() if path in targets} for path in left}
-    _peel(users)  # what only leads to a circle is in none
+def _find_cycles(dependencies: Mapping[str, Mapping[str, Import]]) -> Iterator[Problem]:
+    """Yield one problem for each cycle of imports, at the import of its first path."""
+    remaining = {path: set(targets) for path, targets in dependencies.items()}
+    _remove_leaves(remaining)
+    users = {path: {user for user, targets in remaining.items() if path in targets} for path in remaining}
+    _remove_leaves(users)  # a source that imports a cycle need not be in one
     pending = set(users)
     while pending:
-        way = [min(pending)]
+        walk = [min(pending)]
         while True:
-            following = min(target for target in needed[way[-1]] if target in users)
-            if following in way:
+            following = min(target for target in dependencies[walk[-1]] if target in users)
+            if following in walk:
                 break
-            way.append(following)
-        circle = way[way.index(following) :]
-        pending -= set(way)
-        turn = circle.index(min(circle))
-        circle = circle[turn:] + circle[:turn]
-        text = f"imports itself by way of {', '.join(circle[1:] or circle)}: imports must not go in a circle"
-        yield _at(circle[0], needed[circle[0]][circle[1 % len(circle)]], "IMPORT_CYCLE", text)
+            walk.append(following)
+        cycle = walk[walk.index(following) :]
+        pending -= set(walk)
+        turn = cycle.index(min(cycle))
+        cycle = cycle[turn:] + cycle[:turn]
+        text = f"imports itself by way of {', '.join(cycle[1:] or cycle)}: imports must not go in a circle"
+        statement = dependencies[cycle[0]][cycle[1 % len(cycle)]]
+        yield _build_import_problem(cycle[0], statement, "IMPORT_CYCLE", text)
 
 
-def _peel(left: dict[str, set[str]]) -> None:
-    """Take out what needs nothing that is left, until nothing is."""
-    while free := {path for path, targets in left.items() if not targets}:
+def _remove_leaves(remaining: dict[str, set[str]]) -> None:
+    """Remove nodes without remaining targets until each has one: all are in, or lead to, a cycle."""
+    while free := {path for path, targets in remaining.items() if not targets}:
         for path in free:
-            del left[path]
-        for targets in left.values():
+            del remaining[path]
+        for targets in remaining.values():
             targets -= free
 
 
-def _at(path: str, wanted: Import, reason: str, message: str) -> Problem:
-    return Problem(path, wanted.line, wanted.column, reason, message)
+def _build_import_problem(path: str, statement: Import, reason: str, message: str) -> Problem:
+    return Problem(path, statement.line, statement.column, reason, message)

@@ -1,4 +1,4 @@
-"""One thing that is wrong with what was brought."""
+"""Problems of uploaded files: their form, order and greatest number."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-MOST: Final = 200
-"""Problems that are told; of more the last one gives the number."""
+MAX_PROBLEMS: Final = 200
+"""Length of a list of problems; where there are more, the last entry gives their number."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing wrong with one file."""
+    """Error in one file, or in all of them together."""
 
     file: str
-    """The file as it was brought; empty where it is about all of them."""
+    """Its path as uploaded; empty for all files together."""
     line: int
-    """Line in it, from 1; 0 where it is about the file as a whole."""
+    """From 1; 0 for the file as a whole."""
     column: int
-    """Column in that line, from 1; 0 as `line`."""
+    """From 1, in code points; 0 for the file as a whole."""
     reason: str
-    """UPPER_SNAKE."""
+    """Machine-readable, in UPPER_SNAKE."""
     message: str
     """One sentence: what is wrong, and what to do."""
 
 
-def ordered(problems: Iterable[Problem]) -> list[Problem]:
-    """Each once, by file and place; at most `MOST`."""
-    every = sorted(set(problems))
-    if len(every) <= MOST:
-        return every
-    more = len(every) - MOST + 1
-    return [*every[: MOST - 1], Problem("", 0, 0, "MORE", f"and {more} more problems")]
+def order_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Sort problems by file and place, without repetitions; cut the list to MAX_PROBLEMS."""
+    unique = sorted(set(problems))
+    if len(unique) <= MAX_PROBLEMS:
+        return unique
+    more = len(unique) - MAX_PROBLEMS + 1
+    return [*unique[: MAX_PROBLEMS - 1], Problem("", 0, 0, "MORE", f"and {more} more problems")]

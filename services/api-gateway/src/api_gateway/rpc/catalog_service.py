@@ -29,7 +29,7 @@ from fleet import Fleet
 from fleet.fold import view
 from fleet.fold.answers import about
 from fleet.fold.resolve import Registered
-from protofiles import Brought
+from protofiles import UploadedFile
 
 
 class CatalogService(CatalogReads):
@@ -106,7 +106,7 @@ class CatalogService(CatalogReads):
         self, request: gateway_pb2.CompileSchemaRequest, context: Context
     ) -> gateway_pb2.CompileSchemaResponse:
         """Compile what a person brings, and judge it as if it were to be registered. Raises: ApiError."""
-        compiled = await self._compiler([Brought(file.path, file.content) for file in request.files])
+        compiled = await self._compiler([UploadedFile(file.path, file.content) for file in request.files])
         answer = gateway_pb2.CompileSchemaResponse(
             missing_imports=compiled.missing,
             left_out=compiled.left_out,
