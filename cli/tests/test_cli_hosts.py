@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from chassis.endpoint import Endpoint
 from cli.__main__ import run
-from cli.commands.hosts import consequences
+from cli.commands.hosts import describe_consequences
 from eventlog import Draft
 from eventlog.memory import MemoryLog
 
@@ -84,8 +84,8 @@ def test_what_follows_is_said_of_each_dagger_by_its_checkpoint() -> None:
         gateway_pb2.HostedDagger(name="b"),
         gateway_pb2.HostedDagger(name="c"),
     ]
-    kept, anew = consequences("h", daggers)
+    kept, anew = describe_consequences("h", daggers)
 
     assert "from the checkpoints that all hosts reach: a;" in kept
     assert "on that host's disk: b, c." in anew
-    assert list(consequences("h", [])) == ["no dagger has a driver on host h: nothing is launched"]
+    assert list(describe_consequences("h", [])) == ["no dagger has a driver on host h: nothing is launched"]

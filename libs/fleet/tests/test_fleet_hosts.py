@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from eventlog import Record
 from fleet import Fleet
-from fleet.fold.hosts import KEPT
+from fleet.fold.hosts import MAX_ENDPOINTS
 
 META = events_pb2.RequestMeta(actor="test")
 
@@ -30,7 +30,7 @@ def serving(host: str, address: str, *, tls: bool = False) -> events_pb2.HostSer
 def test_a_host_is_read_at_the_newest_of_its_addresses_first_and_at_few() -> None:
     fleet = folded(*(serving("a", f"a:{port}") for port in range(5)), serving("b", "b:1", tls=True))
 
-    assert [host.address for host in fleet.hosts["a"]] == ["a:4", "a:3", "a:2"][:KEPT]
+    assert [host.address for host in fleet.hosts["a"]] == ["a:4", "a:3", "a:2"][:MAX_ENDPOINTS]
     assert [(host.address, host.tls) for host in fleet.hosts["b"]] == [("b:1", True)]
 
 

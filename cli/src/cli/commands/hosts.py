@@ -1,4 +1,4 @@
-"""`daggers host`: the hosts of drivers, and the word that one is gone."""
+"""`daggers host`: lists the hosts of drivers, and confirms that one is gone."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -19,29 +19,30 @@ Name = Annotated[str, typer.Argument(help="Name of a host, as `daggers host list
 FLAGS = {"name": "NAME", "message": "--message"}
 
 
-def _state(host: gateway_pb2.Host) -> str:
-    """Whether it is there, in one word."""
+def _format_state(host: gateway_pb2.Host) -> str:
+    """Return `gone`, `leads` or `stands by`."""
     if host.HasField("gone"):
         return "gone"
     return "leads" if host.leads else "stands by"
 
 
-def _row(host: gateway_pb2.Host) -> tuple[str, ...]:
-    said, is_said = host.registered, host.HasField("registered")
+def _build_row(host: gateway_pb2.Host) -> tuple[str, ...]:
+    # Hosts whose scheduler is older than HostRegistered have no resources in the log.
+    registered, is_registered = host.registered, host.HasField("registered")
     return (
         host.name,
-        _state(host),
+        _format_state(host),
         str(host.daggers),
-        str(said.cores) if is_said else "-",
-        f"{said.memory_mib} MiB" if is_said else "-",
-        ("shared" if said.shared_checkpoints else "its own disk") if is_said else "-",
+        str(registered.cores) if is_registered else "-",
+        f"{registered.memory_mib} MiB" if is_registered else "-",
+        ("shared" if registered.shared_checkpoints else "its own disk") if is_registered else "-",
         iso(host.heard_time) if host.HasField("heard_time") else "-",
     )
 
 
 HOSTS = Entries(
     ("NAME", "STATE", "DAGGERS", "CORES", "MEMORY", "CHECKPOINTS", "HEARD"),
-    _row,
+    _build_row,
     "no scheduler has said where it runs",
 )
 
@@ -64,16 +65,16 @@ def show(session: Session, name: Name) -> None:
         "sequence": answer.sequence,
     }
 
-    def text(out: Printer) -> None:
-        out.table(HOSTS.columns, [_row(answer.host)], empty="")
+    def print_text(out: Printer) -> None:
+        out.table(HOSTS.columns, [_build_row(answer.host)], empty="")
         if answer.host.HasField("gone"):
             gone = answer.host.gone
             why = f": {gone.message}" if gone.message else ""
             out.line(f"gone since {iso(gone.time)}, says {gone.actor or '?'}{why}")
-        rows = [(one.name, one.team, gateway_pb2.Phase.Name(one.phase)) for one in answer.daggers]
+        rows = [(dagger.name, dagger.team, gateway_pb2.Phase.Name(dagger.phase)) for dagger in answer.daggers]
         out.table(("DAGGER", "TEAM", "PHASE"), rows, empty="no dagger has a driver there")
 
-    session.out.show(document, text)
+    session.out.show(document, print_text)
 
 
 @command(hosts, "confirm-gone", example='daggers host confirm-gone machine-2 --message "its disk is dead"')
@@ -93,7 +94,7 @@ def confirm_gone(
     request = gateway_pb2.ConfirmHostGoneRequest(name=name, message=message, validate_only=True)
     with session.connect(FLAGS) as gateway:
         answer = gateway.call(gateway.fleet.ConfirmHostGone, request)
-        for sentence in consequences(name, answer.daggers):
+        for sentence in describe_consequences(name, answer.daggers):
             session.out.note(sentence)
         if not dry_run:
             agreed(session, f"Is host {name} gone?", yes=yes)
@@ -107,8 +108,8 @@ def confirm_gone(
     session.out.done(document, f"host {name} {'can be' if dry_run else 'is'} confirmed to be gone")
 
 
-def consequences(host: str, daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:
-    """Yield what follows when a host is gone, in sentences."""
+def describe_consequences(host: str, daggers: Sequence[gateway_pb2.HostedDagger]) -> Iterator[str]:
+    """Yield a sentence for each group of daggers: those that keep their state, and those that begin anew."""
     keep = [dagger.name for dagger in daggers if dagger.keeps_state]
     anew = [dagger.name for dagger in daggers if not dagger.keeps_state]
     if not daggers:

@@ -33,7 +33,16 @@ from fleet.fold.dagger import DECISIONS, REVISIONS, Dagger, Request, decide
 from fleet.fold.fact_changes import Ignored
 from fleet.fold.facts import FACTS, evolve
 from fleet.fold.horizon import STANDARD, Horizon
-from fleet.fold.hosts import NOTHING_SAID, Hosts, Standing, Standings, lose, refuse_loss, register, serving
+from fleet.fold.hosts import (
+    UNREGISTERED,
+    Hosts,
+    Standing,
+    Standings,
+    add_endpoint,
+    record_loss,
+    record_registration,
+    refuse_loss,
+)
 from fleet.fold.phases import DELETED
 
 REPEAT: Final = "its id was seen before"
@@ -163,7 +172,7 @@ class Fleet:
 
     def standing(self, host: str) -> Standing:
         """What a host is, and whether it is there."""
-        return self.standings.get(host, NOTHING_SAID)
+        return self.standings.get(host, UNREGISTERED)
 
     def is_lost(self, dagger: Dagger) -> bool:
         """Whether the newest launch of a dagger is dead, because its host was gone after it."""
@@ -278,13 +287,13 @@ class Fleet:
     def _host(self, record: Record, said: events_pb2.HostServing) -> Applied:
         if not self._is_first(record):
             return Applied(said.scheduler_id, changed=False, refused=REPEAT)
-        serving(self.hosts, said)
+        add_endpoint(self.hosts, said)
         return Applied(said.scheduler_id, changed=True)
 
     def _host_registered(self, record: Record, event: events_pb2.HostRegistered) -> Applied:
         if not self._is_first(record):
             return Applied(event.host, changed=False, refused=REPEAT)
-        register(self.standings, event, sequence=record.sequence, time=record.time)
+        record_registration(self.standings, event, sequence=record.sequence, time=record.time)
         return Applied(event.host, changed=True)
 
     def refuse_loss(self, event: events_pb2.HostGone) -> Refusal | None:
@@ -295,7 +304,7 @@ class Fleet:
         def apply() -> int | Refusal:
             refusal = self.refuse_loss(event)
             if refusal is None:
-                lose(self.standings, event, sequence=record.sequence, time=record.time)
+                record_loss(self.standings, event, sequence=record.sequence, time=record.time)
             return refusal or 1
 
         return self._answered(record, event, event.host, apply)

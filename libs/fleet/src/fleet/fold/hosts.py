@@ -1,4 +1,4 @@
-"""Hosts of drivers, as the log has them: where each is read, what it is, and whether it is gone. Pure."""
+"""Hosts of drivers by the control topic: their addresses, registrations and losses. Pure."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ from daggers.v1 import events_pb2
 
 from fleet.fold.answers import Code, Refusal, about, missing
 
-KEPT: Final = 3
-"""Addresses that are kept for each host: those of a leader, of a standby, and of who was there before."""
+MAX_ENDPOINTS: Final = 3
+"""Endpoints of each host: those of a leader, a standby, and a predecessor."""
 
 
 def host_subject(host: str) -> str:
-    """Return the subject of records about a host: an older reader takes that of what it does not know for a
-    dagger's name, and none has a slash.
+    """Return the subject of records about a host.
+
+    It has a slash, as no dagger's name has: older readers take the subject of an unknown event for a dagger.
     """
     return f"host/{host}"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one scheduler serves."""
+    """Address at which a scheduler serves HostService."""
 
     address: str
     """host:port."""
     tls: bool
     scheduler_id: str
     cutover: bool = False
-    """Whether it replaces drivers by a cutover."""
+    """True when the scheduler replaces drivers by a cutover."""
 
 
 Hosts = dict[str, tuple[Endpoint, ...]]
-"""By name of the host, the newest first."""
+"""Endpoints by name of the host, the newest first."""
 
 
-def serving(hosts: Hosts, said: events_pb2.HostServing) -> None:
-    """A scheduler says where it serves; an address is its newest owner's."""
-    others = [host for host in hosts.get(said.host, ()) if host.address != said.address]
-    endpoint = Endpoint(said.address, said.tls, said.scheduler_id, said.cutover)
-    hosts[said.host] = (endpoint, *others)[:KEPT]
+def add_endpoint(hosts: Hosts, event: events_pb2.HostServing) -> None:
+    """Add a scheduler's endpoint as the newest of its host; it replaces an older one with its address."""
+    others = [host for host in hosts.get(event.host, ()) if host.address != event.address]
+    endpoint = Endpoint(event.address, event.tls, event.scheduler_id, event.cutover)
+    hosts[event.host] = (endpoint, *others)[:MAX_ENDPOINTS]
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The word that a host was gone. It stays when the host returns: launches from before stay dead."""
+    """Record that a host was gone. It outlives the host's return: launches from before stay dead."""
 
     event: events_pb2.HostGone
     sequence: int
@@ -56,54 +57,60 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What one host is, and whether it is there."""
+    """Newest registration and newest loss of a host."""
 
     epoch: int = 0
-    """The host's epoch: sequence of `registered`; 0 where no agent of it has said what it is."""
+    """Sequence of the record of `registered`; 0 without one."""
     registered: events_pb2.HostRegistered | None = None
-    """What its newest agent said."""
+    """Resources of the host, as its newest scheduler registered them; None before it does."""
     register_time: datetime | None = None
-    """When."""
+    """Time of the record of `registered`."""
     loss: Loss | None = None
-    """The newest word that it was gone."""
+    """Newest loss, also of a host that has returned."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is gone, and has not returned."""
+        """True when the host has not registered since its loss."""
         return self.loss is not None and self.loss.sequence > self.epoch
 
     def has_lost(self, generation: int) -> bool:
-        """Whether a launch there is dead, because the host was gone after it."""
+        """Tell whether a launch on the host is dead, because the host was gone after it.
+
+        generation: sequence of the launch.
+        """
         return self.loss is not None and generation < self.loss.sequence
 
 
 Standings = dict[str, Standing]
-"""By name of the host."""
-NOTHING_SAID: Final = Standing()
-"""Of a host whose agents are older than what they say of it."""
+"""Standing of each host, by name."""
+UNREGISTERED: Final = Standing()
+"""Standing of a host whose schedulers are older than HostRegistered."""
 
 
-def register(
+def record_registration(
     standings: Standings, event: events_pb2.HostRegistered, *, sequence: int, time: datetime
 ) -> None:
-    """An agent says what its host is: it is there, and its epoch begins."""
-    before = standings.get(event.host, NOTHING_SAID)
+    """Replace the registration of a host, which begins a new epoch and ends a loss."""
+    before = standings.get(event.host, UNREGISTERED)
     standings[event.host] = replace(before, epoch=sequence, registered=event, register_time=time)
 
 
-def lose(standings: Standings, event: events_pb2.HostGone, *, sequence: int, time: datetime) -> None:
-    """A host is gone."""
-    before = standings.get(event.host, NOTHING_SAID)
+def record_loss(standings: Standings, event: events_pb2.HostGone, *, sequence: int, time: datetime) -> None:
+    """Replace the newest loss of a host."""
+    before = standings.get(event.host, UNREGISTERED)
     standings[event.host] = replace(before, loss=Loss(event, sequence, time))
 
 
 def refuse_loss(
     standings: Mapping[str, Standing], event: events_pb2.HostGone, *, is_known: bool
 ) -> Refusal | None:
-    """Why a host is not gone; None when it may be. `is_known`: whether the log has the host at all."""
+    """Refuse a loss of an unknown host, or of an epoch that is not its newest; return None to accept it.
+
+    is_known: True when the host is in `Fleet.host_names`.
+    """
     if not is_known:
         return missing("host", event.host)
-    epoch = standings.get(event.host, NOTHING_SAID).epoch
+    epoch = standings.get(event.host, UNREGISTERED).epoch
     if event.epoch == epoch:
         return None
     metadata = {**about("host", event.host), "epoch": str(event.epoch), "newest_epoch": str(epoch)}

@@ -1,4 +1,4 @@
-"""FleetService: the hosts of drivers, and the word of a person that one is gone."""
+"""FleetService: lists the hosts of drivers, and records a person's confirmation that one is gone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pb = gateway_pb2
 
 
 class FleetService(gateway_pb2_grpc.FleetServiceServicer):
-    """Shows hosts, and writes that one is gone."""
+    """Lists hosts, and appends HostGone when an administrator confirms that one is gone."""
 
     def __init__(
         self,
@@ -38,38 +38,40 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         writer: Writer,
         reader: Reader,
         hosts: Hosts,
-        heard: Heard,
+        heartbeats: Heard,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._fleet, self._writer, self._reader = fleet, writer, reader
-        self._hosts, self._heard, self._clock = hosts, heard, clock
+        self._hosts, self._heartbeats, self._clock = hosts, heartbeats, clock
 
     async def ListHosts(  # noqa: N802 - gRPC's name
         self, request: pb.ListHostsRequest, context: Context
     ) -> pb.ListHostsResponse:
-        """List the hosts that the log knows, by name. Raises: ApiError."""
+        """List all hosts of the control topic, sorted by name. Raises: ApiError."""
         refuse(list(request_fields.sequence("min_sequence", request.min_sequence)))
         fleet = await self._reader.state(context, request.min_sequence)
         daggers = Counter(fleet.host_of(fleet.daggers[name]) for name in fleet.occupied)
-        hosts = [self._host(fleet, name, daggers[name]) for name in fleet.host_names()]
+        hosts = [self._build_host(fleet, name, daggers[name]) for name in fleet.host_names()]
         return pb.ListHostsResponse(hosts=hosts, sequence=fleet.sequence)
 
     async def GetHost(  # noqa: N802 - gRPC's name
         self, request: pb.GetHostRequest, context: Context
     ) -> pb.GetHostResponse:
-        """Show a host and the daggers on it. Raises: ApiError."""
-        refuse([*_name(request.name), *request_fields.sequence("min_sequence", request.min_sequence)])
+        """Return a host and its daggers. Raises: ApiError."""
+        refuse(
+            [*_validate_name(request.name), *request_fields.sequence("min_sequence", request.min_sequence)]
+        )
         fleet = await self._reader.state(context, request.min_sequence)
         if not fleet.knows_host(request.name):
             raise no_host(request.name, fleet)
-        daggers = _daggers(fleet, request.name)
-        host = self._host(fleet, request.name, len(daggers))
+        daggers = _list_daggers(fleet, request.name)
+        host = self._build_host(fleet, request.name, len(daggers))
         return pb.GetHostResponse(host=host, daggers=daggers, sequence=fleet.sequence)
 
     async def ConfirmHostGone(  # noqa: N802 - gRPC's name
         self, request: pb.ConfirmHostGoneRequest, context: Context
     ) -> pb.ConfirmHostGoneResponse:
-        """Write that a host is gone, which nobody there contradicts. Raises: ApiError."""
+        """Append HostGone, unless a scheduler or driver there shows that the host lives. Raises: ApiError."""
         fleet, name = self._fleet, request.name
         event = events_pb2.HostGone(
             meta=events_pb2.RequestMeta(actor=actor(), message=request.message),
@@ -77,12 +79,12 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             epoch=request.epoch if request.HasField("epoch") else fleet.standing(name).epoch,
             cause=events_pb2.HOST_GONE_CAUSE_PERSON,
         )
-        daggers = _daggers(fleet, name)
+        daggers = _list_daggers(fleet, name)
         answer = self._writer.answered(request.request_id, (event,))
         if answer is None:
             refuse(
                 [
-                    *_name(name),
+                    *_validate_name(name),
                     *request_fields.sequence("epoch", request.epoch),
                     *request_fields.message("message", request.message),
                     *request_fields.request_id("request_id", request.request_id),
@@ -93,31 +95,31 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
             refusal = fleet.refuse_loss(event)
             if refusal is not None:
                 raise refused(refusal)
-            await self._refuse_living(name, context)
+            await self._refuse_live_host(name, context)
             if not request.validate_only:
                 answer = await self._writer.write(host_subject(name), event, request.request_id, path="name")
         note(host=name, daggers=len(daggers), validate_only=request.validate_only)
-        host = self._host(fleet, name, len(daggers))
+        host = self._build_host(fleet, name, len(daggers))
         sequence = answer.sequence if answer else 0
         return pb.ConfirmHostGoneResponse(host=host, daggers=daggers, sequence=sequence)
 
-    async def _refuse_living(self, host: str, context: Context) -> None:
-        """Raises: ApiError when somebody on a host shows that it is there."""
-        heard = self._heard.host_heard(host)
-        if heard is not None and (silence := self._clock() - heard) < SHOWN.silence:
-            raise _alive(host, f"it was heard {max(silence.total_seconds(), 0):.0f} s ago")
+    async def _refuse_live_host(self, host: str, context: Context) -> None:
+        """Check that a host is silent: no recent heartbeat, no scheduler that answers. Raises: ApiError."""
+        last = self._heartbeats.host_heard(host)
+        if last is not None and (silence := self._clock() - last) < SHOWN.silence:
+            raise _build_alive_error(host, f"it was heard {max(silence.total_seconds(), 0):.0f} s ago")
         if await self._hosts.answers(host, context):
-            raise _alive(host, "its scheduler answers")
+            raise _build_alive_error(host, "its scheduler answers")
 
-    def _host(self, fleet: Fleet, name: str, daggers: int) -> pb.Host:
-        standing, heard = fleet.standing(name), self._heard.host_heard(name)
+    def _build_host(self, fleet: Fleet, name: str, daggers: int) -> pb.Host:
+        standing, last_heartbeat = fleet.standing(name), self._heartbeats.host_heard(name)
         host = pb.Host(
             name=name,
             epoch=standing.epoch,
             leads=fleet.leader is not None and fleet.leader.host == name,
             registered=standing.registered,
             register_time=timestamp(standing.register_time) if standing.register_time else None,
-            heard_time=timestamp(heard) if heard else None,
+            heard_time=timestamp(last_heartbeat) if last_heartbeat else None,
             daggers=daggers,
         )
         if standing.is_gone and (loss := standing.loss) is not None:
@@ -133,8 +135,8 @@ class FleetService(gateway_pb2_grpc.FleetServiceServicer):
         return host
 
 
-def _daggers(fleet: Fleet, host: str) -> list[pb.HostedDagger]:
-    """What has a driver on a host, or may have one, by name."""
+def _list_daggers(fleet: Fleet, host: str) -> list[pb.HostedDagger]:
+    """List the daggers that have, or may have, a driver on a host, sorted by name."""
     registered = fleet.standing(host).registered
     keeps_state = registered is not None and registered.shared_checkpoints
     return [
@@ -143,13 +145,13 @@ def _daggers(fleet: Fleet, host: str) -> list[pb.HostedDagger]:
     ]
 
 
-def _name(name: str) -> Iterator[Violation]:
+def _validate_name(name: str) -> Iterator[Violation]:
     if not name:
         yield Violation("name", "is needed: say which host", "REQUIRED")
     yield from request_fields.message("name", name)
 
 
-def _alive(host: str, why: str) -> ApiError:
+def _build_alive_error(host: str, why: str) -> ApiError:
     text = (
         f"host {host} is there: {why}. Only a host that is silent can be gone: stop its scheduler and the"
         f" drivers on it, wait {SHOWN.silence.total_seconds():.0f} s, and say so again"

@@ -1,7 +1,8 @@
-"""Builds the jobs of processes that look at something for a caller, by the control topic.
+"""Builds the jobs of host operations and previews from the control topic.
 
-A caller names clusters, sinks and daggers, or gives a specification; addresses, places of secrets, schemas
-and checkpoints are those that this host has read or has itself.
+A caller names clusters, sinks and daggers, or gives a specification; addresses, secret references and schemas
+are those of the control topic, checkpoints those of this host. All functions raise ApiError: NOT_FOUND for a
+name that is not there, FAILED_PRECONDITION for a reference that cannot be resolved.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from fleet.fold.resolve import Registered
 from scheduler.drivers import retention
 
 
-def of_stream(fleet: Fleet, stream: spec_pb2.Stream, messages: list[str]) -> spec_pb2.JobSpec:
-    """Build a job with where the topics of a stream are, and the messages that may be in them.
+def build_stream_job(fleet: Fleet, stream: spec_pb2.Stream, messages: list[str]) -> spec_pb2.JobSpec:
+    """Build a job with the Kafka address of a stream, and the descriptors of `messages`.
 
     Raises: ApiError.
     """
     cluster = fleet.clusters.get(stream.cluster)
     if cluster is None:
-        raise _not_found("cluster", stream.cluster)
+        raise _build_not_found_error("cluster", stream.cluster)
     job = spec_pb2.JobSpec(streams=[spec_pb2.ResolvedStream(stream=stream, kafka=cluster.value.kafka)])
     with _refusing_unresolved(message=stream.message):
         resolve.place_secrets(job, fleet)
@@ -42,22 +43,26 @@ def of_stream(fleet: Fleet, stream: spec_pb2.Stream, messages: list[str]) -> spe
     return job
 
 
-def of_registered_sink(fleet: Fleet, name: str, egress: spec_pb2.Egress) -> spec_pb2.JobSpec:
-    """Build a job with nothing but a registered sink, once for each place that teams write to by it.
+def build_sink_job(fleet: Fleet, name: str, egress: spec_pb2.Egress) -> spec_pb2.JobSpec:
+    """Build a job with a registered sink only, once for each address that teams write to by it.
 
-    `egress` holds the connections to addresses that no administrator registered. Raises: ApiError.
+    egress: limits on connections to addresses that no administrator registered. Raises: ApiError.
     """
     registered = Registered(fleet).sink(name)
     kind = sinks.kind_of(registered.sink) if registered else None
     if registered is None or kind is None:
-        raise _not_found("sink", name)
+        raise _build_not_found_error("sink", name)
     team = next(iter(registered.teams), "")
     job = spec_pb2.JobSpec(dagger=SINKS_TESTED, spec=spec_pb2.DaggerSpec(team=team))
-    own = [address.team for address in registered.by_team]
-    shared = [team for team in registered.teams if team not in own] or [""] * (not registered.teams)
-    for team in (*shared[:1], *own):  # all others write where the first of them does
+    teams_with_address = [address.team for address in registered.by_team]
+    shared = [team for team in registered.teams if team not in teams_with_address] or [""] * (
+        not registered.teams
+    )
+    for team in (*shared[:1], *teams_with_address):  # all others write to the address of the first
         spec = spec_pb2.DaggerSpec(team=team)
-        sink = spec_pb2.Sink(registered=name, name=f"{name} for {team}" if team in own else name)
+        sink = spec_pb2.Sink(
+            registered=name, name=f"{name} for {team}" if team in teams_with_address else name
+        )
         getattr(sink, kind).SetInParent()
         with _refusing_unresolved():
             resolved = resolve.sink(fleet, SINKS_TESTED, spec, sink)
@@ -69,7 +74,7 @@ def of_registered_sink(fleet: Fleet, name: str, egress: spec_pb2.Egress) -> spec
     return job
 
 
-def of_spec(
+def build_spec_job(
     fleet: Fleet,
     name: str,
     spec: spec_pb2.DaggerSpec,
@@ -78,9 +83,9 @@ def of_spec(
     generation: int = 1,
     egress: spec_pb2.Egress | None = None,
 ) -> spec_pb2.JobSpec:
-    """Build the launch of a dagger that need not be there, without checkpoint and platform.
+    """Build the launch job of a dagger that need not exist, without checkpoint and platform.
 
-    `egress` as in `of_registered_sink`. Raises: ApiError.
+    egress: limits on connections to addresses that no administrator registered. Raises: ApiError.
     """
     request = events_pb2.DaggerRequested(name=name, spec=spec)
     with _refusing_unresolved():
@@ -95,7 +100,7 @@ def of_spec(
         )
 
 
-def of_next_launch(
+def build_launch_job(
     fleet: Fleet,
     name: str,
     create_sequence: int,
@@ -104,14 +109,14 @@ def of_next_launch(
     platform: spec_pb2.KafkaAddress | None = None,
     spec: spec_pb2.DaggerSpec | None = None,
 ) -> spec_pb2.JobSpec:
-    """Build the launch that would follow of a dagger. Raises: ApiError.
+    """Build the job of a dagger's next launch. Raises: ApiError.
 
-    `create_sequence`: the dagger that is meant, of those that had the name. `checkpoints`: the root of all
-    daggers' checkpoints. `spec`: what it would be, in place of what it is.
+    create_sequence: tells the dagger from deleted ones of its name. checkpoints: root of all daggers'
+    checkpoints. spec: replaces the dagger's own, for the plan of an edit.
     """
     dagger = fleet.living(name)
     if dagger is None or dagger.create_sequence != create_sequence:
-        raise _not_found("dagger", name)
+        raise _build_not_found_error("dagger", name)
     with _refusing_unresolved():
         return resolve.job(
             fleet,
@@ -123,14 +128,14 @@ def of_next_launch(
         )
 
 
-def _not_found(kind: str, name: str) -> ApiError:
+def _build_not_found_error(kind: str, name: str) -> ApiError:
     refusal = missing(kind, name)
     return ApiError(grpc.StatusCode.NOT_FOUND, refusal.reason, refusal.detail, refusal.metadata)
 
 
 @contextmanager
 def _refusing_unresolved(**metadata: str) -> Iterator[None]:
-    """Turn what cannot be resolved inside the block into a caller's refusal. Raises: ApiError."""
+    """Turn Unresolved inside the block into ApiError (FAILED_PRECONDITION) with `metadata`."""
     try:
         yield
     except Unresolved as error:

@@ -1,8 +1,8 @@
-"""The table of host operations. A further one is a further entry: nothing else in the scheduler lists them.
+"""The table of host operations. A new operation is a new entry: nothing else in the scheduler lists them.
 
-What is no entry, and why: logs (`log_reader`) are files of this host, and no process reads them; rows and
-archives (`row_reader`, `row_watch`) are read as the user whose launch it was, by what that launch was told,
-and watches share a reader; previews (`previews`) take turns in a process that stays warm.
+Methods that are no entry: logs (`log_reader`) are files of this host, read without a process; rows and
+archives (`row_reader`, `row_watch`) are read by the job and as the user of their launch, and watches share a
+reader; previews (`previews`) take turns in a process that stays warm.
 """
 
 from __future__ import annotations
@@ -23,52 +23,53 @@ from scheduler.host.operations import HostKnowledge, HostOperation, Limit, Proce
 _STREAMS: Final = Limit(4, "samples of streams")
 
 
-def _sample(request: host_pb2.SampleHostStreamRequest, host: HostKnowledge) -> ProcessInput:
+def _prepare_sample(request: host_pb2.SampleHostStreamRequest, host: HostKnowledge) -> ProcessInput:
     stream = request.stream
-    job = jobs.of_stream(host.fleet, stream, [stream.message] if request.last_records else [])
+    job = jobs.build_stream_job(host.fleet, stream, [stream.message] if request.last_records else [])
     return ProcessInput(job, [job], [f"--last-records={request.last_records}"])
 
 
-def _sample_violations(request: host_pb2.SampleHostStreamRequest) -> Iterator[Violation]:
+def _find_sample_violations(request: host_pb2.SampleHostStreamRequest) -> Iterator[Violation]:
     if not 0 <= request.last_records <= MAX_SAMPLED_RECORDS:
         yield Violation("last_records", f"must be 0 to {MAX_SAMPLED_RECORDS}", "OUT_OF_RANGE")
     if not 0 < len(request.stream.topics) <= MAX_TOPICS:
         yield Violation("stream.topics", f"must be 1 to {MAX_TOPICS}", "OUT_OF_RANGE")
 
 
-def _discover(request: host_pb2.DiscoverHostTopicsRequest, host: HostKnowledge) -> ProcessInput:
-    wanted = request.request
-    stream = spec_pb2.Stream(cluster=wanted.cluster, topics=wanted.topics, message=wanted.message)
-    messages = [wanted.message] if wanted.message else sorted(host.fleet.messages)
-    job = jobs.of_stream(host.fleet, stream, messages)
+def _prepare_discovery(request: host_pb2.DiscoverHostTopicsRequest, host: HostKnowledge) -> ProcessInput:
+    inner = request.request
+    stream = spec_pb2.Stream(cluster=inner.cluster, topics=inner.topics, message=inner.message)
+    # Without a message the records are compared with all registered ones.
+    messages = [inner.message] if inner.message else sorted(host.fleet.messages)
+    job = jobs.build_stream_job(host.fleet, stream, messages)
     return ProcessInput(job, [job])
 
 
-def _discover_violations(request: host_pb2.DiscoverHostTopicsRequest) -> Iterator[Violation]:
+def _find_discovery_violations(request: host_pb2.DiscoverHostTopicsRequest) -> Iterator[Violation]:
     if len(request.request.topics) > MAX_TOPICS:
         yield Violation("request.topics", f"must not be more than {MAX_TOPICS}", "TOO_MANY")
 
 
-def _test_sink(request: host_pb2.TestHostSinkRequest, host: HostKnowledge) -> ProcessInput:
-    wanted = request.request
-    if wanted.HasField("spec"):
-        name, now = wanted.name or SINKS_TESTED, datetime.now(UTC)
-        job = jobs.of_spec(host.fleet, name, wanted.spec, now=now, egress=host.egress)
+def _prepare_sink_test(request: host_pb2.TestHostSinkRequest, host: HostKnowledge) -> ProcessInput:
+    inner = request.request
+    if inner.HasField("spec"):
+        name, now = inner.name or SINKS_TESTED, datetime.now(UTC)
+        job = jobs.build_spec_job(host.fleet, name, inner.spec, now=now, egress=host.egress)
     else:
-        job = jobs.of_registered_sink(host.fleet, wanted.sink, host.egress)
-    return ProcessInput(job, job.sinks, ["--send-one"] if wanted.send_one else [])
+        job = jobs.build_sink_job(host.fleet, inner.sink, host.egress)
+    return ProcessInput(job, job.sinks, ["--send-one"] if inner.send_one else [])
 
 
-def _plan_reads(request: host_pb2.PlanHostReadsRequest, host: HostKnowledge) -> ProcessInput:
+def _prepare_read_plan(request: host_pb2.PlanHostReadsRequest, host: HostKnowledge) -> ProcessInput:
     name, create_sequence = request.name, request.create_sequence
-    job = jobs.of_next_launch(host.fleet, name, create_sequence, host.checkpoints, spec=request.spec)
-    return ProcessInput(job, job.streams)  # no sink is looked at
+    job = jobs.build_launch_job(host.fleet, name, create_sequence, host.checkpoints, spec=request.spec)
+    return ProcessInput(job, job.streams)  # no sink is connected to: no secrets of sinks
 
 
-def _foresee(request: host_pb2.ForeseeHostReplayRequest, host: HostKnowledge) -> ProcessInput:
+def _prepare_forecast(request: host_pb2.ForeseeHostReplayRequest, host: HostKnowledge) -> ProcessInput:
     name, create_sequence = request.asked.name, request.create_sequence
-    job = jobs.of_next_launch(host.fleet, name, create_sequence, host.checkpoints, platform=host.platform)
-    # no sink is looked at
+    job = jobs.build_launch_job(host.fleet, name, create_sequence, host.checkpoints, platform=host.platform)
+    # No sink is connected to: no secrets of sinks.
     return ProcessInput(host_pb2.ForeseeJob(job=job, request=request), [*job.streams, job.platform])
 
 
@@ -79,8 +80,8 @@ TABLE: Final[tuple[HostOperation[Any], ...]] = (
         reads="records",
         limit=_STREAMS,
         patience_s=30.0,
-        prepare=_sample,
-        violations=_sample_violations,
+        prepare=_prepare_sample,
+        violations=_find_sample_violations,
     ),
     HostOperation(
         method="DiscoverHostTopics",
@@ -88,8 +89,8 @@ TABLE: Final[tuple[HostOperation[Any], ...]] = (
         reads="topics",
         limit=_STREAMS,
         patience_s=30.0,
-        prepare=_discover,
-        violations=_discover_violations,
+        prepare=_prepare_discovery,
+        violations=_find_discovery_violations,
     ),
     HostOperation(
         method="TestHostSink",
@@ -97,7 +98,7 @@ TABLE: Final[tuple[HostOperation[Any], ...]] = (
         reads="sinks",
         limit=Limit(4, "tests of sinks"),
         patience_s=60.0,
-        prepare=_test_sink,
+        prepare=_prepare_sink_test,
     ),
     HostOperation(
         method="PlanHostReads",
@@ -105,7 +106,7 @@ TABLE: Final[tuple[HostOperation[Any], ...]] = (
         reads="offsets",
         limit=Limit(2, "plans"),
         patience_s=30.0,
-        prepare=_plan_reads,
+        prepare=_prepare_read_plan,
         violations=lambda request: fields.name("name", request.name),
     ),
     HostOperation(
@@ -114,7 +115,7 @@ TABLE: Final[tuple[HostOperation[Any], ...]] = (
         reads="quarantine",
         limit=Limit(2, "forecasts"),
         patience_s=30.0,
-        prepare=_foresee,
+        prepare=_prepare_forecast,
         violations=lambda request: fields.name("asked.name", request.asked.name),
     ),
 )

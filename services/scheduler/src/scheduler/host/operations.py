@@ -1,7 +1,8 @@
-"""Host operations, what a process of the runtime looks at for a caller by the control topic; their runner.
+"""Host operations, which a process of the runtime answers for a caller, and their runner.
 
-An operation is one entry of `operation_table`. The runner has the rest: how many run at once, how far this
-host has read, the process with its secrets and its patience, and its end with the call.
+An operation is one entry of `operation_table`. The runner does the rest: it limits the processes that run
+at once, waits until this host has read far enough, starts the process with its secrets, and kills it when the
+call ends.
 """
 
 from __future__ import annotations
@@ -27,58 +28,59 @@ Request = TypeVar("Request", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many processes run at once, over all operations that share it."""
+    """Limit on the processes that run at once, over all operations that share it."""
 
     most: int
-    counted: str
-    """What they are, for a refusal: samples of streams."""
+    processes: str
+    """Name of the processes in a refusal: samples of streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostKnowledge:
-    """What a host goes by beside a request."""
+    """State and settings of a host that jobs are built from, beside the request."""
 
     fleet: Fleet
     egress: spec_pb2.Egress = field(default_factory=spec_pb2.Egress)
-    """Holds the connections to addresses that no administrator registered."""
+    """Limits on connections to addresses that no administrator registered."""
     checkpoints: str = ""
-    """The root of all daggers' checkpoints."""
+    """Root of all daggers' checkpoints, a path or URI."""
     platform: spec_pb2.KafkaAddress = field(default_factory=spec_pb2.KafkaAddress)
     """The Kafka of the quarantine."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessInput:
-    """What the process of an operation is given."""
+    """Input of an operation's process: job, secrets and arguments."""
 
     job: Message
-    """Goes to its stdin."""
+    """Written to its stdin, serialised."""
     secrets_of: Sequence[Message]
     """Its environment has the variables that the SecretRefs in these name, and no others."""
-    words: Sequence[str] = ()
-    """Further arguments. None is secret: arguments can be seen by all users of the host."""
+    arguments: Sequence[str] = ()
+    """Further arguments. None may be secret: all users of the host can see them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOperation(Generic[Request]):
-    """One method of HostService that a process of its own answers; its answers are the frames of `module`."""
+    """Method of HostService that a process of its own answers; each answer is a frame of that process."""
 
     method: str
-    """As host.proto has it; the request has `host` and `min_sequence`."""
+    """Name in host.proto; its request has `host` and `min_sequence`."""
     module: str
-    """Of the runtime, which writes frames as `runtime.framed` does."""
+    """Module of the runtime that the process runs; it answers by `runtime.framed`."""
     reads: str
-    """What it reads, for the reasons and sentences of failures: records."""
+    """Noun for reasons and messages of failures: records."""
     limit: Limit
     patience_s: float
-    """How long a frame may take."""
+    """Seconds that each frame may take."""
     prepare: Callable[[Request, HostKnowledge], ProcessInput]
-    """Raises: ApiError."""
+    """Builds the input. Raises: ApiError."""
     violations: Callable[[Request], Iterator[Violation]] = lambda _: iter(())
+    """Yields the violations of a request."""
 
     @property
     def answer(self) -> type[Message]:
-        """The class of its answers."""
+        """Message class of the answers."""
         return GetMessageClass(_METHODS[self.method].output_type)
 
 
@@ -94,26 +96,29 @@ class OperationRunner:
         knowledge: HostKnowledge,
         table: Sequence[HostOperation[Any]],
     ) -> None:
-        """`inherited` is the environment that secrets are found in, `folder` where processes run."""
+        """Take a table, and what its processes need.
+
+        inherited: the environment that secrets are read from. folder: the working folder of processes.
+        """
         self._python, self._inherited, self._folder = python, inherited, folder
         self._follower, self._knowledge = follower, knowledge
         self._table = {operation.method: operation for operation in table}
         limits = {operation.limit for operation in table}
-        self._places = {limit: Places(limit.most, limit.counted) for limit in limits}
+        self._places = {limit: Places(limit.most, limit.processes) for limit in limits}
 
-    def violations(self, method: str, request: Any) -> list[Violation]:
-        """Find what is wrong with a request."""
+    def find_violations(self, method: str, request: Any) -> list[Violation]:
+        """Return all violations of a request."""
         return [*self._table[method].violations(request)]
 
-    async def answers(self, method: str, request: Any) -> AsyncGenerator[Message, None]:
-        """Run an operation on a request that has no violations. Raises: ApiError."""
+    async def run(self, method: str, request: Any) -> AsyncGenerator[Message, None]:
+        """Run an operation on a request without violations; yield its answers. Raises: ApiError."""
         operation = self._table[method]
         with self._places[operation.limit].one():
             await reader_process.reached(self._follower, request.min_sequence)
-            given = operation.prepare(request, self._knowledge)
-            command = reader_process.command(self._python, operation.module, *given.words)
-            environment = reader_process.environment(self._inherited, *given.secrets_of)
+            prepared = operation.prepare(request, self._knowledge)
+            command = reader_process.command(self._python, operation.module, *prepared.arguments)
+            environment = reader_process.environment(self._inherited, *prepared.secrets_of)
             async with reader_process.running(command, self._folder, environment) as process:
-                await reader_process.say(process, given.job.SerializeToString())
+                await reader_process.say(process, prepared.job.SerializeToString())
                 while frame := await reader_process.frame(process, operation.reads, operation.patience_s):
                     yield operation.answer.FromString(frame[1])

@@ -276,7 +276,7 @@ class Previews:
         spec.emit = spec_pb2.EMIT_FINAL
         now = datetime.now(UTC)
         generation = int(now.timestamp() * 1_000_000)
-        return jobs.of_spec(self._fleet, asked.name or PREVIEWED, spec, now=now, generation=generation)
+        return jobs.build_spec_job(self._fleet, asked.name or PREVIEWED, spec, now=now, generation=generation)
 
 
 def _progress(phase: Progress.Phase.ValueType, ahead: int = 0) -> gateway_pb2.PreviewDaggerResponse:

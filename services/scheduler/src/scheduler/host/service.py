@@ -166,9 +166,9 @@ class HostService:
         """Answer a method of `operation_table`. Raises: ApiError."""
         self._meant(request.host)
         operations = self._there(self._operations, f"answers no {method}")
-        if wrong := operations.violations(method, request):
+        if wrong := operations.find_violations(method, request):
             raise invalid(wrong)
-        async with aclosing(operations.answers(method, request)) as answers:
+        async with aclosing(operations.run(method, request)) as answers:
             async for answer in answers:
                 yield answer
 
