@@ -7,7 +7,7 @@ from daggers.v1 import access_pb2, audit_pb2, events_pb2, gateway_pb2, spec_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from cli.output.json_views.conversion import Conversion, Shape
+from cli.output.json_views.conversion import Conversion, Layout
 from cli.output.json_views.events import data
 from daggerclient.times import iso
 from daggerspec.exactjson import loads
@@ -121,59 +121,59 @@ _CONVERSION = Conversion(
         }
     ),
     unstripped=frozenset({"Phase"}),
-    shapes={
-        "AccountToken": Shape("id expire_time"),
-        "Alert": Shape(
+    layouts={
+        "AccountToken": Layout("id expire_time"),
+        "Alert": Layout(
             "dagger condition incident severity domain? summary next? since! fire_time! until resolution?"
             " value limit unit? generation team deliveries sequence"
         ),
-        "AlertDelivery": Shape("receiver state attempts reason? detail? not_before"),
-        "AuditRecord": Shape("time! sequence"),
-        "CallAudited": Shape(
+        "AlertDelivery": Layout("receiver state attempts reason? detail? not_before"),
+        "AuditRecord": Layout("time! sequence"),
+        "CallAudited": Layout(
             "kind principal? peer? method subject? teams allowed refused reason detail asked sensitive calls"
             " call_id",
             kind=audit_kind,
             asked=lambda call: _parsed(call.asked),
             calls=lambda call: max(call.calls, 1),
         ),
-        "Cluster": Shape("name kafka! spark_master influx! playground"),
-        "ClusterUse": Shape("daggers drivers room"),
-        "ColumnChange": Shape("before after"),
-        "Dagger": Shape(
+        "Cluster": Layout("name kafka! spark_master influx! playground"),
+        "ClusterUse": Layout("daggers drivers room"),
+        "ColumnChange": Layout("before after"),
+        "Dagger": Layout(
             "name phase desired generation version warnings last_error observed_generation observed_version"
             " last_good_version? attempt not_before create_time! update_time! create_sequence creator updater"
             " driver references=reference_versions phase_time restarts last_exit shadow vitals spec!"
         ),
-        "DaggerCost": Shape(
+        "DaggerCost": Layout(
             "age_s=age launch_memory_mib cpu_seconds cpu_seconds_per_day memory_bytes records records_per_day"
             " state_bytes records_per_second rows_per_minute"
         ),
-        "DaggerError": Shape("domain reason detail retryable"),
-        "DescribeArchiveResponse": Shape("sink path files bytes first_hour last_hour last_write more"),
-        "DescribeStreamResponse": Shape(
+        "DaggerError": Layout("domain reason detail retryable"),
+        "DescribeArchiveResponse": Layout("sink path files bytes first_hour last_hour last_write more"),
+        "DescribeStreamResponse": Layout(
             "stream! columns truncated sequence partitions records_per_second topics_unchecked?"
         ),
-        "Destination": Shape("name team"),
-        "DestinationConflict": Shape("dagger team destination owned!"),
-        "DiscoverTopicsResponse": Shape("topics missing_topics cut?", missing_topics=_suggestions),
-        "DiscoveredTopic": Shape(
+        "Destination": Layout("name team"),
+        "DestinationConflict": Layout("dagger team destination owned!"),
+        "DiscoverTopicsResponse": Layout("topics missing_topics cut?", missing_topics=_suggestions),
+        "DiscoveredTopic": Layout(
             "topic partitions offsets records_per_second retention_s=retention sampled fits streams"
         ),
-        "DriverExit": Shape("generation time! code error"),
-        "DriverHandle": Shape("host pid ui_url run_dir spare"),
-        "DriverShadow": Shape("generation version time! driver boundary"),
-        "Event": Shape(
+        "DriverExit": Layout("generation time! code error"),
+        "DriverHandle": Layout("host pid ui_url run_dir spare"),
+        "DriverShadow": Layout("generation version time! driver boundary"),
+        "Event": Layout(
             "sequence id type source subject time! data refused version", data=lambda event: data(event.data)
         ),
-        "GetReplayResponse": Shape(
+        "GetReplayResponse": Layout(
             "replay_id records outcomes finished last_error given_up",
             outcomes=lambda answer: dict(sorted(answer.outcomes.items())),
             last_error=lambda answer: _error(answer, "last_error"),
             given_up=lambda answer: _error(answer, "error"),
         ),
-        "GetTeamUsageResponse": Shape("quotas=uses daggers sequence", daggers=_costs),
-        "HealthWarning": Shape("code object message domain? since! next"),
-        "Host": Shape(
+        "GetTeamUsageResponse": Layout("quotas=uses daggers sequence", daggers=_costs),
+        "HealthWarning": Layout("code object message domain? since! next"),
+        "Host": Layout(
             "name epoch leads daggers boot_id version cores memory_mib shared_checkpoints register_time"
             " heard_time gone",
             boot_id=lambda host: _registered(host, "boot_id"),
@@ -182,73 +182,73 @@ _CONVERSION = Conversion(
             memory_mib=lambda host: _registered(host, "memory_mib"),
             shared_checkpoints=lambda host: _registered(host, "shared_checkpoints"),
         ),
-        "HostLoss": Shape("time! cause? actor message"),
-        "HostedDagger": Shape("name team phase keeps_state"),
-        "InfluxAddress": Shape("url org bucket token"),
-        "KafkaAddress": Shape("bootstrap_servers properties secret_properties"),
-        "Member": Shape("principal role"),
-        "MessageFit": Shape(
+        "HostLoss": Layout("time! cause? actor message"),
+        "HostedDagger": Layout("name team phase keeps_state"),
+        "InfluxAddress": Layout("url org bucket token"),
+        "KafkaAddress": Layout("bootstrap_servers properties secret_properties"),
+        "Member": Layout("principal role"),
+        "MessageFit": Layout(
             "message score example problem?", example=lambda fit: loads(fit.example) if fit.example else None
         ),
-        "OutputColumn": Shape("name role key type"),
-        "PlanDaggerResponse": Shape(
+        "OutputColumn": Layout("name role key type"),
+        "PlanDaggerResponse": Layout(
             "action effect reason version replacement? replacement_reason recomputed_since reads"
             " reads_unchecked reading_time_s=reading_time lost_windows cost launch_memory_mib changes columns"
             " sinks sinks_untried losses warnings"
         ),
-        "PlannedRange": Shape("topic partition begin end first"),
-        "PlannedReads": Shape(
+        "PlannedRange": Layout("topic partition begin end first"),
+        "PlannedReads": Layout(
             "records records_since closed whole_from missing ranges",
             records_since=lambda reads: reads.records_since if reads.HasField("since") else None,
         ),
-        "PlannedWindows": Shape("begin! end! count"),
-        "Quarantined": Shape(
+        "PlannedWindows": Layout("begin! end! count"),
+        "Quarantined": Layout(
             "id topic sink partition offset stage reason detail message decoded_prefix generation record_time"
             " time! key value truncated",
             decoded_prefix=lambda record: _parsed(record.decoded_prefix),
         ),
-        "GetQuarantinedResponse": Shape(
+        "GetQuarantinedResponse": Layout(
             "decoded undecodable", decoded=lambda answer: _parsed(answer.decoded)
         ),
-        "QuarantineForecast": Shape("outcome reason records detail"),
-        "QuarantineGroup": Shape("dagger stage reason sink records oldest! expiring"),
-        "QuarantineStatus": Shape(
+        "QuarantineForecast": Layout("outcome reason records detail"),
+        "QuarantineGroup": Layout("dagger stage reason sink records oldest! expiring"),
+        "QuarantineStatus": Layout(
             "state attempts outcome_reason=reason outcome_detail=detail replay_id expire_time!"
         ),
-        "QuotaUse": Shape(
+        "QuotaUse": Layout(
             "name used soft hard", soft=lambda use: _limit(use, "soft"), hard=lambda use: _limit(use, "hard")
         ),
-        "RateLimit": Shape("rows_per_second requests_per_second max_in_flight"),
-        "ReferenceTable": Shape("name format location"),
-        "RegisteredSink": Shape("name sink! teams limit! exempt by_team", by_team=_by_team),
-        "ReplayQuarantinedResponse": Shape("replay_id sequence records forecast"),
-        "Revision": Shape("version sequence time! actor message changes spec!"),
-        "SampleStreamResponse": Shape(
+        "RateLimit": Layout("rows_per_second requests_per_second max_in_flight"),
+        "ReferenceTable": Layout("name format location"),
+        "RegisteredSink": Layout("name sink! teams limit! exempt by_team", by_team=_by_team),
+        "ReplayQuarantinedResponse": Layout("replay_id sequence records forecast"),
+        "Revision": Layout("version sequence time! actor message changes spec!"),
+        "SampleStreamResponse": Layout(
             "partitions records_per_second records missing_topics cut?", missing_topics=_suggestions
         ),
-        "SampledRecord": Shape(
+        "SampledRecord": Layout(
             "topic partition offset time key size value problem?",
             value=lambda record: loads(record.json) if record.HasField("json") else None,
         ),
-        "Secret": Shape("name team place addresses"),
-        "SensitiveConflict": Shape("dagger team updater stream path field line? column?"),
-        "ServiceAccount": Shape("name team description tokens"),
-        "SinkEffect": Shape("field kind seen reason detail"),
-        "SinkStep": Shape("sink what outcome reason detail"),
-        "SpecChange": Shape("field before after"),
-        "Stream": Shape("name cluster topics message time_field sensitive"),
-        "StreamColumn": Shape(
+        "Secret": Layout("name team place addresses"),
+        "SensitiveConflict": Layout("dagger team updater stream path field line? column?"),
+        "ServiceAccount": Layout("name team description tokens"),
+        "SinkEffect": Layout("field kind seen reason detail"),
+        "SinkStep": Layout("sink what outcome reason detail"),
+        "SpecChange": Layout("field before after"),
+        "Stream": Layout("name cluster topics message time_field sensitive"),
+        "StreamColumn": Layout(
             "path type protobuf_type is_repeated enum_values example comment",
             enum_values=lambda column: {value.name: value.number for value in column.enum_values},
         ),
-        "StreamGrant": Shape("stream restricted teams read_sensitive"),
-        "Team": Shape("name contact members receivers quotas", receivers=_receivers, quotas=_quotas),
-        "TeamRole": Shape("team role"),
-        "Vitals": Shape(
+        "StreamGrant": Layout("stream restricted teams read_sensitive"),
+        "Team": Layout("name contact members receivers quotas", receivers=_receivers, quotas=_quotas),
+        "TeamRole": Layout("team role"),
+        "Vitals": Layout(
             "generation heard_time watermark last_commit last_progress records_per_s rows_per_s lag records"
             " rows late_rows recent_late_rows late_windows recent_late_windows late_rows_by_table quarantined"
             " recent_quarantined state_rows memory_bytes? warnings"
         ),
-        "WhoAmIResponse": Shape("principal groups administrator roles expire_time"),
+        "WhoAmIResponse": Layout("principal groups administrator roles expire_time"),
     },
 )

@@ -1,4 +1,4 @@
-"""Messages as JSON documents, by their descriptors and a table of shapes.
+"""Messages as JSON documents, by their descriptors and a table of layouts.
 
 MessageToDict of protobuf does not fit: it writes 64-bit numbers as text, leaves out what is null here, and
 puts fields without a value behind all others, so nearly each of its values would have to be converted again.
@@ -34,7 +34,7 @@ class Key:
     custom: Callable[[Any], Any] | None = None
 
 
-class Shape:
+class Layout:
     """The keys of a document in their order.
 
     keys:   separated by spaces: `key`, or `key=field` where the field has another name; behind it `?` for
@@ -50,19 +50,19 @@ class Shape:
 class Conversion:
     """How messages become documents.
 
-    shapes:    of each message, by its name in the package.
+    layouts:   of each message, by its name in the package.
     leaves:    what becomes of messages that are a value and no document, by full name.
     lowercase: enums whose values are written in lower case, by name in the package.
     unstripped: enums whose values have no prefix to take off.
     """
 
-    shapes: Mapping[str, Shape]
+    layouts: Mapping[str, Layout]
     leaves: Mapping[str, Callable[[Any], Any]]
     lowercase: frozenset[str]
     unstripped: frozenset[str]
 
     def convert(self, message: Message) -> dict[str, Any]:
-        """Convert a message; fields that are not set are null. Raises: KeyError for one without a shape."""
+        """Convert a message; fields that are not set are null. Raises: KeyError for one without a layout."""
         return dict(self._items(message))
 
     def enum_name(self, enum: EnumDescriptor, number: int) -> str:
@@ -76,7 +76,7 @@ class Conversion:
         return name.lower() if enum.full_name.removeprefix(PACKAGE) in self.lowercase else name
 
     def _items(self, message: Message) -> Iterator[tuple[str, Any]]:
-        for key in self.shapes[message.DESCRIPTOR.full_name.removeprefix(PACKAGE)].keys:
+        for key in self.layouts[message.DESCRIPTOR.full_name.removeprefix(PACKAGE)].keys:
             yield key.name, key.custom(message) if key.custom else self._value(message, key)
 
     def _value(self, message: Message, key: Key) -> Any:

@@ -72,6 +72,7 @@ async def page(
     fleet = await reader.state(context, request.min_sequence)
     entries = fleet.catalogue.entries(kind)
     names = sorted(name for name in entries if name > asked.after and wanted(entries[name].value))
-    found = names[: asked.limit]
-    listed, more = asked.cut(found if names_only else [entries[name].value for name in found], key)
+    page_names = names[: asked.limit]
+    values = page_names if names_only else [entries[name].value for name in page_names]
+    listed, more = asked.cut(values, key)
     return list(listed), more, fleet.sequence
