@@ -108,7 +108,7 @@ async def read(
         listener = Listener(connection, consumer)
         while True:
             fetched = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS)
-            await listener.check(heard=bool(fetched))
+            await listener.check(received=bool(fetched))
             batch = [
                 (message.topic, read_record(message.offset, message.headers, message.value))
                 for messages in fetched.values()
