@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from daggers.v1 import alerts_pb2
 
-from election import Deposed, Election, Holder, Office, host_name, identity, proven_dead
+from election import Election, Holder, LeadershipLost, Office, host_name, identity, proven_dead
 from eventlog import LogPosition, Record, chained
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
@@ -43,7 +43,7 @@ class World:
     @asynccontextmanager
     async def candidate(self, id_: str) -> AsyncIterator[Election]:
         fold = Claims()
-        follower = Follower(self.log, fold, on_step=lambda _: election.claimed())
+        follower = Follower(self.log, fold, on_step=lambda _: election.note_claim())
         office = Office(
             "health-monitor",
             claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
@@ -92,7 +92,7 @@ async def test_of_two_claims_at_once_the_newer_leads_and_the_older_is_deposed() 
         ended = await asyncio.gather(one.claim(), two.claim(), return_exceptions=True)
         await folded(one)
 
-    assert sorted(type(each).__name__ for each in ended) == ["Deposed", "NoneType"]
+    assert sorted(type(each).__name__ for each in ended) == ["LeadershipLost", "NoneType"]
     assert [one.leads, two.leads] == [isinstance(end, type(None)) for end in ended]
 
 
@@ -103,15 +103,15 @@ async def test_a_beat_holds_the_others_back_and_its_absence_lets_them_claim() ->
         await one.claim()
         await folded(two)
         world.now += 9 * SECOND
-        two.heard(one.epoch)
+        two.note_beat(one.epoch)
         world.now += 9 * SECOND
         early = two.may_claim()
         world.now += SECOND
         await two.claim()
         await folded(one)
 
-        with pytest.raises(Deposed):
-            one.still()
+        with pytest.raises(LeadershipLost):
+            one.ensure_leading()
 
     assert (early, two.leads, two.epoch) == (False, True, 1)
 
@@ -131,7 +131,7 @@ async def test_the_beat_of_a_leader_that_was_replaced_holds_nobody_back() -> Non
         await two.claim()
         await folded(three)
         world.now += 10 * SECOND
-        three.heard(one.epoch)
+        three.note_beat(one.epoch)
 
         assert three.may_claim()
 

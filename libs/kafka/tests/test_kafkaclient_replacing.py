@@ -32,7 +32,7 @@ def test_a_client_is_replaced_after_half_a_minute_of_failures_beside_a_broker_th
     clients, ended = replaceable(clock, lambda: True)
     replaced = []
     for _ in range(4):
-        replaced.append(clients.failed())
+        replaced.append(clients.note_failure())
         clock.now += PATIENCE_S / 3
 
     assert replaced == [False, False, False, True]
@@ -43,7 +43,7 @@ def test_no_client_is_replaced_while_a_fresh_one_is_not_answered_either() -> Non
     clock = Clock()
     clients, ended = replaceable(clock, lambda: False)
     for _ in range(100):
-        clients.failed()
+        clients.note_failure()
         clock.now += 5
 
     assert (clients.current, ended) == (0, [])
@@ -58,7 +58,7 @@ def test_an_outage_is_looked_into_every_ten_seconds_and_no_more_often() -> None:
 
     clients, _ = replaceable(clock, look)
     for _ in range(600):
-        clients.failed()
+        clients.note_failure()
         clock.now += 0.1
 
     assert len(looks) == 3
@@ -74,10 +74,10 @@ def test_whoever_is_answered_at_least_every_half_minute_keeps_its_client(
     for succeeds, seconds in steps:
         clock.now += seconds
         if succeeds or clock.now - answered >= PATIENCE_S:
-            clients.succeeded()
+            clients.note_success()
             answered = clock.now
         else:
-            clients.failed()
+            clients.note_failure()
 
     assert clients.current == 0
 

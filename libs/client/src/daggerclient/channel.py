@@ -10,7 +10,7 @@ from daggerclient.errors import SettingError
 
 
 def channel(address: str, ca_file: Path | None = None, proxy: str | None = None) -> grpc.Channel:
-    """A channel to HOST:PORT, or to https://HOST:PORT for TLS. Raises SettingError.
+    """Open a channel to HOST:PORT, or to https://HOST:PORT for TLS. Raises SettingError.
 
     ca_file: PEM file of the authority to trust; the usual ones when None.
     proxy:   URL of an HTTP proxy that stands before the gateway; the environment's is never asked.
@@ -38,7 +38,7 @@ def _options(proxy: str | None) -> list[tuple[str, Any]]:
 
 
 def token(file: Path) -> str:
-    """The token in a file. Raises SettingError, which does not repeat what it holds."""
+    """Read the token in a file. Raises SettingError, which does not repeat what it holds."""
     text = _read(file, "token_file").strip()
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise SettingError("token_file", f"{file} must hold one token, and nothing else")

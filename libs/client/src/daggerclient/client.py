@@ -98,10 +98,10 @@ class Client:
         self._channel.close()
 
     def call(self, method: Callable[..., Answer], request: Message) -> Answer:
-        """One unary call; a request that can carry an id gets a fresh one.
+        """Make one unary call; a request that can carry an id gets a fresh one.
 
-        A request that may have been taken, though nobody said so, is asked again under its id, which counts
-        once. Raises OutcomeUnknownError when that stays so.
+        A request that may have been taken, though nobody acknowledged it, is sent again under its id, which
+        counts once. Raises OutcomeUnknownError when that stays so for `patience_s`.
         """
         try:
             return self.ask(method, request)
@@ -109,11 +109,11 @@ class Client:
             raise self.explained(error) from error.__cause__
 
     def explained(self, error: ClientError) -> Exception:
-        """What is raised for a failed call: a hook for who has words of its own."""
+        """Return what is raised for a failed call: override it to raise another error, or other words."""
         return error
 
     def ask(self, method: Callable[..., Answer], request: Message) -> Answer:
-        """The same, in the client's own words whatever `explained` makes of them. Raises: ClientError."""
+        """Make one unary call as `call` does, but raise the ClientError itself, past `explained`."""
         named = "request_id" in request.DESCRIPTOR.fields_by_name
         if named and not getattr(request, "request_id"):  # noqa: B009 - not every request has it
             request.request_id = uuid.uuid4().hex  # type: ignore[attr-defined] # looked up in the line above
@@ -145,7 +145,7 @@ class Client:
         return cast("Answer", answer)
 
     def _waited(self, problem: ApiError, end: float) -> bool:
-        """Whether a call was too much just now, and has been waited for as long as the gateway says."""
+        """Wait as long as the gateway asks of a call that exceeds a limit; return whether to call again."""
         pause = problem.retry_after
         if problem.code is not grpc.StatusCode.RESOURCE_EXHAUSTED or pause is None:
             return False
@@ -167,7 +167,7 @@ class Client:
     def watch(
         self, request: gateway_pb2.WatchEventsRequest, *, deadline_s: float | None = DEADLINE_S
     ) -> Iterator[gateway_pb2.WatchEventsResponse]:
-        """The steps of WatchEvents, as they come."""
+        """Yield the steps of WatchEvents, as they come."""
         return self.stream(self.daggers.WatchEvents, request, deadline_s=deadline_s)
 
     def stream(
@@ -177,7 +177,7 @@ class Client:
         *,
         deadline_s: float | None = DEADLINE_S,
     ) -> Iterator[Answer]:
-        """The steps of a call that answers with many, as they come. Raises: ClientError."""
+        """Yield the responses of a streaming call, as they come. Raises: ClientError."""
         end, begun = time.monotonic() + self._patience_s, False
         while True:
             steps: Any = method(request, timeout=deadline_s, metadata=self._metadata())
@@ -195,23 +195,23 @@ class Client:
                 steps.cancel()
 
     def pages(self, method: Callable[..., Answer], request: Message) -> Iterator[Answer]:
-        """Every page of a list, from the one that the request is for. Raises: ClientError."""
-        asked: Any = type(request)()
-        asked.CopyFrom(request)
+        """Yield every page of a list, from the one that the request is for. Raises: ClientError."""
+        page_request: Any = type(request)()
+        page_request.CopyFrom(request)
         while True:
-            page: Any = self.call(method, asked)
+            page: Any = self.call(method, page_request)
             yield page
             if not page.next_page_token:
                 return
-            asked.page_token = page.next_page_token
+            page_request.page_token = page.next_page_token
 
     def get(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger:
-        """One dagger. Raises: ClientError."""
+        """Get one dagger, as it is at `min_sequence` or later. Raises: ClientError."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         return self.call(self.daggers.GetDagger, request).dagger
 
     def find(self, name: str, *, min_sequence: int = 0) -> gateway_pb2.Dagger | None:
-        """One dagger, or None when there is none of that name. Raises: ClientError for all else."""
+        """Get one dagger, or None when there is none of that name. Raises: ClientError for all else."""
         request = gateway_pb2.GetDaggerRequest(name=name, min_sequence=min_sequence)
         try:
             return self.ask(self.daggers.GetDagger, request).dagger
@@ -245,7 +245,7 @@ class Client:
     def plan(
         self, name: str, spec: spec_pb2.DaggerSpec, *, try_sinks: bool = False
     ) -> gateway_pb2.PlanDaggerResponse:
-        """What `apply` would do, and what that does to windows and rows.
+        """Plan an `apply`: what it would do, and what that does to windows and rows.
 
         try_sinks: a host tries the sinks, where they or their columns are others, which takes seconds.
         """
@@ -253,13 +253,13 @@ class Client:
         return self.call(self.daggers.PlanDagger, request)
 
     def revisions(self, name: str) -> Iterator[gateway_pb2.Revision]:
-        """What a dagger was asked to be, newest first; read as it is looked at."""
+        """Yield the revisions of a dagger, newest first; pages are read as they are consumed."""
         request = gateway_pb2.ListRevisionsRequest(name=name)
         for page in self.pages(self.daggers.ListRevisions, request):
             yield from page.revisions
 
     def clusters(self) -> Sequence[spec_pb2.Cluster]:
-        """Every registered cluster."""
+        """List every registered cluster."""
         pages = self.pages(self.catalog.ListClusters, gateway_pb2.ListClustersRequest())
         return [cluster for page in pages for cluster in page.clusters]
 
@@ -271,57 +271,57 @@ class Client:
         return self.call(self.catalog.RegisterCluster, request)
 
     def streams(self, message: str = "") -> Sequence[spec_pb2.Stream]:
-        """Every registered stream; those of one message if asked."""
+        """List every registered stream; with `message`, those that carry it."""
         pages = self.pages(self.catalog.ListStreams, gateway_pb2.ListStreamsRequest(message=message))
         return [stream for page in pages for stream in page.streams]
 
     def references(self) -> Sequence[spec_pb2.ReferenceTable]:
-        """Every registered reference table."""
+        """List every registered reference table."""
         pages = self.pages(self.catalog.ListReferences, gateway_pb2.ListReferencesRequest())
         return [reference for page in pages for reference in page.references]
 
     def secrets(self) -> Sequence[spec_pb2.Secret]:
-        """Every registered secret: where it is, never its value."""
+        """List every registered secret: where it is, never its value."""
         pages = self.pages(self.sinks.ListSecrets, gateway_pb2.ListSecretsRequest())
         return [secret for page in pages for secret in page.secrets]
 
     def registered_sinks(self) -> Sequence[spec_pb2.RegisteredSink]:
-        """Every registered sink."""
+        """List every registered sink."""
         pages = self.pages(self.sinks.ListSinks, gateway_pb2.ListSinksRequest())
         return [sink for page in pages for sink in page.sinks]
 
     def teams(self) -> Sequence[access_pb2.Team]:
-        """Every team."""
+        """List every team."""
         pages = self.pages(self.access.ListTeams, gateway_pb2.ListTeamsRequest())
         return [team for page in pages for team in page.teams]
 
     def accounts(self, team: str = "") -> Sequence[access_pb2.ServiceAccount]:
-        """Every service account that the caller may see; those of one team if asked."""
+        """List every service account that the caller may see; with `team`, those of it."""
         pages = self.pages(self.access.ListServiceAccounts, gateway_pb2.ListServiceAccountsRequest(team=team))
         return [account for page in pages for account in page.accounts]
 
     def grants(self) -> Sequence[access_pb2.StreamGrant]:
-        """What was said of who may read a stream."""
+        """List the grants of streams: which teams may read each."""
         pages = self.pages(self.access.ListStreamGrants, gateway_pb2.ListStreamGrantsRequest())
         return [grant for page in pages for grant in page.grants]
 
     def destinations(self, team: str = "") -> Sequence[access_pb2.Destination]:
-        """What sinks write to and which team owns it; of one team if asked."""
+        """List the destinations that sinks write to, each with its team; with `team`, those of it."""
         pages = self.pages(self.access.ListDestinations, gateway_pb2.ListDestinationsRequest(team=team))
         return [destination for page in pages for destination in page.destinations]
 
     def messages(self) -> Sequence[str]:
-        """The names of every registered message."""
+        """List the names of every registered message."""
         pages = self.pages(self.catalog.ListSchemas, gateway_pb2.ListSchemasRequest())
         return [message for page in pages for message in page.messages]
 
     def schema(self, message: str) -> spec_pb2.Schema:
-        """The files of a registered message."""
+        """Get the files of a registered message."""
         return self.call(self.catalog.GetSchema, gateway_pb2.GetSchemaRequest(message=message)).schema
 
 
 def _doubt(error: ApiError) -> str:
-    """Why a request that failed so may have been taken all the same; empty when it was not."""
+    """Say why a request that failed so may have been taken all the same; empty when it was not."""
     if error.reason == "LOG_UNAVAILABLE":
         return "Kafka did not acknowledge the request"
     if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -12,7 +12,10 @@ from daggerclient.findings import headline
 def begun(
     text: str, file: str, kind: str, keys: Sequence[str]
 ) -> tuple[Reader, yaml.Node, dict[str, yaml.Node]]:
-    """The reader of a file, its document, and the values of its keys. Raises: InvalidFileError."""
+    """Begin to read a file; return its reader, its document, and the values of its keys.
+
+    Raises: InvalidFileError when it is no YAML, or empty.
+    """
     reader = Reader(file)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -28,6 +31,6 @@ def begun(
 
 
 def ended(reader: Reader) -> None:
-    """Raises: InvalidFileError with everything that is wrong with what was read."""
+    """Check that a file was read without findings. Raises: InvalidFileError with all of them."""
     if reader.findings:
         raise InvalidFileError(f"{reader.file}: {headline(reader.findings)}", reader.findings)

@@ -1,4 +1,4 @@
-"""What a call, a wait or a file ends with when it does not end well.
+"""Errors of a call, a wait or a file.
 
 ClientError
 ├── RefusedError           the gateway refused the request, and says why
@@ -50,7 +50,7 @@ class RefusedError(ClientError):
 
 
 class Silence(Enum):
-    """Why no answer came, as far as the transport tells."""
+    """Reasons for which no answer came, as far as the transport tells."""
 
     NOBODY = auto()
     LATE = auto()
@@ -106,7 +106,7 @@ class NotReachedError(ClientError):
 
 
 class SettingError(ClientError):
-    """What the client was told cannot be used. `setting` is address, ca_file or token_file."""
+    """A setting of the client that cannot be used. `setting` is address, ca_file or token_file."""
 
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(message, "BAD_SETTING")
@@ -125,11 +125,11 @@ class InvalidFileError(ClientError):
 
 
 def failure(error: ApiError, address: str) -> ClientError:
-    """What a failed call ends with."""
+    """Build the error that a failed call of the gateway at `address` raises."""
     if error.code not in UNREACHED:
-        what, hint = KNOWS_NOT.get(error.code), error.metadata.get("token_hint")
+        problem, hint = KNOWS_NOT.get(error.code), error.metadata.get("token_hint")
         more = f" ({hint})" if hint else ""
-        return RefusedError(error, f"the gateway at {address} {what}{more}" if what else "")
+        return RefusedError(error, f"the gateway at {address} {problem}{more}" if problem else "")
     if error.reason != error.code.name:
         return UnreachableError(error.message, error.reason, address=address)
     silence = _silence(error)

@@ -8,7 +8,7 @@ from daggerspec.violation import Violation
 
 
 def finding(violation: Violation) -> dict[str, Any]:
-    """One violation; its place is None outside of SQL."""
+    """Make the finding of a violation; its line and column are None outside of SQL."""
     return {
         "code": violation.reason,
         "severity": "error",
@@ -24,12 +24,12 @@ def finding(violation: Violation) -> dict[str, Any]:
 
 
 def headline(findings: Sequence[Mapping[str, Any]]) -> str:
-    """The first of some findings in one sentence, with how many more there are."""
+    """Say the first of some findings in one sentence, with how many more there are."""
     first = findings[0]
     of_file = "file" in first and "source" not in first
     line = first.get("file_line") or (first.get("line") if of_file else None)
-    said = first.get("field", "")  # what is wrong with a log is wrong with no field
-    field = "" if first["message"].startswith(said) else said
+    path = first.get("field", "")  # a finding about a log is about no field
+    field = "" if first["message"].startswith(path) else path
     where = ", ".join(filter(None, (field, f"line {line}" if line else "")))
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     return ": ".join(filter(None, (where, first["message"]))) + more

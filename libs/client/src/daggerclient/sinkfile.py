@@ -32,23 +32,23 @@ SECRET, SINK = "secret", "sink"
 
 
 def secret(text: str, file: str) -> spec_pb2.Secret:
-    """The secret of a file. Raises InvalidFileError with everything that is wrong with it."""
+    """Parse the secret of a file. Raises InvalidFileError with everything that is wrong with it."""
     reader, _, values = begun(text, file, SECRET, ("team", "place", "addresses"))
-    made = spec_pb2.Secret()
+    entry = spec_pb2.Secret()
     if "name" in values:
-        made.name = reader.text(values["name"], "name")
+        entry.name = reader.text(values["name"], "name")
     if "team" in values:
-        made.team = reader.text(values["team"], "team")
+        entry.team = reader.text(values["team"], "team")
     if "place" in values:
-        made.place.CopyFrom(sink_items.place(reader, values["place"], "place"))
+        entry.place.CopyFrom(sink_items.place(reader, values["place"], "place"))
     if "addresses" in values:
-        made.addresses.extend(_texts(reader, values["addresses"], "addresses"))
+        entry.addresses.extend(_texts(reader, values["addresses"], "addresses"))
     ended(reader)
-    return made
+    return entry
 
 
 def shown_secret(value: spec_pb2.Secret) -> dict[str, Any]:
-    """What the file of a secret says: the inverse of `secret`."""
+    """Make the document of a registered secret: the inverse of `secret`."""
     document: dict[str, Any] = {"kind": SECRET, "name": value.name}
     if value.team:
         document["team"] = value.team
@@ -58,29 +58,29 @@ def shown_secret(value: spec_pb2.Secret) -> dict[str, Any]:
 
 
 def sink(text: str, file: str) -> spec_pb2.RegisteredSink:
-    """The registered sink of a file. Raises InvalidFileError with everything that is wrong with it."""
+    """Parse the registered sink of a file. Raises InvalidFileError with everything that is wrong with it."""
     kinds = [name for name, kind in sinks.kinds().items() if addresses(kind.KEYS)]
     reader, node, values = begun(text, file, SINK, ("teams", "limit", "by_team", *kinds))
-    made = spec_pb2.RegisteredSink()
+    entry = spec_pb2.RegisteredSink()
     if "name" in values:
-        made.name = reader.text(values["name"], "name")
+        entry.name = reader.text(values["name"], "name")
     if "teams" in values:
-        made.teams.extend(_texts(reader, values["teams"], "teams"))
+        entry.teams.extend(_texts(reader, values["teams"], "teams"))
     if "limit" in values:
-        made.limit.CopyFrom(sink_items.limit(reader, values["limit"], "limit"))
-    said = [kind for kind in kinds if kind in values]
-    if len(said) != 1:
+        entry.limit.CopyFrom(sink_items.limit(reader, values["limit"], "limit"))
+    present = [kind for kind in kinds if kind in values]
+    if len(present) != 1:
         why = f"a registered sink is of one kind: {' or '.join(kinds)}"
         reader.fail(node, "", "WRONG_TYPE", why)
-    for kind in said:
+    for kind in present:
         keys = where(sinks.load(kind).KEYS)
-        _fill(reader, values[kind], kind, kind, made.sink, keys)
-        if len(said) == 1 and "by_team" in values:
+        _fill(reader, values[kind], kind, kind, entry.sink, keys)
+        if len(present) == 1 and "by_team" in values:
             for team, parts in reader.entries(values["by_team"], "by_team").items():
-                sink = made.by_team.add(team=team).sink
+                sink = entry.by_team.add(team=team).sink
                 _fill(reader, parts, f"by_team.{team}", kind, sink, keys, registered=True)
     ended(reader)
-    return made
+    return entry
 
 
 def _fill(
@@ -99,12 +99,12 @@ def _fill(
 
 
 def shown_sink(value: spec_pb2.RegisteredSink) -> dict[str, Any]:
-    """What the file of a registered sink says: the inverse of `sink`."""
+    """Make the document of a registered sink: the inverse of `sink`."""
     document: dict[str, Any] = {"kind": SINK, "name": value.name}
     if value.teams:
         document["teams"] = list(value.teams)
-    shown = sink_items.show(value.sink)
-    document |= shown if isinstance(shown, dict) else {}
+    item = sink_items.show(value.sink)
+    document |= item if isinstance(item, dict) else {}
     if limit := sink_items.shown_limit(value.limit):
         document["limit"] = limit
     if by_team := shown_by_team(value):

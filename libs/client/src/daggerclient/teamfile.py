@@ -46,7 +46,7 @@ ROLES = {
 
 
 def parse(text: str, file: str) -> access_pb2.Team:
-    """The team of a file. Raises InvalidFileError with everything that is wrong with it."""
+    """Parse the team of a file. Raises InvalidFileError with everything that is wrong with it."""
     reader, _, values = begun(text, file, KIND, ("contact", "members", "receivers", "quotas"))
     team = access_pb2.Team()
     if "name" in values:
@@ -70,8 +70,8 @@ def _quotas(reader: Reader, node: yaml.Node, team: access_pb2.Team) -> None:
     for key, value in reader.mapping(node, "quotas", tuple(QUOTAS)).items():
         field, form = QUOTAS[key]
         quota: access_pb2.Quota = getattr(team.quotas, field)
-        for bound, said in reader.mapping(value, f"quotas.{key}", ("soft", "hard")).items():
-            setattr(quota, bound, form.read(reader, said, f"quotas.{key}.{bound}"))
+        for bound, limit in reader.mapping(value, f"quotas.{key}", ("soft", "hard")).items():
+            setattr(quota, bound, form.read(reader, limit, f"quotas.{key}.{bound}"))
 
 
 def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -> None:
@@ -79,10 +79,10 @@ def _receiver(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team)
     if len(kinds) > 1:
         reader.fail(node, path, "WRONG_TYPE", f"{path} must have one of {', '.join(receivers.names())}")
     for kind, settings in kinds.items():
-        known = receivers.secrets(kind)
-        needed = tuple(key for key, required in known.items() if required)
+        keys = receivers.secrets(kind)
+        needed = tuple(key for key, required in keys.items() if required)
         receiver = team.receivers.add(kind=kind)
-        for key, value in reader.mapping(settings, f"{path}.{kind}", tuple(known), needed).items():
+        for key, value in reader.mapping(settings, f"{path}.{kind}", tuple(keys), needed).items():
             receiver.secrets[key].CopyFrom(secret(reader, value, f"{path}.{kind}.{key}"))
 
 
@@ -98,45 +98,45 @@ def _member(reader: Reader, node: yaml.Node, path: str, team: access_pb2.Team) -
 
 
 def shown(team: access_pb2.Team) -> dict[str, Any]:
-    """What the file of a team says: the inverse of `parse`."""
+    """Make the document of a team: the inverse of `parse`."""
     document: dict[str, Any] = {"kind": KIND, "name": team.name}
     if team.contact:
         document["contact"] = team.contact
     if team.members:
-        document["members"] = [_shown(member) for member in team.members]
+        document["members"] = [_show_member(member) for member in team.members]
     if team.receivers:
         document["receivers"] = receivers_shown(team.receivers)
     quotas = quotas_shown(team.quotas)
     return document | ({"quotas": quotas} if quotas else {})
 
 
-def receivers_shown(told: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
-    """Receivers as the file has them."""
+def receivers_shown(team_receivers: Iterable[access_pb2.TeamReceiver]) -> list[dict[str, Any]]:
+    """Make the list of receivers of a team's document."""
     return [
         {receiver.kind: {key: shown_secret(receiver.secrets[key]) for key in sorted(receiver.secrets)}}
-        for receiver in told
+        for receiver in team_receivers
     ]
 
 
 def quotas_shown(quotas: access_pb2.Quotas) -> dict[str, Any]:
-    """The quotas that are said, as the file has them."""
-    said = {}
+    """Make the mapping of quotas of a team's document, without those that have no bound."""
+    document = {}
     for key, (field, form) in QUOTAS.items():
         quota: access_pb2.Quota = getattr(quotas, field)
         bounds = {
             bound: form.show(getattr(quota, bound)) for bound in ("soft", "hard") if quota.HasField(bound)
         }
         if bounds:
-            said[key] = bounds
-    return said
+            document[key] = bounds
+    return document
 
 
-def _shown(member: access_pb2.Member) -> dict[str, str]:
+def _show_member(member: access_pb2.Member) -> dict[str, str]:
     kind, _, name = member.principal.partition(":")
     return {kind: name, "role": role_name(member.role)}
 
 
 def role_name(role: int) -> str:
-    """A role as it is written."""
-    known = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
-    return known.name.removeprefix("ROLE_").lower() if known else str(role)
+    """Return a role as it is written; its number if this version has no name for it."""
+    value = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
+    return value.name.removeprefix("ROLE_").lower() if value else str(role)

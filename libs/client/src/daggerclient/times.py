@@ -16,11 +16,11 @@ UNITS: Final = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-"""What may stand behind the number of a duration."""
+"""Units that may stand behind the number of a duration."""
 
 
 def iso(instant: Timestamp | datetime) -> str:
-    """2026-01-01T12:00:00Z; with 3 or 6 digits of a second where there are any."""
+    """Write an instant as 2026-01-01T12:00:00Z; with 3 or 6 digits of a second where there are any."""
     moment = instant.ToDatetime(tzinfo=UTC) if isinstance(instant, Timestamp) else instant.astimezone(UTC)
     micros = moment.microsecond
     precision = "seconds" if not micros else "milliseconds" if micros % 1000 == 0 else "microseconds"
@@ -28,7 +28,7 @@ def iso(instant: Timestamp | datetime) -> str:
 
 
 def duration(value: Duration) -> str:
-    """A duration in its largest whole unit up to hours: 5s, 500ms, 1m, 48h."""
+    """Write a duration in its largest whole unit up to hours: 5s, 500ms, 1m, 48h."""
     span = value.ToTimedelta()
     if not span:
         return "0s"

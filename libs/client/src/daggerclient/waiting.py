@@ -1,4 +1,4 @@
-"""Until what was asked of a dagger is so."""
+"""Waits until a dagger runs, has stopped or is deleted."""
 
 import time
 from collections.abc import Callable
@@ -10,25 +10,25 @@ from daggerclient.errors import NotReachedError
 
 POLL_S = 0.25
 Report = Callable[[str], None]
-"""Told what is so meanwhile, when that changes."""
+"""Called with the dagger's phase in parentheses whenever that changes."""
 
 
 def is_running(dagger: gateway_pb2.Dagger, version: int) -> bool:
-    """Whether a launch of this version, or of a newer one, makes progress."""
+    """Tell whether a launch of this version, or of a newer one, makes progress."""
     return dagger.phase == gateway_pb2.RUNNING and dagger.observed_version >= version
 
 
 def is_stopped(dagger: gateway_pb2.Dagger, version: int) -> bool:
-    """Whether no driver runs, as this version or a newer one asks."""
+    """Tell whether no driver runs, as this version or a newer one asks."""
     return dagger.phase == gateway_pb2.STOPPED and dagger.version >= version
 
 
 def until_running(
     client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
 ) -> gateway_pb2.Dagger:
-    """The dagger once a launch of the written version runs. FAILED ends the wait at once.
+    """Wait until a launch of the written version runs, and return the dagger.
 
-    Raises NotReachedError.
+    Raises NotReachedError: after `timeout_s`, or at once when it is FAILED or no longer asked to run.
     """
     return _until(client, written, timeout_s, report, "RUNNING", is_running)
 
@@ -36,14 +36,14 @@ def until_running(
 def until_stopped(
     client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
 ) -> gateway_pb2.Dagger:
-    """The dagger once no driver of it runs. Raises NotReachedError."""
+    """Wait until no driver of the dagger runs, and return it. Raises NotReachedError after `timeout_s`."""
     return _until(client, written, timeout_s, report, "STOPPED", is_stopped)
 
 
 def until_deleted(
     client: Client, written: Written, timeout_s: float, report: Report = lambda _: None
 ) -> None:
-    """Returns once the dagger is gone, or another stands under its name. Raises NotReachedError."""
+    """Wait until the dagger is deleted, or another has its name. Raises NotReachedError after `timeout_s`."""
     name, born = written.dagger.name, written.dagger.create_sequence
     deadline = time.monotonic() + timeout_s
     phase: int = written.dagger.phase

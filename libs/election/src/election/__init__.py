@@ -1,6 +1,6 @@
-"""Who leads: claim, beat, read back, proven dead."""
+"""Leader election on a log: candidates claim, read the claim back, and beat while they lead."""
 
-from election.election import Beats, Deposed, Election, Holder, Office
+from election.election import Beats, Election, Holder, LeadershipLost, Office
 from election.identity import host_name, identity, proven_dead
 
-__all__ = ["Beats", "Deposed", "Election", "Holder", "Office", "host_name", "identity", "proven_dead"]
+__all__ = ["Beats", "Election", "Holder", "LeadershipLost", "Office", "host_name", "identity", "proven_dead"]

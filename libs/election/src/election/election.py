@@ -1,4 +1,4 @@
-"""Who leads a log: standing by until the leader is known to be dead or its beat is missing.
+"""Leader election on a log: a candidate stands by until the leader is proven dead or its beats are missing.
 
 A claim is a record; its sequence is the epoch, and the newest epoch leads. So two claims at once do no harm:
 one of the two is older, and stands by.
@@ -25,23 +25,23 @@ FIRST_WAIT: Final = timedelta(milliseconds=500)
 _BEATS: Final = 5
 
 
-class Deposed(Exception):  # noqa: N818 - reads as what happened
-    """Another one leads: stand by."""
+class LeadershipLost(Exception):  # noqa: N818 - reads as what happened
+    """Another candidate leads: stand by."""
 
 
 class Beats(Protocol):
     """The topic of beats."""
 
     async def append(self, draft: Draft) -> None:
-        """Send one. Raises: LogUnavailable."""
+        """Send one beat. Raises: LogUnavailable."""
 
     def follow(self) -> AsyncIterator[Record]:
-        """What comes, for ever."""
+        """Yield the beats of all candidates from now on, for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who made the newest claim."""
+    """The candidate that made the newest claim."""
 
     epoch: int
     """Sequence of the claim."""
@@ -50,22 +50,22 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What is held, in the words of its topics."""
+    """The leadership that candidates claim, and how its claims and beats are written to their topics."""
 
     name: str
     """Subject of claims and beats, and the first part of their source."""
     claim: Callable[[str, str], Message]
-    """Of a candidate's identity and host."""
+    """Builds a claim of a candidate's identity and host."""
     beat: Callable[[int, str], Message]
-    """Of an epoch and its holder's identity."""
+    """Builds a beat of an epoch and its holder's identity."""
     holder: Callable[[], Holder | None]
-    """By the newest claim that is folded; None before the first."""
+    """Reads who made the newest claim that is folded; None before the first."""
 
 
 class Election:
     """One candidate's claim to an office, and what it knows of the holder's life while it stands by.
 
-    The service tells it what it hears: `claimed` at every claim that is folded, `heard` at every beat.
+    The service calls `note_claim` at every claim that is folded, `note_beat` at every beat.
     """
 
     def __init__(
@@ -80,14 +80,18 @@ class Election:
         clock: Callable[[], datetime],
         dead: Callable[[str], bool] = proven_dead,
     ) -> None:
-        """`patience`: how long a missing beat is borne. `dead`: whether a candidate's death is proven."""
+        """Stand by.
+
+        patience: how long beats may be missing before another candidate claims.
+        dead: tells of a candidate's identity whether its process is proven dead.
+        """
         self.id = id
         self.epoch = -1
-        """Our newest claim; -1 while we stand by."""
+        """Sequence of our newest claim; -1 while we stand by."""
         self._office, self._follower, self._beats = office, follower, beats
         self._host, self._patience, self._clock, self._dead = host, patience, clock, dead
-        self._since = self._heard = clock()
-        self._beaten: datetime | None = None
+        self._since = self._last_sign_of_life = clock()
+        self._last_own_beat: datetime | None = None
 
     @property
     def source(self) -> str:
@@ -96,71 +100,73 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether our claim is the newest, as far as the log is folded."""
+        """Tell whether our claim is the newest, as far as the log is folded."""
         holder = self._office.holder()
         return holder is not None and holder.epoch == self.epoch
 
     # ---- Standing by ---------------------------------------------------------------------------------------
 
-    def heard(self, epoch: int) -> None:
-        """A beat came. One of an older epoch is the beat of a leader that was replaced."""
+    def note_beat(self, epoch: int) -> None:
+        """Take a beat as a sign that the leader lives, unless it is of an older epoch."""
         holder = self._office.holder()
+        # An older epoch is that of a leader that was replaced and has not learnt of it yet.
         if holder is None or epoch >= holder.epoch:
-            self._heard = self._clock()
+            self._last_sign_of_life = self._clock()
 
-    def claimed(self) -> None:
-        """Somebody claimed: the claim is its first beat, or two candidates would claim in turns."""
-        self._heard = self._clock()
+    def note_claim(self) -> None:
+        """Take a claim as the first beat of whoever made it."""
+        self._last_sign_of_life = self._clock()  # else two candidates would claim in turns
 
     def may_claim(self) -> bool:
-        """Whether nobody leads any more."""
+        """Tell whether nobody leads any more: the leader is proven dead, or silent for too long."""
         holder = self._office.holder()
         if holder is None:
             return self._clock() - self._since >= FIRST_WAIT
-        return self._clock() - self._heard >= self._patience or self._dead(holder.id)
+        silence = self._clock() - self._last_sign_of_life
+        return silence >= self._patience or self._dead(holder.id)
 
     async def claim(self) -> None:
         """Append a claim and read it back.
 
-        Raises: Deposed when another one came before or after it; LogUnavailable as the follower does.
+        Raises: LeadershipLost when another claim came before or after it; LogUnavailable.
         """
         await self._follower.catch_up()
-        if not self.may_claim():  # somebody was faster
-            raise Deposed
-        now = self._heard = self._clock()  # one claim, then patience again
+        if not self.may_claim():  # another candidate was faster
+            raise LeadershipLost
+        now = self._last_sign_of_life = self._clock()  # one claim, then patience again
         claim = self._office.claim(self.id, self._host)
         id_ = f"{claim.DESCRIPTOR.name}/{self.id}/{self._follower.sequence}"
         step = await self._follower.append(Draft(id_, self.source, self._office.name, now, claim))
-        self.epoch, self._beaten = step.record.sequence, None
+        self.epoch, self._last_own_beat = step.record.sequence, None
         await self._follower.catch_up()
-        self.still()
+        self.ensure_leading()
 
     # ---- Leading -------------------------------------------------------------------------------------------
 
-    def still(self) -> None:
-        """Raises: Deposed when ours is not the newest epoch."""
+    def ensure_leading(self) -> None:
+        """Check that our epoch is the newest that is folded. Raises: LeadershipLost."""
         if not self.leads:
-            raise Deposed
+            raise LeadershipLost
 
     def resign(self) -> None:
         """Stand by from now on."""
         self.epoch = -1
-        self._heard = self._clock()
+        self._last_sign_of_life = self._clock()
 
     async def beat(self) -> bool:
-        """Say that the leader lives, when that is due; whether it was. Raises: LogUnavailable."""
+        """Send a beat if one is due; return whether it was. Raises: LogUnavailable."""
         now = self._clock()
-        if self._beaten is not None and now - self._beaten < self._patience / _BEATS:
+        if self._last_own_beat is not None and now - self._last_own_beat < self._patience / _BEATS:
             return False
-        self._beaten = now
+        self._last_own_beat = now
         beat = self._office.beat(self.epoch, self.id)
         id_ = f"{self.id}/{now.timestamp():.6f}"
         await self._beats.append(Draft(id_, self.source, self._office.name, now, beat))
         return True
 
     async def keep_beating(self) -> None:
-        """Say it for ever. A beat that cannot be sent is missing: a standby takes over, as it should."""
+        """Send every beat that is due, for ever."""
         while True:
-            with suppress(LogUnavailable):
+            with suppress(LogUnavailable):  # the beat is missing, and a standby takes over, as it should
                 await self.beat()
             await asyncio.sleep((self._patience / _BEATS / 2).total_seconds())

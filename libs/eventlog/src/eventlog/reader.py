@@ -16,7 +16,7 @@ from aiokafka.errors import CorruptRecordException, KafkaError, OffsetOutOfRange
 
 from eventlog.log import LogDamaged, LogUnavailable
 from kafkaclient import Connection, SecretUnreadable
-from kafkaclient.behind import stopped
+from kafkaclient.behind import stop_consumer
 from kafkaclient.errors import sentence
 
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
@@ -67,7 +67,7 @@ async def all_partitions(
         consumer.assign(partitions)
         yield consumer, partitions
     finally:
-        await stopped(consumer)
+        await stop_consumer(consumer)
 
 
 async def offsets_since(
@@ -108,7 +108,7 @@ class Reader:
         await self._start(fresh)
         self._consumer = fresh
         self.seek(sequence)
-        await stopped(stuck)
+        await stop_consumer(stuck)
 
     def _unstarted(self) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -125,7 +125,7 @@ class Reader:
         try:
             await consumer.start()
         except BaseException as error:
-            await stopped(consumer)
+            await stop_consumer(consumer)
             if isinstance(error, TEMPORARY):
                 raise unavailable(self._connection, error) from error
             raise
@@ -134,7 +134,7 @@ class Reader:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await stopped(self._consumer)
+        await stop_consumer(self._consumer)
 
     async def bounds(self) -> tuple[int, int]:
         """Sequences of the first and the last record; (0, -1) for a new topic. Raises: LogUnavailable."""

@@ -61,7 +61,7 @@ class KafkaTail:
                 listener = Listener(self._connection, consumer)
                 while True:
                     fetched = await consumer.getmany(timeout_ms=_POLL_MS)
-                    await listener.check(heard=bool(fetched))
+                    await listener.check(received=bool(fetched))
                     for partition, messages in fetched.items():
                         for message in messages:
                             record = read_record(message.offset, message.headers, message.value)

@@ -1,4 +1,4 @@
-"""How to reach a Kafka, and the configuration of a client out of that. Nobody else writes these names.
+"""Connections to Kafka, and the configuration of clients made of them. Nobody else writes these names.
 
 `Connection` is the platform's own Kafka, as settings have it; `address.librdkafka` is for any cluster that is
 registered. `errors` says why a Kafka does not answer, and `settings` is what a service mixes into its own.

@@ -10,6 +10,6 @@ from daggers.v1 import spec_pb2
 def librdkafka(
     address: spec_pb2.KafkaAddress, resolve: Callable[[spec_pb2.SecretRef], str]
 ) -> dict[str, str]:
-    """Client properties, secrets resolved by `resolve`: never log or print what this returns."""
+    """Build a client's properties, secrets resolved by `resolve`: never log or print what this returns."""
     secrets = {name: resolve(reference) for name, reference in address.secret_properties.items()}
     return {"bootstrap.servers": address.bootstrap_servers, **address.properties, **secrets}

@@ -1,4 +1,4 @@
-"""Whether a consumer of aiokafka hears nothing because nothing is written, or because it is stuck.
+"""Detection of a consumer of aiokafka that is stuck, and not silent because nothing is written.
 
 aiokafka asks the brokers that it knows, and its bootstrap addresses only until it knows any: when all have
 moved to other addresses of that list, it never finds them (`AIOKafkaClient._metadata_update`). Its consumers
@@ -21,7 +21,7 @@ _ANSWER_S: Final = 10.0
 
 
 async def is_behind(connection: Connection, positions: Mapping[TopicPartition, int]) -> bool:
-    """Whether a fresh consumer knows of records at or behind these positions, of who hears nothing.
+    """Tell whether a fresh consumer knows of records at or behind the positions of a silent one.
 
     False while Kafka does not answer the fresh one, either.
     """
@@ -32,7 +32,7 @@ async def is_behind(connection: Connection, positions: Mapping[TopicPartition, i
                 await consumer.start()
                 ends = await consumer.end_offsets(positions)
             finally:
-                await stopped(consumer)
+                await stop_consumer(consumer)
     except (KafkaError, OSError, TimeoutError, SecretUnreadable):
         return False
     return any(ends[partition] > position for partition, position in positions.items())
@@ -45,10 +45,14 @@ class Listener:
         self._connection, self._consumer = connection, consumer
         self._silence = Spell()
 
-    async def check(self, *, heard: bool) -> None:
-        """Take in whether anything came. Raises: KafkaConnectionError when the consumer is stuck."""
+    async def check(self, *, received: bool) -> None:
+        """Compare the consumer with a fresh one once it has been silent for `replacing.PATIENCE_S`.
+
+        received: whether records came since the last call.
+        Raises: KafkaConnectionError when the consumer is stuck.
+        """
         now = asyncio.get_running_loop().time()
-        self._silence = Spell() if heard else self._silence.fails(now)
+        self._silence = Spell() if received else self._silence.fails(now)
         if not self._silence.due(now):
             return
         self._silence = Spell()
@@ -62,10 +66,10 @@ class Listener:
             raise KafkaConnectionError("a consumer hears nothing of what is written")
 
 
-async def stopped(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer. It cancels its own tasks, and mixes that up with who cancels us, both ways.
+async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer. Raises: asyncio.CancelledError when the calling task is cancelled.
 
-    Raises: asyncio.CancelledError when it is us.
+    aiokafka cancels its own tasks, and mixes that up with a cancellation of the caller, both ways.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task else 0

@@ -23,7 +23,7 @@ class SecretUnreadable(OSError):  # noqa: N818 - reads as what is wrong
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where Kafka is, and who we are there. Holds no secret: files are read whenever a client is made."""
+    """Addresses of a Kafka, and our login there. Holds no secret: files are read when a client is made."""
 
     bootstrap_servers: str
     """Comma-separated host:port."""
@@ -36,24 +36,24 @@ class Connection:
     ssl_cert_file: Path | None = None
     ssl_key_file: Path | None = None
     prefix: str = "KAFKA_"
-    """What the names of these settings begin with, for people."""
+    """Prefix of these settings' names in messages."""
 
     @property
     def encrypted(self) -> bool:
-        """Whether it speaks TLS."""
+        """Tell whether connections use TLS."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def authenticated(self) -> bool:
-        """Whether it logs in by SASL."""
+        """Tell whether connections log in by SASL."""
         return self.security_protocol.startswith("SASL_")
 
     def setting(self, name: str) -> str:
-        """What a person knows the field `name` by."""
+        """Return the environment variable that sets the field `name`, for messages."""
         return f"{self.prefix}{name}".upper()
 
     def password(self) -> str:
-        """The SASL password, trailing white space dropped. Raises: SecretUnreadable."""
+        """Read the SASL password, trailing white space dropped. Raises: SecretUnreadable."""
         file, setting = self.sasl_password_file, self.setting("sasl_password_file")
         try:
             password = file.read_text(encoding="utf-8").rstrip() if file else ""
@@ -65,7 +65,7 @@ class Connection:
         return password
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS of a client; None when it speaks none. Raises: SecretUnreadable."""
+        """Build the TLS context of a client; None without TLS. Raises: SecretUnreadable."""
         if not self.encrypted:
             return None
         file, name = self.ssl_ca_file, "ssl_ca_file"
@@ -80,7 +80,10 @@ class Connection:
         return context
 
     def aiokafka(self) -> dict[str, Any]:
-        """What every client of aiokafka takes: never log what this returns. Raises: SecretUnreadable."""
+        """Build the options of any client of aiokafka: never log what this returns.
+
+        Raises: SecretUnreadable.
+        """
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
         if self.security_protocol != "PLAINTEXT":
             options |= {"security_protocol": self.security_protocol, "ssl_context": self.ssl_context()}
@@ -93,7 +96,7 @@ class Connection:
         return options
 
     def address(self) -> spec_pb2.KafkaAddress:
-        """The same for those who are told by a job: the password stays in its file, which they read."""
+        """Build the address for a driver's job: the password stays in its file, which the driver reads."""
         address = spec_pb2.KafkaAddress(bootstrap_servers=self.bootstrap_servers)
         if self.security_protocol != "PLAINTEXT":
             address.properties["security.protocol"] = self.security_protocol
@@ -112,5 +115,8 @@ class Connection:
         return address
 
     def librdkafka(self) -> dict[str, str]:
-        """What every client of librdkafka takes: never log what this returns. Raises: SecretUnreadable."""
+        """Build the properties of any client of librdkafka: never log what this returns.
+
+        Raises: SecretUnreadable.
+        """
         return librdkafka(self.address(), lambda _: self.password())

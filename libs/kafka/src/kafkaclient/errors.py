@@ -1,4 +1,4 @@
-"""Why a Kafka does not answer, in one sentence that names the setting to look at and no secret."""
+"""Errors of Kafka's clients, as one sentence that names the setting to look at and no secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MECHANISM = (UnsupportedSaslMechanismError, IllegalSaslStateError)
 
 
 def sentence(connection: Connection, error: BaseException | None) -> str:
-    """What an error of a client means."""
+    """Describe an error of a client: what it means, and the setting to check."""
     where, setting = f"Kafka at {connection.bootstrap_servers}", connection.setting
     if isinstance(error, SecretUnreadable):
         return str(error)
@@ -44,19 +44,22 @@ def sentence(connection: Connection, error: BaseException | None) -> str:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a setting is wrong, here or at the broker: waiting mends nothing."""
+    """Tell whether an error means that a setting is wrong, here or at the broker: waiting mends nothing."""
     settings = (SecretUnreadable, ssl.SSLError, *_REFUSED, *_MECHANISM)
     return isinstance(error, settings) and not isinstance(error, _CUT_OFF)
 
 
 async def underlying(connection: Connection, error: BaseException) -> BaseException:
-    """The error behind that of a client, after one look: aiokafka tells of a start only that it failed."""
+    """Connect once and return the error of that, or `error` itself if there is none.
+
+    aiokafka says of a start only that it failed, not why.
+    """
     if connection.security_protocol == "PLAINTEXT" or isinstance(error, SecretUnreadable):
         return error
-    how = connection.aiokafka()
-    host, _, port = how.pop("bootstrap_servers").split(",")[0].strip().rpartition(":")
+    options = connection.aiokafka()
+    host, _, port = options.pop("bootstrap_servers").split(",")[0].strip().rpartition(":")
     try:
-        (await create_conn(host, int(port), request_timeout_ms=_TIMEOUT_MS, **how)).close()
+        (await create_conn(host, int(port), request_timeout_ms=_TIMEOUT_MS, **options)).close()
     except (KafkaError, OSError, TimeoutError, ValueError) as reason:
         return reason
     return error

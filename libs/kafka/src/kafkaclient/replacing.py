@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 PATIENCE_S: Final = 30.0
-"""How long a client may fail before somebody looks whether a fresh one would do better."""
+"""Failing for so long, a client is compared with a fresh one, and replaced if that one is answered."""
 _LOOK_AGAIN_S: Final = 10.0
 _ANSWER_S: Final = 5.0
 C = TypeVar("C")
@@ -35,29 +35,29 @@ class Spell:
     """A time in which a client has failed without a success between. Instants are monotonic seconds."""
 
     since: float | None = None
-    """When it failed first; None while it does not."""
-    looked: float | None = None
-    """When somebody last looked beside it."""
+    """Instant of the first failure; None without one."""
+    last_comparison: float | None = None
+    """Instant at which a fresh client was last tried, and was not answered either."""
 
     def fails(self, now: float) -> Spell:
-        """The spell after one more failure."""
+        """Return the spell after one more failure."""
         return self if self.since is not None else Spell(now)
 
     def looks(self, now: float) -> Spell:
-        """The spell after a look beside the client that changed nothing."""
-        return replace(self, looked=now)
+        """Return the spell after a comparison with a fresh client that was not answered either."""
+        return replace(self, last_comparison=now)
 
     def due(self, now: float, patience_s: float | None = None) -> bool:
-        """Whether it is time to look whether a fresh client is answered; after `PATIENCE_S` by default."""
+        """Tell whether a fresh client is to be tried: after `PATIENCE_S` by default, then every 10 s."""
         if self.since is None or now - self.since < (PATIENCE_S if patience_s is None else patience_s):
             return False
-        return self.looked is None or now - self.looked >= _LOOK_AGAIN_S
+        return self.last_comparison is None or now - self.last_comparison >= _LOOK_AGAIN_S
 
 
 class Replaceable(Generic[C]):
-    """A client that is another one after half a minute of failures beside a broker that answers. Thread-safe.
+    """A client that is replaced after half a minute of failures beside a broker that answers. Thread-safe.
 
-    Whoever uses `current` says what came of it, by `succeeded` or `failed`.
+    Whoever uses `current` reports what came of it, by `note_success` or `note_failure`.
     """
 
     def __init__(
@@ -67,7 +67,12 @@ class Replaceable(Generic[C]):
         retire: Callable[[C], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`make` takes the client that is replaced, None at first; `retire` ends one that may not answer."""
+        """Make the first client.
+
+        make: makes a client; takes the one that is replaced, None at first.
+        is_answered: tells whether a fresh client is answered.
+        retire: ends a client that may not answer any more.
+        """
         self._make, self._is_answered, self._retire, self._clock = make, is_answered, retire, clock
         self._spell = Spell()
         self._lock = threading.Lock()
@@ -75,15 +80,18 @@ class Replaceable(Generic[C]):
 
     @property
     def current(self) -> C:
-        """The client to be used now."""
+        """Return the client to use now."""
         return self._client
 
-    def succeeded(self) -> None:
-        """The client was answered."""
+    def note_success(self) -> None:
+        """Note that the client was answered."""
         self._spell = Spell()
 
-    def failed(self) -> bool:
-        """The client was not answered. Whether it has been replaced; what it had in flight may be written."""
+    def note_failure(self) -> bool:
+        """Note that the client was not answered, and replace it if that is due.
+
+        Returns whether it was replaced; what the old one had in flight may be written all the same.
+        """
         with self._lock:
             now = self._clock()
             self._spell = self._spell.fails(now)
@@ -99,7 +107,7 @@ class Replaceable(Generic[C]):
 
 
 def answers(properties: Mapping[str, Any]) -> bool:
-    """Whether a fresh client with these properties of librdkafka learns of a broker within 5 s."""
+    """Tell whether a fresh client with these properties of librdkafka learns of a broker within 5 s."""
     own = {name: value for name, value in properties.items() if not callable(value)}
     fresh = AdminClient({**own, "log_level": 0})
     try:

@@ -1,4 +1,4 @@
-"""How a service is told of the platform's Kafka: fields that it mixes into its settings."""
+"""Settings of the platform's Kafka: fields that a service mixes into its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkaclient.connection import Connection, Mechanism, Protocol, SecretUnread
 
 
 class KafkaLogin(Settings):
-    """How to talk to the platform's own Kafka, wherever that is."""
+    """Protocol and login of the platform's own Kafka, wherever that is."""
 
     kafka_security_protocol: Protocol = "PLAINTEXT"
     """How to talk to it: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
@@ -55,7 +55,7 @@ class KafkaLogin(Settings):
         return self
 
     def at(self, bootstrap_servers: str) -> Connection:
-        """The Kafka at these addresses; drivers, too, find its files by their paths."""
+        """Return the connection to these addresses, with absolute paths of files: drivers read them, too."""
         return Connection(
             bootstrap_servers,
             self.kafka_security_protocol,
@@ -76,5 +76,5 @@ class KafkaSettings(KafkaLogin):
     """The platform's Kafka: control topic, heartbeats, alerts, quarantine. Comma-separated host:port."""
 
     def kafka(self) -> Connection:
-        """The platform's Kafka."""
+        """Return the connection to the platform's Kafka."""
         return self.at(self.kafka_bootstrap_servers)

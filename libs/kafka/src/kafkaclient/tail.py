@@ -23,17 +23,17 @@ _LAST_BLOCK: Final = 20_000
 
 
 def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
-    """The last records of each partition, at most `limit` of each; none of a topic that does not exist.
+    """Read the last records of each partition, at most `limit` of each; none of a topic that does not exist.
 
-    consumer: one that has `READER`, and reads nothing yet. Raises: KafkaException; TimeoutError when the end
-    is not reached within `TIMEOUT_S`.
+    consumer: has the properties `READER`, and no assignment yet.
+    Raises: KafkaException; TimeoutError when the end is not reached within `TIMEOUT_S`.
     """
     starts, expected = [], 0
     for partition in _partitions(consumer, topic):
         low, high = bounds(consumer, TopicPartition(topic, partition))
         start = max(low, high - limit)
         starts.append(TopicPartition(topic, partition, start))
-        expected += high - start + 1  # and the word that it ends there
+        expected += high - start + 1  # one for the message that says that the partition ends
     if not starts:
         return []
     consumer.assign(starts)
@@ -41,25 +41,27 @@ def tail(consumer: Consumer, topic: str, limit: int) -> list[Message]:
 
 
 def backwards(consumer: Consumer, topic: str, since: datetime | None) -> Iterator[Iterator[Message]]:
-    """The records of each partition, the last one first, as far back as they are taken; none before `since`.
+    """Yield the records of one partition after another, the last one first; none before `since`.
 
-    One partition is taken after another. Raises: as `tail`.
+    Records are read as they are consumed.
+    Raises: KafkaException; TimeoutError when a block is not read within `TIMEOUT_S`.
     """
     partitions = _partitions(consumer, topic)
     starts = dict.fromkeys(partitions, 0)
     if since is not None:
         milliseconds = math.ceil(since.timestamp() * 1000)
-        asked = [TopicPartition(topic, partition, max(milliseconds, 0)) for partition in partitions]
-        answered = consumer.offsets_for_times(asked, timeout=TIMEOUT_S) if asked else []
-        starts = {partition.partition: partition.offset for partition in answered}
+        times = [TopicPartition(topic, partition, max(milliseconds, 0)) for partition in partitions]
+        offsets = consumer.offsets_for_times(times, timeout=TIMEOUT_S) if times else []
+        starts = {partition.partition: partition.offset for partition in offsets}
     for partition in partitions:
         low, high = bounds(consumer, TopicPartition(topic, partition))
-        start = starts[partition] if starts[partition] >= 0 else high  # else there is nothing as late
+        # A negative offset: no record of the partition is as late as `since`.
+        start = starts[partition] if starts[partition] >= 0 else high
         yield _backwards(consumer, TopicPartition(topic, partition, high), max(low, start))
 
 
 def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Message]:
-    """The records of a partition before `end`, the last one first, read in blocks that grow."""
+    """Yield the records of a partition before `end`, the last one first, read in blocks that grow."""
     high, size = end.offset, _FIRST_BLOCK
     while high > low:
         start = max(low, high - size)
@@ -69,7 +71,7 @@ def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Me
         while (following := (block[-1].offset() or 0) + 1 if block else start) < high:
             if time.monotonic() > deadline:
                 raise _late(end.topic)
-            messages = _taken(consumer, high - following)
+            messages = _consume(consumer, high - following)
             block += [message for message in messages if not is_end(message)]
             if any(map(is_end, messages)):
                 break  # the last offsets hold no records
@@ -78,9 +80,9 @@ def _backwards(consumer: Consumer, end: TopicPartition, low: int) -> Iterator[Me
 
 
 def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
-    """What came since the last call; in the first, and while there is no such topic, as `tail`.
+    """Read what came since the last call; the first one, and any before the topic exists, is `tail`.
 
-    Raises: as `tail`.
+    Raises: KafkaException; TimeoutError.
     """
     if not consumer.assignment():
         return tail(consumer, topic, limit)
@@ -93,7 +95,10 @@ def further(consumer: Consumer, topic: str, limit: int) -> list[Message]:
 
 
 def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    """Where a partition begins and ends. Of a new topic no broker knows for a moment that it leads it."""
+    """Read the offsets at which a partition begins and ends. Raises: KafkaException.
+
+    Asks again for up to 5 s while no broker leads the partition, as of a new topic.
+    """
     deadline = time.monotonic() + _MOVING_S
     while True:
         try:
@@ -105,7 +110,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[int]:
-    """The partitions of a topic; none of one that does not exist."""
+    """List the partitions of a topic; none of one that does not exist."""
     metadata = consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
     if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         return []
@@ -118,9 +123,9 @@ def _until_end(consumer: Consumer, unread: set[int], topic: str, expected: int) 
     while unread:
         if time.monotonic() > deadline:
             raise _late(topic)
-        taken = _taken(consumer, expected)
-        expected -= len(taken)
-        for message in taken:
+        batch = _consume(consumer, expected)
+        expected -= len(batch)
+        for message in batch:
             if is_end(message):
                 unread.discard(message.partition())
             else:
@@ -128,13 +133,14 @@ def _until_end(consumer: Consumer, unread: set[int], topic: str, expected: int) 
     return messages
 
 
-def _taken(consumer: Consumer, expected: int) -> list[Message]:
-    """What comes next. A consumer waits for as many as it is asked for, so no more are than must come."""
+def _consume(consumer: Consumer, expected: int) -> list[Message]:
+    """Consume at most `expected` messages, of which all must come."""
+    # A consumer waits until it has as many as it was asked for: for more it would wait in vain.
     return consumer.consume(min(max(expected, 1), _AT_ONCE), timeout=_WAIT_S)
 
 
 def is_end(message: Message) -> bool:
-    """Whether it says that a partition ends here. Raises: KafkaException for what is no record otherwise."""
+    """Tell whether a message says that a partition ends here. Raises: KafkaException for any other error."""
     error = message.error()
     if error is None:
         return False

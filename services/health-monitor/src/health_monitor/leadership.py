@@ -14,7 +14,7 @@ from typing import Final
 from daggers.v1 import alerts_pb2
 
 from chassis.logging import logger, note, unit_of_work
-from election import Beats, Deposed, Election, Holder, Office
+from election import Beats, Election, Holder, LeadershipLost, Office
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -97,15 +97,15 @@ class Leadership:
 
     def caught_up(self) -> None:
         """The log is folded to its end: a leader is heard anew, what it said before we came is not known."""
-        self._election.claimed()
+        self._election.note_claim()
 
     def heard(self, epoch: int) -> None:
         """The beat of a monitor came."""
-        self._election.heard(epoch)
+        self._election.note_beat(epoch)
 
     def _folded(self, step: Step[bool]) -> None:
         if step.applied and isinstance(step.record.message, alerts_pb2.MonitorStarted):
-            self._election.claimed()
+            self._election.note_claim()
             if self._election.epoch >= 0 and not self.leads:
                 self._election.resign()
                 self.reach = Reach()
@@ -124,7 +124,7 @@ class Leadership:
                 self.reach = self.reach.misses(tried)
                 raise
         elif self._election.may_claim():
-            with suppress(Deposed):
+            with suppress(LeadershipLost):
                 await self._election.claim()
                 logger().info("monitor.leadership_gained", epoch=self._election.epoch)
 

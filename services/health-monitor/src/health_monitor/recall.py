@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from eventlog import reader
 from eventlog.admin import started
 from kafkaclient import Connection
-from kafkaclient.behind import stopped
+from kafkaclient.behind import stop_consumer
 
 
 class Recall:
@@ -56,5 +56,5 @@ async def rewind(connection: Connection, *, topic: str, group: str, since: datet
             begins, ends = await reader.offsets_since(consumer, partitions, since)
             await consumer.commit(begins)
         finally:
-            await stopped(consumer)
+            await stop_consumer(consumer)
     return Recall({place.partition: ends[place] for place in partitions if begins[place] < ends[place]})

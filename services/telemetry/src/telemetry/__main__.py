@@ -21,15 +21,15 @@ from telemetry.settings import TelemetrySettings
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT; answers the exit code."""
+    """Run until SIGTERM or SIGINT; return the exit code."""
     return service.run("telemetry", TelemetrySettings, argv, read=_read, serve=_serve, away=(LogError,))
 
 
-def _read(told: TelemetrySettings) -> tuple[Connection, Database]:
-    """Raises: ValueError."""
-    return told.kafka(), Database(
-        told.influx_url, told.influx_org, told.influx_bucket, _token(told.influx_token_file)
-    )
+def _read(settings: TelemetrySettings) -> tuple[Connection, Database]:
+    """Build the connection and the database of these settings. Raises: ValueError."""
+    token = _read_token(settings.influx_token_file)
+    database = Database(settings.influx_url, settings.influx_org, settings.influx_bucket, token)
+    return settings.kafka(), database
 
 
 async def _serve(parts: tuple[Connection, Database], stop: asyncio.Event) -> None:
@@ -37,22 +37,22 @@ async def _serve(parts: tuple[Connection, Database], stop: asyncio.Event) -> Non
 
 
 async def serve(kafka: Connection, database: Database, stop: asyncio.Event) -> None:
-    """Serve until it is asked to stop. Raises: LogError."""
+    """Write points until `stop` is set. Raises: LogError."""
     if not await await_topics(kafka, stop, (*TOPICS, forever(ALERTS))):
         return
-    asked = asyncio.create_task(stop.wait())
+    stopping = asyncio.create_task(stop.wait())
     projections = {HEARTBEATS: points.of_beat, CONTROL: points.of_event, ALERTS: points.of_alert}
     projecting = asyncio.create_task(project(kafka, projections, database.writer()))
-    await asyncio.wait([asked, projecting], return_when=asyncio.FIRST_COMPLETED)
-    asked.cancel()
+    await asyncio.wait([stopping, projecting], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
     if projecting.done():
         projecting.result()
     projecting.cancel()
     await asyncio.gather(projecting, return_exceptions=True)
 
 
-def _token(file: Path | None) -> str:
-    """Raises: ValueError."""
+def _read_token(file: Path | None) -> str:
+    """Read the token; empty without a file. Raises: ValueError."""
     try:
         return file.read_text(encoding="utf-8").strip() if file else ""
     except (OSError, UnicodeDecodeError):

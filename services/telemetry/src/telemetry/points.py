@@ -39,7 +39,7 @@ _TEXT_LIMIT: Final = 1_000
 
 
 def of_beat(record: Record) -> Point | None:
-    """The point of a record of `daggers.heartbeats`; None when it says nothing we know."""
+    """Build the point of a record of `daggers.heartbeats`; None of a message of a newer version."""
     match record.message:
         case Heartbeat() as beat:
             return _point("dagger_heartbeat", {"dagger": beat.dagger}, _vitals(beat), _instant(beat.time))
@@ -53,7 +53,7 @@ def of_beat(record: Record) -> Point | None:
 
 
 def of_event(record: Record) -> Point | None:
-    """The point of a record of `daggers.control`; None when it cannot be read."""
+    """Build the point of a record of `daggers.control`; None when it cannot be read."""
     if record.message is None:
         return None
     tags = {"type": record.type.rpartition(".")[2], "subject": record.subject}
@@ -61,7 +61,7 @@ def of_event(record: Record) -> Point | None:
 
 
 def of_alert(record: Record) -> Point | None:
-    """The point of a record of `daggers.alerts`; None when it is about no incident."""
+    """Build the point of a record of `daggers.alerts`; None when it is about no incident."""
     fields: dict[str, Value]
     match record.message:
         case (AlertFired() as fired) | OutageReported(fired=fired):
@@ -84,7 +84,7 @@ def of_alert(record: Record) -> Point | None:
 
 
 def _vitals(beat: Heartbeat) -> dict[str, Value]:
-    """A driver's numbers. Counters run from the launch on; ages are in seconds, by the driver's clock."""
+    """Collect a driver's numbers: counters since its launch, ages in seconds by the driver's clock."""
     fields: dict[str, Value] = {
         "generation": beat.generation,
         "state": Heartbeat.State.Name(beat.state).removeprefix("STATE_").lower(),
@@ -128,13 +128,13 @@ def _instant(time: Timestamp) -> int:
 
 
 def _moment(record: Record) -> int:
-    """A record's time, in ns since 1970. Two records of one microsecond are kept apart by their sequence."""
-    time: datetime = record.time
+    """Return a record's time in ns since 1970, with its sequence modulo 1000 as the last three digits."""
+    time: datetime = record.time  # to the microsecond: records of one would overwrite each other
     return int(time.timestamp()) * _NANOS + time.microsecond * 1_000 + record.sequence % 1_000
 
 
 def _point(measurement: str, tags: dict[str, str], fields: dict[str, Value], time: int) -> Point:
-    """`time` is in ns since 1970. Empty tags are left out, texts are cut to a thousand characters."""
+    """Build a point at `time` (ns since 1970), without empty tags, texts cut to a thousand characters."""
     cut = {key: value[:_TEXT_LIMIT] if isinstance(value, str) else value for key, value in fields.items()}
     point: Point = Point.from_dict({"measurement": measurement, "tags": tags, "fields": cut, "time": time})
     return point

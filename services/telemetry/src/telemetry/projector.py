@@ -41,7 +41,7 @@ class DatabaseUnavailable(Exception):  # noqa: N818 - reads as what is the case
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where points go."""
+    """A bucket of InfluxDB, and the token that may write to it."""
 
     url: str
     org: str
@@ -49,7 +49,7 @@ class Database:
     token: str
 
     def writer(self) -> Write:
-        """Writes points. Raises when called: DatabaseUnavailable."""
+        """Build a function that writes points, and raises DatabaseUnavailable when it cannot."""
         client = InfluxDBClient(url=self.url, token=self.token, org=self.org, timeout=_TIMEOUT_MS)
         api = client.write_api(write_options=SYNCHRONOUS)
 
@@ -81,21 +81,21 @@ async def project(connection: Connection, topics: Mapping[str, Projection], writ
 
 async def _write_patiently(write: Write, points: Sequence[Point]) -> None:
     """Write points, again and again while the database takes nothing; why is logged when that changes."""
-    known = ""
+    logged = ""
     while True:
         try:
             return await asyncio.to_thread(write, points)
         except DatabaseUnavailable as error:
-            if str(error) != known:
-                known = str(error)
-                logger().warning("influxdb.awaited", detail=known)
+            if str(error) != logged:
+                logged = str(error)
+                logger().warning("influxdb.awaited", detail=logged)
         await asyncio.sleep(_RETRY_S)
 
 
 async def read(
     connection: Connection, topics: Iterable[str]
 ) -> AsyncGenerator[list[tuple[str, Record]], None]:
-    """What stands in the topics, and then what comes, in batches with each record's topic.
+    """Yield the topics' records from the first on, and then those that come, as batches of (topic, record).
 
     Raises: LogUnavailable.
     """
@@ -108,7 +108,7 @@ async def read(
         listener = Listener(connection, consumer)
         while True:
             fetched = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS)
-            await listener.check(heard=bool(fetched))
+            await listener.check(received=bool(fetched))
             batch = [
                 (message.topic, read_record(message.offset, message.headers, message.value))
                 for messages in fetched.values()

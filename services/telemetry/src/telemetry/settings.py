@@ -1,4 +1,4 @@
-"""What can be set, and nothing else: read once, in `__main__`."""
+"""All settings of the service: read once, in `__main__`."""
 
 from __future__ import annotations
 

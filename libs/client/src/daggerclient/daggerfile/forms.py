@@ -1,4 +1,4 @@
-"""How the value of a key is written in a dagger file: each form reads and shows it.
+"""Forms of the values of a dagger file's keys: each form reads and shows a value.
 
 A form fits the field that the key fills: a message form gives a message, a text form a string.
 """
@@ -22,16 +22,16 @@ _MEMORY_UNITS = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024}
 
 @dataclass(frozen=True)
 class Form:
-    """How a value is written."""
+    """Reads a value of a dagger file into a field of the specification, and shows it."""
 
     read: Callable[[Reader, yaml.Node, str], Any]
-    """What the field holds, by the node at a path. What cannot be read is noted."""
+    """Reads the field's value out of the node at a path; notes a finding of what cannot be read."""
     show: Callable[[Any], Any]
-    """What the key says, of what the field holds."""
+    """Makes the key's value of the field's."""
 
 
 def span(*, off: bool = False, positive: bool = False) -> Form:
-    """A duration such as 5s; with `off`, the word is zero."""
+    """Make the form of a duration such as 5s; with `off`, that word stands for zero."""
 
     def read(reader: Reader, node: yaml.Node, path: str) -> Duration:
         value = Duration()
@@ -44,18 +44,18 @@ def span(*, off: bool = False, positive: bool = False) -> Form:
     return Form(read, show)
 
 
-def word(known: Mapping[str, int]) -> Form:
-    """One of some words."""
-    said = {number: name for name, number in known.items()}
+def word(numbers: Mapping[str, int]) -> Form:
+    """Make the form of an enumeration, of its numbers by word."""
+    words = {number: name for name, number in numbers.items()}
 
     def read(reader: Reader, node: yaml.Node, path: str) -> int:
-        return known[reader.choice(node, path, tuple(known))]
+        return numbers[reader.choice(node, path, tuple(numbers))]
 
-    return Form(read, said.__getitem__)
+    return Form(read, words.__getitem__)
 
 
 def items(form: Form, of: str) -> Form:
-    """A list that is not empty."""
+    """Make the form of a list that is not empty; `of` names its items in findings."""
 
     def read(reader: Reader, node: yaml.Node, path: str) -> list[Any]:
         return [form.read(reader, item, item_path) for item_path, item in reader.items(node, path, of=of)]
@@ -74,14 +74,14 @@ def _memory(reader: Reader, node: yaml.Node, path: str) -> int:
 
 
 def _start(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.StartPosition:
-    said = node.value if isinstance(node, yaml.ScalarNode) else ""
+    text = node.value if isinstance(node, yaml.ScalarNode) else ""
     position = spec_pb2.StartPosition()
-    if said in ("latest", "earliest"):
-        setattr(position, said, True)
+    if text in ("latest", "earliest"):
+        setattr(position, text, True)
         return position
     instant = reader.instant(node)
     if instant is None:
-        near = nearest(said, ("latest", "earliest"))
+        near = nearest(text, ("latest", "earliest"))
         message = f"{path} must be latest, earliest, or an instant with its zone like 2026-01-01T00:00:00Z"
         reader.fail(node, path, "BAD_START", message + hint(near, ""), near)
     else:

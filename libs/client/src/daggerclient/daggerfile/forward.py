@@ -13,7 +13,7 @@ _PAYLOAD = word({"row": spec_pb2.Forward.PAYLOAD_ROW, "record": spec_pb2.Forward
 
 
 def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Forward:
-    """What is forwarded. What cannot be read is noted."""
+    """Read the value of the key; notes a finding of what cannot be read."""
     values, forward = reader.mapping(node, path, KEYS), spec_pb2.Forward()
     if "filter" in values:
         forward.filter = reader.text(values["filter"], f"{path}.filter")
@@ -28,7 +28,7 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Forward:
 
 
 def show(forward: spec_pb2.Forward) -> dict[str, Any]:
-    """The value of the key."""
+    """Make the value of the key: the inverse of `read`."""
     fields = {field_.name: field_.expression for field_ in forward.fields}
     payload = _PAYLOAD.show(forward.payload) if forward.payload else ""
     return {key: value for key, value in zip(KEYS, (forward.filter, fields, payload), strict=True) if value}

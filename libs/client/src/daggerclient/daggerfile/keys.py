@@ -1,4 +1,4 @@
-"""What the API calls a field, as a dagger file writes it, and where that stands."""
+"""Keys of a dagger file for the fields of the API, and their places in the file."""
 
 import re
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ KEYS = (
 
 
 def key(field: str) -> str:
-    """The key of a dagger file that fills a field of a request, for example sinks[0].influx.url."""
+    """Return the key of a dagger file that fills a field of a request, for example sinks[0].influx.url."""
     for pattern, replacement in KEYS:
         field = pattern.sub(replacement, field)
     return file_key(field)
 
 
 def place(path: str, places: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
-    """Line and column of a key of a dagger file; those of what it would stand in when it is not there."""
+    """Find line and column of a key of a dagger file; of what it would stand in when it is not there."""
     while path:
         if path in places:
             return places[path]

@@ -1,4 +1,4 @@
-"""A dagger file to the daggers it describes."""
+"""Parser of a dagger file into the daggers that it describes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class DaggerFile:
 
 
 def parse(text: str, file: str) -> list[DaggerFile]:
-    """The daggers of a file, in its order. Raises InvalidFileError with everything that is wrong with it."""
+    """Parse the daggers of a file, in its order. Raises InvalidFileError with everything that is wrong."""
     daggers, findings = read(text, file)
     if findings:
         raise InvalidFileError(f"{file}: {headline(findings)}", findings)
@@ -44,7 +44,7 @@ def parse(text: str, file: str) -> list[DaggerFile]:
 
 
 def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
-    """The daggers of a file as far as they can be read, and what is wrong with it.
+    """Read the daggers of a file as far as that is possible; return them and the findings of the file.
 
     Raises InvalidFileError when it is empty.
     """
@@ -65,15 +65,15 @@ def read(text: str, file: str) -> tuple[list[DaggerFile], list[dict[str, Any]]]:
     return daggers, reader.findings
 
 
-def _dagger(reader: Reader, node: yaml.Node, taken: set[str]) -> DaggerFile:
+def _dagger(reader: Reader, node: yaml.Node, earlier_names: set[str]) -> DaggerFile:
     reader.begin(node)
     before = len(reader.findings)
     values = reader.mapping(node, "", KEYS, REQUIRED)
-    said = {finding["field"] for finding in reader.findings[before:]} | values.keys()
-    if not said & QUERIES:
+    present = {finding["field"] for finding in reader.findings[before:]} | values.keys()
+    if not present & QUERIES:
         reader.fail(node, "sql", "MISSING_KEY", "sql is missing, or forward in its place")
     name = reader.text(values["name"], "name") if "name" in values else ""
-    if name in taken:
+    if name in earlier_names:
         reader.fail(values["name"], "name", "DUPLICATE_NAME", f"{name} stands in this file twice")
     spec = spec_pb2.DaggerSpec()
     fill(reader, values, "", spec, SPEC)

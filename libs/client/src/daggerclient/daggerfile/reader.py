@@ -36,7 +36,7 @@ class Reader:
     first_lines: dict[str, int] = field(default_factory=dict)
 
     def begin(self, node: yaml.Node) -> None:
-        """Another document."""
+        """Begin another document: forget the places of the one before."""
         self.places, self.first_lines = {"": _place(node)}, {}
 
     def fail(
@@ -58,9 +58,9 @@ class Reader:
         )
 
     def mapping(
-        self, node: yaml.Node, path: str, known: Sequence[str], required: Sequence[str] = ()
+        self, node: yaml.Node, path: str, keys: Sequence[str], required: Sequence[str] = ()
     ) -> dict[str, yaml.Node]:
-        """The values of a mapping by key; unknown, repeated and missing keys are noted."""
+        """Read the values of a mapping by key; notes unknown, repeated and missing keys."""
         if not isinstance(node, yaml.MappingNode):
             self._wrong_kind(node, path, "a mapping")
             return {}
@@ -70,9 +70,9 @@ class Reader:
             where = f"{path}.{name}" if path else name
             if name in values:
                 self.fail(key, where, "DUPLICATE_KEY", f"{name} stands here twice")
-            elif name not in known:
-                near = nearest(name, known)
-                text = f"there is no key {name}" + hint(near, f": known are {', '.join(known)}")
+            elif name not in keys:
+                near = nearest(name, keys)
+                text = f"there is no key {name}" + hint(near, f": known are {', '.join(keys)}")
                 self.fail(key, where, "UNKNOWN_KEY", text, near)
             elif value.tag != NULL:
                 values[name] = value
@@ -86,16 +86,16 @@ class Reader:
         return values
 
     def entries(self, node: yaml.Node, path: str) -> dict[str, yaml.Node]:
-        """The values of a mapping of any keys."""
+        """Read the values of a mapping of any keys."""
         keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
         return self.mapping(node, path, [key for key in keys if isinstance(key, str)])
 
     def texts(self, node: yaml.Node, path: str) -> dict[str, str]:
-        """A mapping of any keys to strings."""
+        """Read a mapping of any keys to strings."""
         return {key: self.text(value, f"{path}.{key}") for key, value in self.entries(node, path).items()}
 
     def items(self, node: yaml.Node, path: str, *, of: str) -> Iterator[tuple[str, yaml.Node]]:
-        """Path and node of each item of a list that must not be empty."""
+        """Yield path and node of each item of a list; notes one that is empty."""
         if not isinstance(node, yaml.SequenceNode):
             self._wrong_kind(node, path, f"a list of {of}")
             return
@@ -106,7 +106,7 @@ class Reader:
             yield f"{path}[{number}]", item
 
     def text(self, node: yaml.Node, path: str) -> str:
-        """A string; empty when it is not one."""
+        """Read a string; empty when it is not one."""
         if isinstance(node, yaml.ScalarNode) and node.tag in STRINGS:
             if not node.value.strip():
                 self.fail(node, path, "EMPTY_VALUE", f"{path} is empty")
@@ -120,7 +120,7 @@ class Reader:
         return ""
 
     def integer(self, node: yaml.Node, path: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
-        """A whole number within bounds; 0 when it is not one."""
+        """Read a whole number within bounds; 0 when it is not one."""
         if (
             isinstance(node, yaml.ScalarNode)
             and node.tag == INTEGER
@@ -133,14 +133,14 @@ class Reader:
         return 0
 
     def boolean(self, node: yaml.Node, path: str) -> bool:
-        """True or false; false when it is neither."""
+        """Read true or false; false when it is neither."""
         if isinstance(node, yaml.ScalarNode) and node.tag == BOOLEAN:
             return str(node.value).lower() in ("true", "yes", "on")
         self.fail(node, path, "WRONG_TYPE", f"{path} must be true or false")
         return False
 
     def number(self, node: yaml.Node, path: str) -> float:
-        """A number above 0; 0 when it is not one."""
+        """Read a number above 0; 0 when it is not one."""
         value = node.value if isinstance(node, yaml.ScalarNode) else ""
         with suppress(ValueError):
             if 0 < (number := float(value)) < math.inf:
@@ -149,7 +149,7 @@ class Reader:
         return 0.0
 
     def share(self, node: yaml.Node, path: str) -> float:
-        """A number above 0, and at most 1."""
+        """Read a number above 0, and at most 1; 1 when it is not one."""
         value = node.value if isinstance(node, yaml.ScalarNode) else ""
         with suppress(ValueError):
             if 0 < (number := float(value)) <= 1:
@@ -158,7 +158,11 @@ class Reader:
         return 1.0
 
     def duration(self, node: yaml.Node, path: str, *, off: bool = False, positive: bool = False) -> timedelta:
-        """A time span such as 5s, 500ms, 1m, 2h; a plain number is seconds. With `off`, the word is zero."""
+        """Read a duration such as 5s, 500ms, 1m, 2h; a plain number is seconds; 0 when it is not one.
+
+        off:      the word "off" is allowed, and stands for zero.
+        positive: zero is not allowed.
+        """
         value = node.value.strip().lower() if isinstance(node, yaml.ScalarNode) else ""
         if off and value in ("off", "false"):
             return timedelta(0)
@@ -173,18 +177,18 @@ class Reader:
         self.fail(node, path, "BAD_DURATION", f"{path} must be a duration like 5s, 500ms, 1m or 2h{or_off}")
         return timedelta(0)
 
-    def choice(self, node: yaml.Node, path: str, known: Sequence[str]) -> str:
-        """One of some words; the first when it is none of them."""
+    def choice(self, node: yaml.Node, path: str, words: Sequence[str]) -> str:
+        """Read one of these words; the first when it is none of them."""
         value = node.value if isinstance(node, yaml.ScalarNode) else ""
-        if value in known:
+        if value in words:
             return str(value)
-        near = nearest(value, known)
-        text = f"{path} must be {' or '.join(known)}{hint(near, '')}"
+        near = nearest(value, words)
+        text = f"{path} must be {' or '.join(words)}{hint(near, '')}"
         self.fail(node, path, "UNKNOWN_VALUE", text, near)
-        return known[0]
+        return words[0]
 
     def instant(self, node: yaml.Node) -> datetime | None:
-        """An RFC 3339 instant, in UTC; None when it is not one. Notes nothing."""
+        """Read an RFC 3339 instant, in UTC; None when it is not one. Notes nothing."""
         value = node.value if isinstance(node, yaml.ScalarNode) else ""
         try:
             instant = datetime.fromisoformat(value)

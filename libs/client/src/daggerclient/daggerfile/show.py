@@ -8,5 +8,5 @@ from daggerclient.daggerfile.table import SPEC, shown
 
 
 def to_document(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
-    """The specification under the keys of a dagger file, without the name."""
+    """Make the document of a dagger file of a specification, without the key `name`."""
     return shown(spec, SPEC)

@@ -33,15 +33,15 @@ _THEN = {
 
 
 def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
-    """An item of the list of sinks. A kind that needs nothing said may be the bare word."""
+    """Read an item of the list of sinks; a kind without required keys may be the bare word."""
     sink = spec_pb2.Sink()
     if isinstance(node, yaml.ScalarNode) and node.value in bare():
         getattr(sink, node.value).SetInParent()
         return sink
     if isinstance(node, yaml.ScalarNode):
         mappings = ", ".join(f"{{{name}: …}}" for name in sinks.names())
-        what = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
-        reader.fail(node, path, "WRONG_TYPE", what)
+        problem = f"{path} must be {' or '.join(bare())}, or one of {mappings}"
+        reader.fail(node, path, "WRONG_TYPE", problem)
         return sink
     values = reader.mapping(node, path, (*sinks.names(), *BESIDE, LIMIT, OUTAGE, REFUSED))
     for key in BESIDE:
@@ -55,8 +55,8 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
         sink.max_refused = reader.share(values.pop(REFUSED), f"{path}.{REFUSED}")
     kinds = values
     if not kinds and sink.ByteSize():
-        known = ", ".join(sinks.names())
-        reader.fail(node, path, "MISSING_KEY", f"{path} says no kind of sink: it must have one of {known}")
+        names = ", ".join(sinks.names())
+        reader.fail(node, path, "MISSING_KEY", f"{path} says no kind of sink: it must have one of {names}")
     if len(kinds) > 1:
         text = f"{path} names {' and '.join(kinds)}: make them items of the list"
         reader.fail(node, path, "MANY_SINKS", text)
@@ -71,12 +71,12 @@ def read(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.Sink:
 
 
 def show(sink: spec_pb2.Sink) -> Any:
-    """A sink under its keys: the inverse of `read`."""
+    """Make the item of a sink: the inverse of `read`."""
     name = sinks.kind_of(sink)
     if name is None:
         return {}
     message = getattr(sink, name)
-    said = _said(message, sinks.load(name).KEYS)
+    address = _show_keys(message, sinks.load(name).KEYS)
     beside: dict[str, Any] = {key: getattr(sink, key) for key in BESIDE if getattr(sink, key)}
     if sink.HasField(LIMIT):
         beside[LIMIT] = shown_limit(sink.limit)
@@ -84,33 +84,33 @@ def show(sink: spec_pb2.Sink) -> Any:
         beside[OUTAGE] = _shown_outage(sink.on_outage)
     if sink.HasField(REFUSED):
         beside[REFUSED] = sink.max_refused
-    return {name: said, **beside} if said or beside or name not in bare() else name
+    return {name: address, **beside} if address or beside or name not in bare() else name
 
 
 def limit(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.RateLimit:
-    """How much may be written."""
-    made = spec_pb2.RateLimit()
+    """Read the rate limit of a sink."""
+    value = spec_pb2.RateLimit()
     for key, number in reader.mapping(node, path, LIMITS).items():
         read = reader.number if key in PER_SECOND else partial(reader.integer, least=1)
-        setattr(made, key, read(number, f"{path}.{key}"))
-    return made
+        setattr(value, key, read(number, f"{path}.{key}"))
+    return value
 
 
 def shown_limit(value: spec_pb2.RateLimit) -> dict[str, float]:
-    """How much may be written, under its keys."""
-    said = {key: getattr(value, key) for key in LIMITS if getattr(value, key)}
-    return {key: int(most) if most == int(most) else most for key, most in said.items()}
+    """Make the document of a rate limit: the inverse of `limit`."""
+    limits = {key: getattr(value, key) for key in LIMITS if getattr(value, key)}
+    return {key: int(most) if most == int(most) else most for key, most in limits.items()}
 
 
 def _outage(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.OnOutage:
-    """A word; or, for one that is about a time, {skip: 5m}, which may have `auto_replay` beside it."""
+    """Read what happens in an outage: a word, or {skip: 5m}, which may have `auto_replay` beside it."""
     if isinstance(node, yaml.ScalarNode):
         return spec_pb2.OnOutage(then=_THEN[reader.choice(node, path, tuple(_THEN))])
     values = reader.mapping(node, path, ("skip", "fail", REPLAY))
     replays = values.pop(REPLAY, None)
     if len(values) != 1:
-        what = f"{path} must be {' or '.join(_THEN)}, or one of {{skip: TIME}}, {{fail: TIME}}"
-        reader.fail(node, path, "WRONG_TYPE", what)
+        problem = f"{path} must be {' or '.join(_THEN)}, or one of {{skip: TIME}}, {{fail: TIME}}"
+        reader.fail(node, path, "WRONG_TYPE", problem)
         return spec_pb2.OnOutage()
     [(word, after)] = values.items()
     rule = spec_pb2.OnOutage(then=_THEN[word])
@@ -126,12 +126,12 @@ def _shown_outage(rule: spec_pb2.OnOutage) -> str | dict[str, str | bool]:
     return {word: duration(rule.after), **({REPLAY: True} if rule.auto_replay else {})}
 
 
-def _said(message: Message, keys: Sequence[Key]) -> dict[str, Any]:
+def _show_keys(message: Message, keys: Sequence[Key]) -> dict[str, Any]:
     return {key.name: value for key in keys if (value := _value(message, key))}
 
 
 def file_key(path: str) -> str:
-    """The key of a dagger file behind the path of a field, for example sinks[0].influx.url."""
+    """Return the key of a dagger file for the path of a sink's field, for example sinks[0].influx.url."""
     for name, kind in sinks.kinds().items():
         for key in flat(kind.KEYS):
             long, short = f".{name}.{key.field}", f".{name}.{key.name}"
@@ -145,12 +145,12 @@ def file_key(path: str) -> str:
 
 
 def bare() -> list[str]:
-    """The kinds that may be written as a word: nothing of them has to be said."""
+    """List the kinds that may be written as a word: they have no required keys."""
     return [name for name, kind in sinks.kinds().items() if not any(key.required for key in kind.KEYS)]
 
 
 def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
-    """A secret: the name of a registered one, or where it is."""
+    """Read a reference to a secret: the name of a registered one, or the place where it is."""
     if not isinstance(node, yaml.ScalarNode):
         return place(reader, node, path)
     if any(fields.name(path, node.value)):
@@ -160,7 +160,7 @@ def secret(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
 
 
 def place(reader: Reader, node: yaml.Node, path: str) -> spec_pb2.SecretRef:
-    """Where a secret is: {env: NAME} or {file: PATH}."""
+    """Read the place of a secret: {env: NAME} or {file: PATH}."""
     if isinstance(node, yaml.ScalarNode):
         _inline(reader, node, path, _PLACE)
         return spec_pb2.SecretRef()
@@ -178,7 +178,7 @@ def _inline(reader: Reader, node: yaml.Node, path: str, wanted: str) -> None:
 
 
 def shown_secret(reference: spec_pb2.SecretRef) -> str | dict[str, str] | None:
-    """A secret: the name of a registered one, or {env: NAME} or {file: PATH}."""
+    """Make the value of a reference to a secret: the inverse of `secret`; None where none is set."""
     kind = reference.WhichOneof("source")
     if kind == "name":
         return reference.name
@@ -194,8 +194,9 @@ def fill(
     *,
     registered: bool = False,
 ) -> None:
-    """Fill a sink's message by the values of a mapping, under these keys; where a registered one says where
-    the sink is, that is not required.
+    """Fill a sink's message by the values of a mapping, under these keys.
+
+    registered: the address is that of a registered sink, so that the keys of an address are not required.
     """
     required = [key.name for key in keys if key.required and not (key.address and registered)]
     values = reader.mapping(node, path, [key.name for key in keys], required)
@@ -204,8 +205,8 @@ def fill(
         if key.name not in values:
             other, word = key.needed_with
             if other and other in values and getattr(values[other], "value", None) == word:
-                what = f"{key.name} is missing: {other} {word} needs it"
-                reader.fail(node, key_path, "MISSING_KEY", what)
+                problem = f"{key.name} is missing: {other} {word} needs it"
+                reader.fail(node, key_path, "MISSING_KEY", problem)
             continue
         _put(reader, values[key.name], key_path, *_field(message, key), key, registered=registered)
 
@@ -221,26 +222,26 @@ def _put(
     registered: bool,
 ) -> None:
     """Fill a field of a message by the value of its key."""
-    held = getattr(owner, field.name)
+    current = getattr(owner, field.name)
     if key.keys:
-        held.SetInParent()
-        fill(reader, value, path, held, key.keys, registered=registered)
+        current.SetInParent()
+        fill(reader, value, path, current, key.keys, registered=registered)
     elif is_map(field):
-        held.update(reader.texts(value, path))
+        current.update(reader.texts(value, path))
     elif field.is_repeated:
-        held.extend(reader.text(item, place) for place, item in reader.items(value, path, of="names"))
+        current.extend(reader.text(item, place) for place, item in reader.items(value, path, of="names"))
     elif field.message_type is not None and field.message_type.full_name == SECRET:
-        held.CopyFrom(secret(reader, value, path))
+        current.CopyFrom(secret(reader, value, path))
     elif field.message_type is not None:
-        held.FromTimedelta(reader.duration(value, path))
+        current.FromTimedelta(reader.duration(value, path))
     else:
         setattr(owner, field.name, _scalar(reader, value, path, field, key))
 
 
 def _scalar(reader: Reader, value: yaml.Node, path: str, field: FieldDescriptor, key: Key) -> Any:
     if field.enum_type is not None:
-        known = words(field.enum_type)
-        return known[reader.choice(value, path, tuple(known))]
+        numbers = words(field.enum_type)
+        return numbers[reader.choice(value, path, tuple(numbers))]
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return reader.text(value, path)
     if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
@@ -249,7 +250,7 @@ def _scalar(reader: Reader, value: yaml.Node, path: str, field: FieldDescriptor,
 
 
 def words(enum: EnumDescriptor) -> dict[str, int]:
-    """The words of a dagger file for the values of an enumeration, but for what is unsaid."""
+    """Return the numbers of an enumeration by their words in a dagger file, without 0, which is unset."""
     prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
     return {
         value.name.removeprefix(prefix).lower(): value.number for value in enum.values if value.number != 0
@@ -257,11 +258,11 @@ def words(enum: EnumDescriptor) -> dict[str, int]:
 
 
 def _value(message: Message, key: Key) -> Any:
-    """What stands under a key; nothing where nothing is said."""
+    """Make the value of a key; empty or None where its field is not set."""
     owner, field = _field(message, key)
     value = getattr(owner, field.name)
     if key.keys:
-        return _said(value, key.keys)
+        return _show_keys(value, key.keys)
     if field.is_repeated:
         return dict(value) if is_map(field) else list(value)
     if field.message_type is not None and field.message_type.full_name == SECRET:
@@ -274,7 +275,7 @@ def _value(message: Message, key: Key) -> Any:
 
 
 def _field(message: Message, key: Key) -> tuple[Message, FieldDescriptor]:
-    """The field that a key fills, and the message it is in."""
+    """Find the field that a key fills; return the message it is in, and the field."""
     *parents, name = key.field.split(".")
     for parent in parents:
         message = getattr(message, parent)

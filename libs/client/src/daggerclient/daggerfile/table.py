@@ -20,7 +20,7 @@ from daggerspec import sinks as kinds
 
 @dataclass(frozen=True)
 class Row:
-    """A key."""
+    """A key of a dagger file, and the field that it fills."""
 
     key: str
     form: Form
@@ -28,11 +28,11 @@ class Row:
     """The field that it fills, where that has another name."""
     required: bool = False
     unsaid: Any = None
-    """What is shown where the field says nothing; None: the key is left out."""
+    """Shown where the field is not set; None: the key is left out."""
 
     @property
     def field(self) -> str:
-        """The field that it fills."""
+        """Return the name of the field that the key fills."""
         return self.path or self.key
 
 
@@ -53,10 +53,10 @@ def fill(
 
 
 def shown(message: Message, rows: Sequence[Row]) -> dict[str, Any]:
-    """What a message says, under the keys: the inverse of `fill`."""
-    said = {field.name for field, _ in message.ListFields()}
+    """Make the values of the keys of a message: the inverse of `fill`."""
+    present = {field.name for field, _ in message.ListFields()}
     document = {
-        row.key: row.form.show(getattr(message, row.field)) if row.field in said else row.unsaid
+        row.key: row.form.show(getattr(message, row.field)) if row.field in present else row.unsaid
         for row in rows
     }
     return {key: value for key, value in document.items() if value is not None}

@@ -6,7 +6,7 @@ import yaml
 
 
 def to_yaml(document: dict[str, Any]) -> str:
-    """The text of a dagger file; several lines of SQL become a block. What could not be seen is an escape."""
+    """Write a document as YAML; text of several lines becomes a block, invisible characters are escaped."""
     text = _dump(document, allow_unicode=True)
     return text if text.replace("\n", "").isprintable() else _dump(document, allow_unicode=False)
 

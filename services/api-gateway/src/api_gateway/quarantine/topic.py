@@ -126,7 +126,7 @@ class _KafkaReader:
 
     async def read(self) -> Sequence[Message]:
         fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MOST)
-        await self._listener.check(heard=bool(fetched))
+        await self._listener.check(received=bool(fetched))
         return [
             Message(
                 message.partition,

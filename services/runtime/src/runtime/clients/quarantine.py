@@ -128,7 +128,7 @@ class Quarantine:
 
         Records in flight of the stuck client may be written twice; readers deduplicate by id.
         """
-        if not self._producers.failed():
+        if not self._producers.note_failure():
             return
         waiting, self._waiting = self._waiting, {}
         logger().warning("quarantine.client_replaced", waiting=len(waiting))
@@ -176,7 +176,7 @@ class Quarantine:
     def _on_delivery(self, number: int, error: KafkaError | None, _: Message | None) -> None:
         record, headers = self._waiting.pop(number)
         if error is None:
-            self._producers.succeeded()
+            self._producers.note_success()
             return
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and not is_reference(record):
             self._too_large.append((record, headers))

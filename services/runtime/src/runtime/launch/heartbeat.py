@@ -121,6 +121,6 @@ class HeartbeatSender:
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
-            self._producers.succeeded()
-        elif self._producers.failed():
+            self._producers.note_success()
+        elif self._producers.note_failure():
             logger().warning("kafka.producer_replaced")

@@ -208,7 +208,7 @@ class KafkaWriter:
         if unheard:
             client.missed()
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
-        client.producers.succeeded()
+        client.producers.note_success()
         return failures
 
     def _settle(
@@ -380,7 +380,7 @@ class _Client:
 
     def missed(self) -> None:
         """Rows were not taken: they are written again, under the same ids, perhaps by another producer."""
-        if self.producers.failed():
+        if self.producers.note_failure():
             logger().warning("kafka.producer_replaced")
 
     def refused(self) -> KafkaError | None:

@@ -64,12 +64,15 @@ class Sweeper:
         self._seen = state_dir / SEEN
 
     async def sweep(self) -> None:
-        """As the leader: kill orphans, remove leftovers, note how far the log was read. Raises: Deposed."""
+        """As the leader: kill orphans, remove leftovers, note how far the log was read.
+
+        Raises: LeadershipLost.
+        """
         fleet = self._fleet
         for driver in self._drivers.living():
             if is_orphan(fleet, driver):
                 with unit_of_work("scheduler.orphan", dagger=driver.dagger, generation=driver.generation):
-                    self._election.still()
+                    self._election.ensure_leading()
                     self._drivers.kill(driver)
                     await self._follower.append(self._killed(driver))
         now = self._clock()

@@ -32,7 +32,7 @@ from scheduler.drivers.secret_places import SecretRule
 from scheduler.drivers.spares import Spares
 from scheduler.threads import to_its_end
 
-# Appends a fact about a dagger and reads it back: what became of it. Raises: Deposed.
+# Appends a fact about a dagger and reads it back: what became of it. Raises: LeadershipLost.
 Write: TypeAlias = Callable[[Dagger, Message], Awaitable[Step[Applied]]]
 
 
@@ -69,7 +69,7 @@ class Launcher:
         self._secrets = secrets
 
     async def launch(self, name: str, write: Write, still_leading: Callable[[], None]) -> None:
-        """Launch the newest version of a dagger. `still_leading` raises Deposed when somebody else leads."""
+        """Launch the newest version of a dagger; `still_leading` raises LeadershipLost if another leads."""
         await self._follower.catch_up()
         dagger = self._fleet.daggers[name]
         try:
@@ -131,7 +131,7 @@ class Launcher:
             return _os_error(error)
 
     def _read_back(self, name: str, step: Step[Applied], still_leading: Callable[[], None]) -> Dagger | None:
-        """The dagger whose launch was intended; None when that was refused. Raises: Deposed."""
+        """The dagger whose launch was intended; None when that was refused. Raises: LeadershipLost."""
         still_leading()
         intended = self._fleet.daggers[name]
         accepted = step.applied.changed and intended.generation == step.record.sequence

@@ -44,7 +44,7 @@ class Replays:
         self._in_vain: dict[str, tuple[int, int]] = {}
 
     async def look(self, write: Write, still: Callable[[], None], epoch: int) -> None:
-        """As the leader: do what is due of each replay. Raises: Deposed."""
+        """As the leader: do what is due of each replay. Raises: LeadershipLost."""
         alive = self._alive()
         for name in sorted(self._fleet.daggers):
             dagger = self._fleet.daggers[name]
@@ -82,7 +82,7 @@ class Replays:
                 return
 
     async def _start(self, dagger: Dagger, write: Write, still: Callable[[], None]) -> None:
-        """Intend an attempt; start it once the log has it, and nobody else leads. Raises: Deposed."""
+        """Intend an attempt; start it once the log has it, and nobody else leads. Raises: LeadershipLost."""
         replay = dagger.replay
         assert replay is not None
         intent = events_pb2.ReplayStarted(replay_id=replay.id)

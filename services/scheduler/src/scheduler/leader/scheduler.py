@@ -18,7 +18,7 @@ from daggers.v1 import events_pb2, spec_pb2, telemetry_pb2
 
 from chassis.logging import logger, note, unit_of_work
 from daggerspec.limits import DEFAULT_DRIVER_MEMORY_MIB
-from election import Beats, Deposed, Election, Holder, Office, proven_dead
+from election import Beats, Election, Holder, LeadershipLost, Office, proven_dead
 from eventlog import Draft, Log, LogUnavailable
 from eventlog.fold import Step
 from eventlog.follower import Follower
@@ -261,14 +261,14 @@ class Scheduler:
                     self._replays.end_orphans()
                     self._tell_all()
                 await self._pause()
-            with suppress(Deposed):
+            with suppress(LeadershipLost):
                 await self._election.claim()
                 self._drivers.write_missing()
                 logger().info("scheduler.leadership_gained", epoch=self._election.epoch)
                 beating = asyncio.create_task(self._election.keep_beating())
                 try:
                     await self._lead()
-                except Deposed:
+                except LeadershipLost:
                     self._spares.end()
                     raise
                 finally:
@@ -288,13 +288,13 @@ class Scheduler:
         await self._follower.append(Draft(id_, self._election.source, subject, self._now(), event))
 
     async def _lead(self) -> None:
-        """Reconcile every dagger, for ever. Raises: Deposed."""
+        """Reconcile every dagger, for ever. Raises: LeadershipLost."""
         next_tick = next_sweep = passed = self._now()
         while True:
             started = self._now()
             if started - passed > self._options.leader_timeout / 2:
                 await self._follower.catch_up()  # we were paused: somebody may have taken over
-            self._election.still()
+            self._election.ensure_leading()
             names, self._dirty = self._dirty, set()
             # A clock that was ahead for a while had them due when it is that late again.
             next_tick = min(next_tick, started + self._options.tick)
@@ -304,7 +304,7 @@ class Scheduler:
             for name in sorted(names):  # the same order in every run
                 await self._attend(name)
             await self._return()
-            await self._replays.look(self._write, self._election.still, self._election.epoch)
+            await self._replays.look(self._write, self._election.ensure_leading, self._election.epoch)
             await self._spares.look()
             if started >= next_sweep:
                 next_sweep = started + self._options.sweep
@@ -330,7 +330,7 @@ class Scheduler:
     def _on_step(self, step: Step[Applied]) -> None:
         record, applied = step.record, step.applied
         if isinstance(record.message, events_pb2.SchedulerStarted):
-            self._election.claimed()
+            self._election.note_claim()
         if record.message is None:
             logger().warning(
                 "scheduler.record_ignored", sequence=record.sequence, type=record.type, subject=record.subject
@@ -343,7 +343,7 @@ class Scheduler:
         async for record in self._beats.follow():
             match record.message:
                 case telemetry_pb2.SchedulerBeat() as beat:
-                    self._election.heard(beat.epoch)
+                    self._election.note_beat(beat.epoch)
                 case telemetry_pb2.Heartbeat() as heartbeat:
                     if self._observer.heard(heartbeat):
                         self._look_at(heartbeat.dagger)
@@ -375,9 +375,9 @@ class Scheduler:
                 "scheduler.act", dagger=name, generation=dagger.generation, action=type(action).__name__
             ):
                 if isinstance(action, Launch):
-                    await self._launcher.launch(name, self._write, self._election.still)
+                    await self._launcher.launch(name, self._write, self._election.ensure_leading)
                 elif isinstance(action, LaunchShadow):
-                    await self._launcher.launch_shadow(name, self._write, self._election.still)
+                    await self._launcher.launch_shadow(name, self._write, self._election.ensure_leading)
                 elif isinstance(action, events_pb2.QuarantineReplayRequested):
                     if not await self._ask(action):
                         return
@@ -435,21 +435,24 @@ class Scheduler:
         )
 
     async def _ask(self, request: events_pb2.QuarantineReplayRequested) -> bool:
-        """Ask for a replay of all that is set aside by now; whether that was possible. Raises: Deposed."""
+        """Ask for a replay of all that is set aside by now; whether that was possible.
+
+        Raises: LeadershipLost.
+        """
         try:
             request.up_to.update(await self._set_aside_ends())
         except LogUnavailable as error:  # the next look tries it again
             logger().warning("scheduler.replay_delayed", dagger=request.name, detail=str(error))
             return False
-        self._election.still()
+        self._election.ensure_leading()
         draft = Draft(request.replay_id, self._election.source, request.name, self._now(), request)
         step = await self._follower.append(draft)
         note(replay=request.replay_id, sequence=step.record.sequence, ignored=step.applied.refused)
         return True
 
     async def _write(self, dagger: Dagger, fact: Any) -> Step[Applied]:
-        """Append a fact about a dagger in the state it is in, and read it back. Raises: Deposed."""
-        self._election.still()
+        """Append a fact about a dagger in the state it is in, and read it back. Raises: LeadershipLost."""
+        self._election.ensure_leading()
         fact.meta.epoch = self._election.epoch
         fact.meta.name = dagger.name
         # The same for the same fact about the same state: repeated after a failure, it counts once.

@@ -129,7 +129,7 @@ class Broker:
                     if partition.leader is None or partition.leader.id < 0
                 ),
             )
-        self._admins.succeeded()
+        self._admins.note_success()
         return topics
 
     def first(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -193,8 +193,8 @@ class Broker:
             consumer.resume(assigned)
             consumer.unassign()
         if came:
-            consumers.succeeded()
-        elif consumers.failed():
+            consumers.note_success()
+        elif consumers.note_failure():
             logger().warning("kafka.consumer_replaced")
         return gathered, set(room)
 
@@ -223,7 +223,7 @@ class Broker:
             if asked:
                 time.sleep(_PAUSE_S)
                 self._learn_leaders({wanted.topic for wanted in asked})
-        self._admins.succeeded()
+        self._admins.note_success()
         return offsets
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:
@@ -238,7 +238,7 @@ class Broker:
         """What to raise, when what librdkafka has to say of it is in the log."""
         self._admin.poll(0)
         problem = job_error(error, what)
-        if isinstance(problem, TemporaryError) and self._admins.failed():
+        if isinstance(problem, TemporaryError) and self._admins.note_failure():
             logger().warning("kafka.client_replaced", why=error.str())
             # What it forgot, the consumer has most likely forgotten, too.
             stuck, self._consumers = self._consumer, self._make_consumers()
