@@ -33,7 +33,7 @@ SECRETS = {
 
 
 def token_of(name: str, end: datetime | None = None) -> tuple[str, access_pb2.AccountToken]:
-    return tokens.made(f"{name}-bot", "t1", SECRETS[name], SALT, end)
+    return tokens.create_token(f"{name}-bot", "t1", SECRETS[name], SALT, end)
 
 
 def created(name: str, team: str, role: Any, end: datetime | None = None) -> events_pb2.ServiceAccountCreated:

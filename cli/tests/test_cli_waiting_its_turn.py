@@ -8,7 +8,7 @@ import pytest
 from daggers.v1 import access_pb2, gateway_pb2
 from tests.gateways import served
 
-from access.limits import Limits
+from access.limits import CallLimits
 from chassis.endpoint import Endpoint
 from daggerclient import Client, RefusedError
 
@@ -21,7 +21,7 @@ def test_a_call_that_was_too_much_is_made_when_the_gateway_says(tmp_path: Path) 
     first, bot = tmp_path / "root", tmp_path / "bot"
     first.write_text(ROOT)
     said: list[str] = []
-    with served(endpoint, f"sqlite:///{tmp_path / 'g.db'}", limits=Limits(requests_per_second=1)) as port:
+    with served(endpoint, f"sqlite:///{tmp_path / 'g.db'}", limits=CallLimits(requests_per_second=1)) as port:
         address = f"127.0.0.1:{port}"
         with Client(address, token_file=first) as root:
             team = gateway_pb2.RegisterTeamRequest(team=access_pb2.Team(name="pricing"))

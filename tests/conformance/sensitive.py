@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.conformance.shop import END, TIMED, WINDOW, tables
 
 from access import Principal, sensitive
-from access.sensitive import Made
+from access.sensitive import RowOrigins
 from api_gateway.auth.masking import mask_of
 from daggerspec.columns import Column
 from daggersql import Plan, check
@@ -146,6 +146,6 @@ def judge(sql: str) -> Judged:
     plan, world = check(sql, tables()).plan, fleet()
     assert plan is not None, sql
     streams = sensitive.unseen(BOB, SPEC, world)
-    made = Made(plan.columns, plan.origins, plan.places, plan.influences)
-    refused = any(True for _ in sensitive.deciding(BOB, made, streams, world))
-    return Judged(plan, sensitive.hidden(made, streams), refused)
+    made = RowOrigins(plan.columns, plan.origins, plan.places, plan.influences)
+    refused = any(True for _ in sensitive.check_deciding(BOB, made, streams, world))
+    return Judged(plan, sensitive.masked_columns(made, streams), refused)

@@ -189,7 +189,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
         }
         told_to_all = vitals.SerializeToString()
         for method, answer in answers.items():
-            shown = rule_of(method).shown(principal, answer, fleet)
+            shown = rule_of(method).view(principal, answer, fleet)
             text = shown.SerializeToString() if shown is not None else b""
 
             assert not [each for each in hidden if each.encode() in text]
@@ -204,7 +204,7 @@ def test_no_answer_reveals_what_may_refuses(events: list[Any], principal: Princi
             message.subject,
         )
         step.event.data.value = message.value
-        shown = rule_of("WatchEvents").shown(principal, step, fleet)
+        shown = rule_of("WatchEvents").view(principal, step, fleet)
 
         assert not [secret_ for secret_ in hidden if secret_.encode() in shown.SerializeToString()]
         assert (shown.event.type, shown.sequence) == (message.type, message.sequence)
@@ -276,7 +276,7 @@ def test_an_earlier_dagger_of_a_name_is_not_the_later_teams() -> None:
             message.subject,
         )
         step.event.data.value = message.value
-        step = rule_of("WatchEvents").shown(Principal("user:ada"), step, fleet)
+        step = rule_of("WatchEvents").view(Principal("user:ada"), step, fleet)
         if step.event.subject == "first_one":
             shown.append((step.event.type.rpartition(".")[2], bool(step.event.data.value)))
 
@@ -294,7 +294,7 @@ def test_where_secrets_of_a_cluster_are_is_shown_to_administrators_alone() -> No
     cluster.kafka.secret_properties["sasl.password"].file = "/etc/secret"
     cluster.influx.token.env = "TOKEN"
     answers = [gateway_pb2.ListClustersResponse(clusters=[cluster]) for _ in range(2)]
-    view_of = rule_of("ListClusters").shown
+    view_of = rule_of("ListClusters").view
     ours = view_of(Principal("root", administrator=True), answers[0], fleet)
     theirs = view_of(Principal("user:ada"), answers[1], fleet)
 

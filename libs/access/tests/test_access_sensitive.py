@@ -10,7 +10,17 @@ import pytest
 from daggers.v1 import access_pb2, events_pb2, spec_pb2
 
 from access import Principal
-from access.sensitive import DERIVE, Made, deciding, dropped, hidden, sees, touched, unseen, written
+from access.sensitive import (
+    DERIVE,
+    RowOrigins,
+    check_deciding,
+    check_dropped,
+    check_written,
+    masked_columns,
+    sees,
+    sensitive_paths,
+    unseen,
+)
 from daggerspec.columns import Column, Role
 from eventlog.testing import given
 from fleet import Fleet
@@ -46,17 +56,19 @@ class Where:
     place: tuple[int, int, int, int] = (2, 1, 2, 9)
 
 
-def made(*paths: str, by: tuple[str, ...] = (), **more: Any) -> Made:
+def made(*paths: str, by: tuple[str, ...] = (), **more: Any) -> RowOrigins:
     """Rows with a column for each path, which are chosen by other paths."""
     columns = [Column(path, Role.FIELD, path, "string") for path in paths]
     origins = [[("t", path)] for path in paths]
-    return Made(columns, origins, [(1, 8, 1, 12)] * len(paths), [Where([("t", path)]) for path in by], **more)
+    return RowOrigins(
+        columns, origins, [(1, 8, 1, 12)] * len(paths), [Where([("t", path)]) for path in by], **more
+    )
 
 
-def found(who: Principal, rows: Made, fleet: Fleet) -> list[tuple[str, str, int | None]]:
+def found(who: Principal, rows: RowOrigins, fleet: Fleet) -> list[tuple[str, str, int | None]]:
     """What may not be written, and what may not decide."""
     streams = unseen(who, SPEC, fleet)
-    wrong = [*written(who, rows, streams, fleet), *deciding(who, rows, streams, fleet)]
+    wrong = [*check_written(who, rows, streams, fleet), *check_deciding(who, rows, streams, fleet)]
     return [(one.field, one.metadata["path"], one.line) for one in wrong]
 
 
@@ -84,13 +96,13 @@ def test_who_is_granted_it_by_name_or_by_group_sees_it_and_administrators_do() -
 def test_a_field_is_sensitive_with_what_is_below_it_and_what_holds_it(path: str, is_sensitive: bool) -> None:
     streams = unseen(BOB, SPEC, registered())
 
-    assert bool([*touched([("t", path)], streams)]) == is_sensitive
-    assert bool([*touched([("other", path)], streams)]) is False
+    assert bool([*sensitive_paths([("t", path)], streams)]) == is_sensitive
+    assert bool([*sensitive_paths([("other", path)], streams)]) is False
 
 
 def test_rows_of_a_sensitive_field_are_written_for_who_is_granted_it_alone() -> None:
     fleet, rows = registered("user:ada"), made("customer.city", "phone")
-    (refused,) = written(BOB, rows, unseen(BOB, SPEC, fleet), fleet)
+    (refused,) = check_written(BOB, rows, unseen(BOB, SPEC, fleet), fleet)
 
     assert [found(who, rows, fleet) for who in (ADA, ROOT)] == [[], []]
     assert found(BOB, made("customer.city"), fleet) == []
@@ -100,7 +112,7 @@ def test_rows_of_a_sensitive_field_are_written_for_who_is_granted_it_alone() -> 
         " and not granted to user:bob: an administrator can grant that"
     )
     assert refused.metadata == {"principal": "user:bob", "stream": "bookings", "path": "phone"}
-    assert [column.name for column in hidden(rows, unseen(BOB, SPEC, fleet))] == ["phone"]
+    assert [column.name for column in masked_columns(rows, unseen(BOB, SPEC, fleet))] == ["phone"]
 
 
 def test_all_places_are_said_where_a_sensitive_field_decides() -> None:
@@ -143,10 +155,10 @@ def test_all_of_a_stream_is_sensitive_once_nobody_knows_what_was() -> None:
 def test_an_edit_drops_what_its_query_no_longer_reads() -> None:
     fleet = registered()
     streams = unseen(BOB, SPEC, fleet)
-    kept = list(deciding(BOB, made(by=("phone",)), streams, fleet))
+    kept = list(check_deciding(BOB, made(by=("phone",)), streams, fleet))
 
-    def paths(before: Made | None) -> list[str]:
-        return [violation.metadata["path"] for violation in dropped(BOB, before, streams, kept, fleet)]
+    def paths(before: RowOrigins | None) -> list[str]:
+        return [violation.metadata["path"] for violation in check_dropped(BOB, before, streams, kept, fleet)]
 
     assert paths(made("customer.city", "phone")) == []
     assert paths(made("phone", by=("customer.email",))) == ["customer.email"]

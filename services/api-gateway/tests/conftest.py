@@ -14,7 +14,7 @@ import pytest
 from daggers.v1 import gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf import descriptor_pb2, text_format
 
-from access.limits import Limits
+from access.limits import CallLimits
 from api_gateway.auth.audit_topic import MemoryAudits
 from api_gateway.auth.oidc import Verifier
 from api_gateway.auth.teams import Unknown
@@ -168,7 +168,7 @@ class Harness:
         bounds: Bounds = Bounds(),  # noqa: B008 - a constant
         unknown_teams: Unknown = Unknown.ALLOW,
         verifier: Verifier | None = None,
-        limits: Limits = Limits(),  # noqa: B008 - a constant
+        limits: CallLimits = CallLimits(),  # noqa: B008 - a constant
     ) -> AsyncIterator[Client]:
         log = MemoryLog() if log is None else log
         url = database_url or self.database_url

@@ -239,7 +239,7 @@ async def test_a_token_that_is_good_no_more_is_nobodys(enforcing: World, refusal
 
 
 async def test_the_new_token_and_the_old_one_are_good_while_they_overlap(enforcing: World) -> None:
-    token, kept = tokens.made("viewer-bot", "t2", b"x" * tokens.SECRET_BYTES, SALT, None)
+    token, kept = tokens.create_token("viewer-bot", "t2", b"x" * tokens.SECRET_BYTES, SALT, None)
     rotated = events_pb2.ServiceAccountRotated(meta=META, name="viewer-bot", token=kept)
     rotated.overlap_until.FromDatetime(datetime.now(UTC) + timedelta(hours=1))
     await enforcing.write(rotated, "viewer-bot")

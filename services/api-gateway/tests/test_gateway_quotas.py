@@ -13,7 +13,7 @@ import grpc
 import pytest
 from daggers.v1 import access_pb2, events_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2, telemetry_pb2
 
-from access.limits import Limits
+from access.limits import CallLimits
 from chassis.errors import ApiError
 from eventlog import Draft
 
@@ -21,7 +21,7 @@ pb = gateway_pb2
 ROOT = "a-token-of-the-first-hour"
 FILE = {hashlib.sha256(ROOT.encode()).digest(): "root"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SLOW = Limits(requests_per_second=10, writes_per_second=0.001, streams=1)
+SLOW = CallLimits(requests_per_second=10, writes_per_second=0.001, streams=1)
 Refused = Callable[[Awaitable[Any]], Awaitable[ApiError]]
 
 
@@ -43,7 +43,9 @@ class Caller:
 
 
 @asynccontextmanager
-async def asked(harness: Any, samples: Any, limits: Limits) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
+async def asked(
+    harness: Any, samples: Any, limits: CallLimits
+) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
     """The administrator and two editors of the team pricing."""
     async with harness.running(tokens=lambda: FILE, enforce=True, limits=limits) as client:
         root = Caller(client)
@@ -111,7 +113,7 @@ async def _outcome(stream: Any) -> grpc.StatusCode | None:
 async def test_one_dagger_too_many_is_refused_before_it_is_written(
     harness: Any, samples: Any, refusal: Refused
 ) -> None:
-    async with asked(harness, samples, Limits()) as (root, first, _):
+    async with asked(harness, samples, CallLimits()) as (root, first, _):
         bounds = access_pb2.Quotas(daggers=access_pb2.Quota(hard=1))
         await root.ask("RegisterTeam", team=access_pb2.Team(name="other"))
         await root.ask("GrantRole", team="", principal="user:ada", role=access_pb2.ROLE_ADMINISTRATOR)
@@ -140,7 +142,7 @@ async def test_one_dagger_too_many_is_refused_before_it_is_written(
 async def test_what_a_team_takes_stands_beside_its_quotas_and_warns(
     harness: Any, samples: Any, refusal: Refused
 ) -> None:
-    async with asked(harness, samples, Limits()) as (root, first, _):
+    async with asked(harness, samples, CallLimits()) as (root, first, _):
         team = (await root.ask("GetTeam", name="pricing")).team
         team.quotas.daggers.soft = 0
         team.quotas.memory_mib.hard = 10_000

@@ -1,7 +1,7 @@
-"""Who may do what. Pure: a principal, what it asks, and the fold of the control topic make a decision.
+"""Access control. Pure: a principal, its request, and the fold of the control topic make a decision.
 
-`may` decides about one action and one team; `methods.METHODS` says, for every method of the gateway, which
-action it is, whose things a request is about, and what of an answer is shown to whom.
+`may` decides about one action and one team; `methods.METHODS` has, for every method of the gateway, which
+action it is, which teams a request is about, and the view that each principal gets of an answer.
 """
 
 from access.decision import Action, Decision, may

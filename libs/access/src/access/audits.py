@@ -1,4 +1,4 @@
-"""What the audit says of a call: which refusals stand in it, what was asked for, what is sensitive. Pure."""
+"""Contents of audit records: kind of call, refusal, request, sensitive fields. Pure."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ _OTHERS: Final = frozenset(
         "UNREGISTERED_SECRET",
     }
 )
-_ASKED: Final = 16_000
-"""How much is kept of what was asked for, in characters."""
+_REQUEST_LIMIT: Final = 16_000
+"""Characters of a request that a record has at most."""
 
 
 def is_refusal(reason: str) -> bool:
-    """Whether a reason says that somebody may not, rather than that something is wrong or missing."""
+    """Tell whether a reason is that the caller may not, and not that something is wrong or missing."""
     return reason in _OTHERS or reason.startswith(_FORBIDDEN)
 
 
 def refusal_in(reasons: Iterable[str]) -> str:
-    """The first of some reasons that says that somebody may not; empty when none does."""
+    """Return the first of some reasons that is a refusal; empty when none is."""
     return next(filter(is_refusal, reasons), "")
 
 
 def kind_of(call: audit_pb2.CallAudited) -> Kind.ValueType:
-    """What a record is about, also one of before records said so."""
+    """Return the kind of a record; derive it for a record of before they had one."""
     return call.kind or (READ if call.allowed else REFUSED)
 
 
-def asked(request: Any) -> str:
-    """What a call asks for, as JSON; of a specification the team, streams, query and kinds of sinks alone.
+def describe_request(request: Any) -> str:
+    """Write a request as JSON; of a specification the team, streams, query and kinds of sinks alone.
 
-    What sinks have beside that may be a secret that somebody wrote where none belongs.
+    Any other part of a sink may be a secret that somebody wrote where none belongs.
     """
     has_spec = "spec" in request.DESCRIPTOR.fields_by_name and request.HasField("spec")
     rest = type(request).FromString(request.SerializeToString())
@@ -70,12 +70,12 @@ def asked(request: Any) -> str:
     except (json_format.Error, ValueError, OverflowError):  # a time that JSON has no text for
         fields = {"request": text_format.MessageToString(rest, as_one_line=True)}
     if has_spec:
-        fields["spec"] = _said(request.spec)
+        fields["spec"] = _describe_spec(request.spec)
     text = json.dumps(fields, ensure_ascii=False)
-    return text if len(text) <= _ASKED else f"{text[: _ASKED - 1]}…"
+    return text if len(text) <= _REQUEST_LIMIT else f"{text[: _REQUEST_LIMIT - 1]}…"
 
 
-def _said(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
+def _describe_spec(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
     return {
         "team": spec.team,
         "streams": [stream.stream for stream in spec.streams],
@@ -85,7 +85,7 @@ def _said(spec: spec_pb2.DaggerSpec) -> dict[str, Any]:
 
 
 def sensitive_fields(principal: Principal, streams: Iterable[str], fleet: Fleet) -> list[str]:
-    """The sensitive fields of streams that a principal sees, each STREAM.PATH."""
+    """List the sensitive fields of streams that a principal sees, each STREAM.PATH."""
     return [
         f"{stream}.{path}"
         for stream in dict.fromkeys(streams)

@@ -23,7 +23,7 @@ _ADMINISTRATOR: Final = access_pb2.ROLE_ADMINISTRATOR
 
 
 class Action(StrEnum):
-    """What can be allowed, in the words of a refusal."""
+    """Actions that can be allowed, in the words of a refusal."""
 
     LOOK_AROUND = "see the catalogue and the names, teams and phases of daggers"
     READ = "read specifications, rows, logs, alerts and quarantined records"
@@ -68,7 +68,7 @@ LEAST: Final[Mapping[Action, access_pb2.Role.ValueType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether something is allowed; when it is not, what is missing and who can give it."""
+    """Permission to do something, or a refusal with what is missing and who can grant it."""
 
     allowed: bool
     reason: str
@@ -76,41 +76,41 @@ class Decision:
     detail: str
     """One sentence for a person."""
     metadata: Mapping[str, str]
-    """What the sentence says, for programs."""
+    """The parts of the sentence, for programs."""
 
 
 def may(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
-    """Whether a principal may do this in a team; `team` is PLATFORM for what belongs to none."""
+    """Decide whether a principal may do this in a team; `team` is PLATFORM for what belongs to none."""
     if is_administrator(principal, fleet):
-        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+        return _allow("ADMINISTRATOR", f"{principal.name} is an administrator")
     if principal.account and principal.account not in fleet.catalogue.accounts:
         text = f"there is no service account {principal.account}, or no more"
         return Decision(False, "ACCOUNT_REVOKED", text, {"principal": principal.name})
     least = LEAST[action]
     if least == _ANYBODY:
-        return _allowed("AUTHENTICATED", "everybody who is authenticated may")
+        return _allow("AUTHENTICATED", "everybody who is authenticated may")
     if least != _ADMINISTRATOR and team != PLATFORM:
         has = role(principal, team, fleet)
         if has >= least:
-            return _allowed("ROLE", f"{principal.name} is {word(has)} of team {team}")
-    return _refused(principal, action, team if least != _ADMINISTRATOR else PLATFORM, fleet)
+            return _allow("ROLE", f"{principal.name} is {word(has)} of team {team}")
+    return _refuse(principal, action, team if least != _ADMINISTRATOR else PLATFORM, fleet)
 
 
 def change_on(clusters: Iterable[str], fleet: Fleet) -> Action:
-    """What it is to change daggers on these clusters: PLAY where there is one, and each is a playground."""
+    """Return PLAY for clusters that all are playgrounds, if there are any, and else CHANGE."""
     entries = [fleet.clusters.get(cluster) for cluster in clusters]
     plays = bool(entries) and all(entry is not None and entry.value.playground for entry in entries)
     return Action.PLAY if plays else Action.CHANGE
 
 
 def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Decision:
-    """Whether daggers of a team may read a stream, when a principal asks for one."""
+    """Decide whether daggers of a team may read a stream, by who asks for one and by its grant."""
     grant = fleet.catalogue.grants.get(stream)
     restricted = _reads_platform(stream, fleet) if grant is None else grant.value.restricted
     if not restricted or (grant is not None and team in grant.value.teams):
-        return _allowed("GRANTED", f"team {team} may read stream {stream}")
+        return _allow("GRANTED", f"team {team} may read stream {stream}")
     if is_administrator(principal, fleet):
-        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+        return _allow("ADMINISTRATOR", f"{principal.name} is an administrator")
     who = administrators(fleet.catalogue)
     text = f"stream {stream} is restricted, and not granted to team {team}: {who} can grant it"
     return Decision(
@@ -121,12 +121,12 @@ def may_read(principal: Principal, team: str, stream: str, fleet: Fleet) -> Deci
 def may_send(
     principal: Principal, name: str, spec: spec_pb2.DaggerSpec, fleet: Fleet, places: Sequence[Place]
 ) -> Decision:
-    """Whether the secrets may be where a specification finds them by itself, and go where it sends them.
+    """Decide whether a specification's own secrets may be where they are, and go where it sends them.
 
-    What the dagger sends already it goes on sending; registered secrets are the rule book's to judge.
+    What the dagger sends already it goes on sending. Registered secrets are left to the rule book.
     """
     if is_administrator(principal, fleet):
-        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+        return _allow("ADMINISTRATOR", f"{principal.name} is an administrator")
     living = fleet.living(name)
     already = [] if living is None else [secret[1:] for secret in own_secrets(fleet, name, living.spec)]
     for place, reference, to in own_secrets(fleet, name, spec):
@@ -138,19 +138,19 @@ def may_send(
         )
         metadata = {"principal": principal.name, "team": spec.team, "field": place, "address": to}
         return Decision(False, "SECRET_PLACE", text, metadata)
-    return _allowed("PLACE", f"team {spec.team} may have these secrets sent there")
+    return _allow("PLACE", f"team {spec.team} may have these secrets sent there")
 
 
 def _reads_platform(stream: str, fleet: Fleet) -> bool:
-    """Whether a stream has topics of the platform, which tell everything of every team."""
+    """Tell whether a stream has topics of the platform, which have everything of every team."""
     entry = fleet.streams.get(stream)
     return entry is not None and any(map(topics.is_platform, entry.value.topics))
 
 
 def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:
-    """Whether a principal may see records of a stream: as a viewer of a team whose daggers may read it."""
+    """Decide whether a principal may see records of a stream: as viewer of a team that may read it."""
     if is_administrator(principal, fleet):
-        return _allowed("ADMINISTRATOR", f"{principal.name} is an administrator")
+        return _allow("ADMINISTRATOR", f"{principal.name} is an administrator")
     teams = [
         team for team in sorted(fleet.catalogue.teams) if may(principal, Action.READ, team, fleet).allowed
     ]
@@ -163,12 +163,12 @@ def may_sample(principal: Principal, stream: str, fleet: Fleet) -> Decision:
 
 
 def is_administrator(principal: Principal, fleet: Fleet) -> bool:
-    """Whether everything is allowed."""
+    """Tell whether everything is allowed to a principal."""
     return principal.administrator or role(principal, PLATFORM, fleet) == _ADMINISTRATOR
 
 
 def role(principal: Principal, team: str, fleet: Fleet) -> access_pb2.Role.ValueType:
-    """The greatest role that a principal has in a team, by name or by a group; 0: none."""
+    """Return the greatest role that a principal has in a team, by name or by a group; 0: none."""
     entry = fleet.catalogue.teams.get(team)
     if entry is None:
         return _ANYBODY
@@ -177,21 +177,21 @@ def role(principal: Principal, team: str, fleet: Fleet) -> access_pb2.Role.Value
 
 
 def has_role(principal: Principal, fleet: Fleet) -> bool:
-    """Whether a principal has a role in any team, or of the platform."""
+    """Tell whether a principal has a role in any team, or of the platform."""
     return principal.administrator or any(role(principal, team, fleet) for team in fleet.catalogue.teams)
 
 
 def word(role: int) -> str:
-    """A role as people write it: viewer, editor, owner, administrator."""
-    known = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
-    return known.name.removeprefix("ROLE_").lower() if known else str(role)
+    """Write a role as people do: viewer, editor, owner, administrator."""
+    value = access_pb2.Role.DESCRIPTOR.values_by_number.get(role)
+    return value.name.removeprefix("ROLE_").lower() if value else str(role)
 
 
-def _allowed(reason: str, detail: str) -> Decision:
+def _allow(reason: str, detail: str) -> Decision:
     return Decision(True, reason, detail, {})
 
 
-def _refused(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
+def _refuse(principal: Principal, action: Action, team: str, fleet: Fleet) -> Decision:
     least, who = LEAST[action], administrators(fleet.catalogue)
     needed = _ADMINISTRATOR if team == PLATFORM else least
     metadata = {"principal": principal.name, "action": action.name, "role": word(needed), "team": team}

@@ -1,7 +1,7 @@
-"""How much one principal may ask of a gateway: token buckets and open streams. Pure: time is an argument.
+"""Rate limits of one principal at a gateway: token buckets and open streams. Pure: time is an argument.
 
-Whom everything is allowed whatever the log says, the names of the token file and a gateway that asks nobody,
-is not counted: recovery never waits.
+Principals to whom everything is allowed whatever the log says (the token file, and a gateway without
+authentication) are not counted: recovery never waits.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from access.principal import Principal
 
 _REQUESTS_AT_ONCE_S: Final = 10.0
 _WRITES_AT_ONCE_S: Final = 30.0
-"""Who was silent for so long may ask for as much at once."""
+"""Sizes of full buckets, in seconds of their rate: a principal that was silent may call as often at once."""
 _WRITES_SHARE: Final = 0.1
-"""Of the calls that a principal may make so many may write: each costs the log a record for ever."""
+"""Share of a principal's calls that may write: each write costs the log a record for ever."""
 _STREAM_AGAIN_S: Final = 1.0
-_KEPT: Final = 1_000
-"""Principals that are remembered before those are forgotten whose buckets are full again."""
+_MOST_BUCKETS: Final = 1_000
+"""Above so many buckets, those that are full again are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What each principal may."""
+class CallLimits:
+    """Calls a second and open streams that each principal may have."""
 
     requests_per_second: float = 100
     writes_per_second: float = 10
     streams: int = 100
     """Open at once."""
     streams_without_role: int = 10
-    """The same, of who has no role in any team."""
+    """Open at once, of a principal without a role in any team."""
 
     @classmethod
     def of_rate(cls, requests_per_second: float) -> Self:
@@ -41,53 +41,54 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Exceeded:
+class ExceededLimit:
     """A limit that a call would exceed."""
 
     limit: str
-    """Its name in `Limits`."""
+    """Its name in `CallLimits`."""
     most: float
     wait_s: float
-    """After so many seconds it may be asked again."""
+    """Seconds until the call may be made again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What a principal has left of one limit."""
+    """A token bucket: what a principal has left of one limit."""
 
     rate: float
-    """What comes back in a second."""
+    """Tokens that are added in a second."""
     size: float
-    """The most that there is."""
-    held: float
+    """The most tokens."""
+    tokens: float
+    """At `as_of`."""
     as_of: float
-    """When that was, in seconds of any clock that goes on."""
+    """Seconds of any monotonic clock."""
 
     def then(self, now: float) -> Bucket:
-        """The same at a later time."""
-        held = min(self.size, self.held + max(0.0, now - self.as_of) * self.rate)
-        return Bucket(self.rate, self.size, held, max(self.as_of, now))
+        """Return the bucket at a later time, with the tokens added since."""
+        tokens = min(self.size, self.tokens + max(0.0, now - self.as_of) * self.rate)
+        return Bucket(self.rate, self.size, tokens, max(self.as_of, now))
 
     @property
     def wait_s(self) -> float:
-        """Seconds until one can be taken."""
-        return max(0.0, (1 - self.held) / self.rate)
+        """Seconds until a token can be taken."""
+        return max(0.0, (1 - self.tokens) / self.rate)
 
     def less_one(self) -> Bucket:
-        """What is left when one is taken."""
-        return Bucket(self.rate, self.size, self.held - 1, self.as_of)
+        """Return the bucket with one token taken."""
+        return Bucket(self.rate, self.size, self.tokens - 1, self.as_of)
 
 
 class Meter:
-    """Counts what principals ask of one gateway."""
+    """Counts the calls and open streams of each principal at one gateway."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CallLimits) -> None:
         self._limits = limits
         self._buckets: dict[tuple[str, str], Bucket] = {}
         self._streams: dict[str, int] = {}
 
-    def asks(self, who: Principal, method: str, now: float) -> Exceeded | None:
-        """Count a call; or answer what it would exceed, and count nothing."""
+    def asks(self, who: Principal, method: str, now: float) -> ExceededLimit | None:
+        """Count a call; or return the limit that it would exceed, and count nothing."""
         if who.administrator:
             return None
         counted = ["requests_per_second"]
@@ -97,43 +98,43 @@ class Meter:
         waits = [(bucket.wait_s, name) for name, bucket in buckets.items()]
         wait_s, name = max(waits)
         if wait_s > 0:
-            return Exceeded(name, getattr(self._limits, name), wait_s)
+            return ExceededLimit(name, getattr(self._limits, name), wait_s)
         self._forget(now)
         self._buckets |= {(who.name, name): bucket.less_one() for name, bucket in buckets.items()}
         return None
 
-    def opens(self, who: Principal, *, has_role: bool) -> Exceeded | None:
-        """Count a stream until it `closes`; or answer that there are as many as may be."""
+    def opens(self, who: Principal, *, has_role: bool) -> ExceededLimit | None:
+        """Count a stream until it `closes`; or return the limit that is reached, and count nothing."""
         opened = self._streams.get(who.name, 0)
         limit = "streams" if has_role else "streams_without_role"
         most: int = getattr(self._limits, limit)
         if opened >= most and not who.administrator:
-            return Exceeded(limit, most, _STREAM_AGAIN_S)
+            return ExceededLimit(limit, most, _STREAM_AGAIN_S)
         self._streams[who.name] = opened + 1
         return None
 
     def closes(self, who: Principal) -> None:
-        """A stream that was counted is over."""
+        """Count a stream no more that `opens` has counted."""
         self._streams[who.name] -= 1
         if not self._streams[who.name]:
             del self._streams[who.name]
 
     @property
     def remembered(self) -> int:
-        """How many buckets and counts are held."""
+        """Number of buckets and counts in memory."""
         return len(self._buckets) + len(self._streams)
 
     def _bucket(self, who: str, name: str, now: float) -> Bucket:
-        known = self._buckets.get((who, name))
-        if known is not None:
-            return known.then(now)
+        bucket = self._buckets.get((who, name))
+        if bucket is not None:
+            return bucket.then(now)
         rate = getattr(self._limits, name)
         at_once_s = _REQUESTS_AT_ONCE_S if name == "requests_per_second" else _WRITES_AT_ONCE_S
         size = max(1.0, rate * at_once_s)
         return Bucket(rate, size, size, now)
 
     def _forget(self, now: float) -> None:
-        """A bucket that is full again is as good as none."""
-        if len(self._buckets) > _KEPT:
+        """Drop buckets that are full again, once there are many: a full bucket is as good as none."""
+        if len(self._buckets) > _MOST_BUCKETS:
             then = {key: bucket.then(now) for key, bucket in self._buckets.items()}
-            self._buckets = {key: bucket for key, bucket in then.items() if bucket.held < bucket.size}
+            self._buckets = {key: bucket for key, bucket in then.items() if bucket.tokens < bucket.size}

@@ -1,4 +1,4 @@
-"""Every method of the gateway: what it does, whose things a request is about, what of an answer is shown.
+"""Rules of every method of the gateway: its action, the teams a request is about, the view of an answer.
 
 A method that is not in the table is not served: whoever adds one says here who may call it.
 """
@@ -41,27 +41,27 @@ def _no_streams(_request: Any, _fleet: Fleet) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may call one method, and what they see of its answer."""
+    """The access rule of one method: who may call it, and what they see of its answer."""
 
     action: Action
     teams: Teams
-    shown: views.View = views.whole
-    """What is shown of an answer, or of a step of one."""
+    view: views.View = views.whole
+    """View of an answer, or of a step of one."""
     clusters: Clusters = _nowhere
-    """Where CHANGE is judged by: on playgrounds it is PLAY."""
+    """Clusters on which the action CHANGE is judged: where all are playgrounds it is PLAY."""
     specifies: bool = False
-    """Whether the request has a specification: its streams must be granted to its team, and the places of its
-    secrets allowed."""
+    """The request has a specification: its streams must be granted to its team, and the places of its secrets
+    allowed."""
     sends: bool = True
-    """Whether the sinks of that specification are written to, some day."""
+    """The sinks of that specification are written to, some day."""
     samples_stream: bool = False
-    """Whether the answer has records of the stream in the field `name`."""
+    """The answer has records of the stream in the field `name`."""
     always: bool = False
-    """Whether it is refused, and its answer cut, also by a gateway that only observes: what it writes stays
-    when that enforces, and what it shows nobody was shown before."""
+    """The rule holds also at a gateway that only observes: what the method writes stays when that enforces,
+    and what it shows nobody was shown before."""
     audited: Kind.ValueType = audit_pb2.AUDIT_KIND_UNSPECIFIED
-    """As what each call is audited, not only those that are refused: it answers what tenants' records say, or
-    reaches their servers. Unspecified: it is not."""
+    """Audit kind of every call, refused or not, of a method that answers what tenants' records say, or
+    reaches their servers. Unspecified: only refused calls are audited."""
     audits: Streams = _no_streams
     """The streams of which its answers may show records."""
 
@@ -69,10 +69,10 @@ class Rule:
 def decide(
     principal: Principal, method: str, request: Any, fleet: Fleet, places: Sequence[Place] = ()
 ) -> Decision:
-    """Whether a principal may make this call. `method` is as gRPC has it: /daggers.v1.SERVICE/METHOD.
+    """Decide whether a principal may make this call.
 
-    `places` are where secrets may be that specifications find by themselves.
-
+    method: as gRPC names it, /daggers.v1.SERVICE/METHOD.
+    places: where secrets may be that specifications find by themselves.
     Raises: KeyError for a method that is not in the table.
     """
     rule = METHODS[method]
@@ -105,13 +105,13 @@ def _platform(_request: Any, _fleet: Fleet) -> Iterable[str]:
     return (PLATFORM,)
 
 
-def _named(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The dagger in the field `name`; also a deleted one, whose log can still be read."""
+def _of_name(request: Any, fleet: Fleet) -> Iterable[str]:
+    """Return the team of the dagger in the field `name`; also of a deleted one, which still has a log."""
     return _of_dagger(request.name, fleet)
 
 
 def _about(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The dagger in the field `dagger`."""
+    """Return the team of the dagger in the field `dagger`."""
     return _of_dagger(request.dagger, fleet)
 
 
@@ -121,73 +121,73 @@ def _of_dagger(name: str, fleet: Fleet) -> Iterable[str]:
 
 
 def _in(request: Any, _fleet: Fleet) -> Iterable[str]:
-    """The team in the field `team`; the platform where it is empty."""
+    """Return the team in the field `team`; the platform where it is empty."""
     return (request.team,)
 
 
 def _account(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team of the account in the field `name`."""
+    """Return the team of the account in the field `name`."""
     account = fleet.catalogue.accounts.get(request.name)
     return () if account is None else (account.value.team,)
 
 
 def _destination(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team that owns the destination in the field `name`."""
+    """Return the team that owns the destination in the field `name`."""
     destination = fleet.catalogue.destinations.get(request.name)
     return () if destination is None else (destination.value.team,)
 
 
 def _registers_secret(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team that is to have the secret, and the one that has it."""
+    """Return the team that is to have the secret, and the one that has it."""
     return (request.secret.team, *_secret(request.secret, fleet))
 
 
 def _secret(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team of the secret in the field `name`."""
+    """Return the team of the secret in the field `name`."""
     secret = fleet.catalogue.secrets.get(request.name)
     return () if secret is None else (secret.value.team,)
 
 
 def _registers_sink(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The teams that are to write to the sink, and those that do."""
+    """Return the teams that are to write to the sink, and those that do."""
     return (*(request.sink.teams or (PLATFORM,)), *_sink(request.sink, fleet))
 
 
 def _sink(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The teams of the registered sink in the field `name`; the platform where all teams may write to it."""
+    """Return the teams that may write to the sink in the field `name`; the platform where all may."""
     sink = fleet.catalogue.sinks.get(request.name)
     return () if sink is None else (sink.value.teams or (PLATFORM,))
 
 
-def _tested(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team of the specification; of a registered sink those that may write to it."""
+def _of_sink_test(request: Any, fleet: Fleet) -> Iterable[str]:
+    """Return the team of the specification, and those that may write to the registered sink."""
     specified = (request.spec.team,) if request.HasField("spec") else ()
     sink = fleet.catalogue.sinks.get(request.sink)
     return specified if sink is None else (*specified, *(sink.value.teams or (PLATFORM,)))
 
 
-def _specified(request: Any, _fleet: Fleet) -> Iterable[str]:
+def _of_spec(request: Any, _fleet: Fleet) -> Iterable[str]:
     return (request.spec.team,)
 
 
-def _specified_or_none(request: Any, _fleet: Fleet) -> Iterable[str]:
-    """A specification may be checked before it says whose it is."""
+def _of_spec_if_any(request: Any, _fleet: Fleet) -> Iterable[str]:
+    """Return the team of the specification; none of one that may be checked before it has a team."""
     return (request.spec.team,) if request.spec.team else ()
 
 
-def _revised(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The team that has the dagger, and the one that is to have it."""
+def _of_edit(request: Any, fleet: Fleet) -> Iterable[str]:
+    """Return the team that has the dagger, and the one that is to have it."""
     living = fleet.living(request.name)
     return (request.spec.team,) if living is None else (living.spec.team, request.spec.team)
 
 
 def _runs_on(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The cluster of the dagger in the field `name`."""
+    """Return the cluster of the dagger in the field `name`."""
     return _of_living(request.name, fleet)
 
 
 def _about_on(request: Any, fleet: Fleet) -> Iterable[str]:
-    """The cluster of the dagger in the field `dagger`."""
+    """Return the cluster of the dagger in the field `dagger`."""
     return _of_living(request.dagger, fleet)
 
 
@@ -197,7 +197,7 @@ def _of_living(name: str, fleet: Fleet) -> Iterable[str]:
 
 
 def _to_run_on(request: Any, fleet: Fleet) -> Iterable[str]:
-    """That one, and the cluster of the specification."""
+    """Return the cluster of the dagger in the field `name`, and that of the specification."""
     return (*_runs_on(request, fleet), request.spec.cluster)
 
 
@@ -232,29 +232,27 @@ _REGISTER: Final = Rule(Action.CATALOGUE, _platform)
 
 _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
     "DaggerService": {
-        "CreateDagger": Rule(
-            Action.CHANGE, _specified, views.one_dagger, clusters=_to_run_on, specifies=True
-        ),
-        "ApplyDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
-        "PlanDagger": Rule(Action.READ, _revised, specifies=True),
+        "CreateDagger": Rule(Action.CHANGE, _of_spec, views.one_dagger, clusters=_to_run_on, specifies=True),
+        "ApplyDagger": Rule(Action.CHANGE, _of_edit, views.one_dagger, clusters=_to_run_on, specifies=True),
+        "PlanDagger": Rule(Action.READ, _of_edit, specifies=True),
         "PreviewDagger": Rule(
-            Action.READ, _specified, specifies=True, sends=False, audited=PREVIEW, audits=_streams_specified
+            Action.READ, _of_spec, specifies=True, sends=False, audited=PREVIEW, audits=_streams_specified
         ),
-        "UpdateDagger": Rule(Action.CHANGE, _revised, views.one_dagger, clusters=_to_run_on, specifies=True),
+        "UpdateDagger": Rule(Action.CHANGE, _of_edit, views.one_dagger, clusters=_to_run_on, specifies=True),
         "GetDagger": Rule(Action.LOOK_AROUND, _nobodys, views.one_dagger),
         "ListDaggers": Rule(Action.LOOK_AROUND, _nobodys, views.daggers),
-        "ListRevisions": Rule(Action.READ, _named, views.revisions),
-        "DeleteDagger": Rule(Action.DELETE, _named, views.one_dagger),
-        "StartDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
-        "StopDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
-        "RestartDagger": Rule(Action.CHANGE, _named, views.one_dagger, clusters=_runs_on),
+        "ListRevisions": Rule(Action.READ, _of_name, views.revisions),
+        "DeleteDagger": Rule(Action.DELETE, _of_name, views.one_dagger),
+        "StartDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
+        "StopDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
+        "RestartDagger": Rule(Action.CHANGE, _of_name, views.one_dagger, clusters=_runs_on),
         "WatchEvents": Rule(Action.LOOK_AROUND, _nobodys, views.event),
-        "ReadLog": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
-        "ReadRows": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
-        "WatchRows": Rule(Action.READ, _named, audited=READ, audits=_streams_of_named),
-        "DescribeArchive": Rule(Action.READ, _named),
-        "WatchVitals": Rule(Action.READ, _named, views.vitals),
-        "Validate": Rule(Action.VALIDATE, _specified_or_none, specifies=True),
+        "ReadLog": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
+        "ReadRows": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
+        "WatchRows": Rule(Action.READ, _of_name, audited=READ, audits=_streams_of_named),
+        "DescribeArchive": Rule(Action.READ, _of_name),
+        "WatchVitals": Rule(Action.READ, _of_name, views.vitals),
+        "Validate": Rule(Action.VALIDATE, _of_spec_if_any, specifies=True),
     },
     "CatalogService": {
         "RegisterCluster": _REGISTER,
@@ -310,7 +308,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[str, Rule]]] = {
         "GetSink": _LOOK,
         "ListSinks": _LOOK,
         "DeleteSink": Rule(Action.SINKS, _sink, always=True),
-        "TestSink": Rule(Action.CHANGE, _tested, specifies=True, audited=SINK_TEST),
+        "TestSink": Rule(Action.CHANGE, _of_sink_test, specifies=True, audited=SINK_TEST),
     },
     "QuarantineService": {
         "ListQuarantined": Rule(Action.READ, _about, audited=READ, audits=_streams_of_dagger),

@@ -1,8 +1,7 @@
-"""Who sees sensitive fields of streams; by all others they are read as masked columns and nowhere else.
+"""Rules for sensitive fields of streams: without the grant they are masked columns, and used nowhere else.
 
-What a sensitive field decides beside its columns, that is which rows there are and what a group holds, tells
-its values to anybody who may choose the query. So nobody chooses it without the grant, and nobody without it
-sees rows that were chosen so.
+Where a sensitive field decides which rows there are, or what a group holds, whoever may choose the query can
+find its values out. So such a query needs the grant, and so do its rows.
 """
 
 from __future__ import annotations
@@ -33,40 +32,40 @@ Place = tuple[int, int, int, int]
 """Line and column, and those of what stands behind it."""
 
 
-class Influence(Protocol):
+class QueryInfluence(Protocol):
     """A place of a query where fields decide which rows there are (`daggersql.Influence`)."""
 
     @property
     def clause(self) -> str:
-        """Where they decide, for a sentence."""
+        """Clause of the query, for a sentence."""
 
     @property
     def origins(self) -> Origins:
-        """Which fields."""
+        """Fields that decide."""
 
     @property
     def place(self) -> Place:
-        """Where that stands."""
+        """Place of the clause in the query."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What the rows of a dagger are made of, and by what there are just these."""
+class RowOrigins:
+    """The fields that a dagger's rows are made of, and those by which rows and groups are chosen."""
 
     columns: Sequence[Column]
     origins: Sequence[Origins]
     """Of each column."""
     places: Sequence[Place]
     """Of each column."""
-    influences: Sequence[Influence] = ()
+    influences: Sequence[QueryInfluence] = ()
     conditions: Mapping[str, Origins] = field(default_factory=dict)
-    """What sinks choose rows by, by the field of the specification that says it."""
+    """Fields by which sinks choose rows, by the specification's field that has the condition."""
     telling: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names of columns by which sinks tell rows apart, or find their place, by the field of each sink."""
 
 
 def sees(principal: Principal, stream: str, fleet: Fleet) -> bool:
-    """Whether a principal sees the sensitive fields of a stream; nobody knows which one had that is gone."""
+    """Tell whether a principal sees the sensitive fields of a stream; of one that is gone any may be."""
     entry, grant = fleet.streams.get(stream), fleet.catalogue.grants.get(stream)
     if entry is not None and not entry.value.sensitive:
         return True
@@ -75,23 +74,23 @@ def sees(principal: Principal, stream: str, fleet: Fleet) -> bool:
 
 
 def unseen(principal: Principal, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> dict[str, spec_pb2.Stream]:
-    """By table: the streams of a specification whose sensitive fields a principal does not see."""
+    """Return, by table, the streams of a specification whose sensitive fields a principal does not see."""
     return {
-        stream.table: _declared(stream.stream, fleet)
+        stream.table: _find_stream(stream.stream, fleet)
         for stream in spec.streams
         if not sees(principal, stream.stream, fleet)
     }
 
 
-def _declared(name: str, fleet: Fleet) -> spec_pb2.Stream:
+def _find_stream(name: str, fleet: Fleet) -> spec_pb2.Stream:
     entry = fleet.streams.get(name)
     return spec_pb2.Stream(name=name, sensitive=[_ALL]) if entry is None else entry.value
 
 
-def touched(
+def sensitive_paths(
     origins: Origins, streams: Mapping[str, spec_pb2.Stream]
 ) -> Iterator[tuple[spec_pb2.Stream, str]]:
-    """The sensitive paths that values of these origins are made of, whole or in part."""
+    """Yield the sensitive paths that values of these origins are made of, whole or in part."""
     for table, path in origins:
         stream = streams.get(table)
         if stream is not None:
@@ -99,61 +98,65 @@ def touched(
             yield from ((stream, path) for path in stream.sensitive if _within(path, read))
 
 
-def hidden(made: Made, streams: Mapping[str, spec_pb2.Stream]) -> tuple[Column, ...]:
-    """The columns that are masked for who does not see these streams."""
-    of_columns = zip(made.columns, made.origins, strict=True)
-    return tuple(column for column, origins in of_columns if any(touched(origins, streams)))
+def masked_columns(rows: RowOrigins, streams: Mapping[str, spec_pb2.Stream]) -> tuple[Column, ...]:
+    """Find the columns that are masked for a principal who does not see these streams."""
+    of_columns = zip(rows.columns, rows.origins, strict=True)
+    return tuple(column for column, origins in of_columns if any(sensitive_paths(origins, streams)))
 
 
-def written(
-    principal: Principal, made: Made, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
+def check_written(
+    principal: Principal, rows: RowOrigins, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
 ) -> Iterator[Violation]:
-    """The columns that a principal who does not see these streams may not have written to a sink."""
-    for column, origins, place in zip(made.columns, made.origins, made.places, strict=True):
-        what = f"column {column.name} would be written to a sink: it is made of"
-        yield from _violations(principal, what, "", place, touched(origins, streams), fleet)
+    """Check that no column made of sensitive fields of these streams is written to a sink."""
+    for column, origins, place in zip(rows.columns, rows.origins, rows.places, strict=True):
+        use = f"column {column.name} would be written to a sink: it is made of"
+        yield from _violations(principal, use, "", place, sensitive_paths(origins, streams), fleet)
 
 
-def deciding(
-    principal: Principal, made: Made, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
+def check_deciding(
+    principal: Principal, rows: RowOrigins, streams: Mapping[str, spec_pb2.Stream], fleet: Fleet
 ) -> Iterator[Violation]:
-    """Where sensitive fields of these streams decide which rows there are, or what groups hold.
+    """Check that no sensitive field of these streams decides which rows there are, or what groups hold.
 
     Fields of violations are empty for what stands in the query, and else below the specification.
     """
-    for influence in made.influences:
-        what = f"{influence.clause} goes by"
-        pairs = touched(influence.origins, streams)
-        yield from _violations(principal, what, "", influence.place, pairs, fleet)
-    for path, origins in made.conditions.items():
-        what = "rows of a sink are chosen by"
-        yield from _violations(principal, what, path, None, touched(origins, streams), fleet)
-    named = dict(zip((column.name for column in made.columns), made.origins, strict=True))
-    for path, names in made.telling.items():
+    for influence in rows.influences:
+        use = f"{influence.clause} goes by"
+        pairs = sensitive_paths(influence.origins, streams)
+        yield from _violations(principal, use, "", influence.place, pairs, fleet)
+    for path, origins in rows.conditions.items():
+        use = "rows of a sink are chosen by"
+        yield from _violations(principal, use, path, None, sensitive_paths(origins, streams), fleet)
+    by_column = dict(zip((column.name for column in rows.columns), rows.origins, strict=True))
+    for path, names in rows.telling.items():
         for name in names:
-            what = f"column {name} decides which rows of a sink are one, or where they lie: it is made of"
-            yield from _violations(principal, what, path, None, touched(named.get(name, ()), streams), fleet)
+            use = f"column {name} decides which rows of a sink are one, or where they lie: it is made of"
+            pairs = sensitive_paths(by_column.get(name, ()), streams)
+            yield from _violations(principal, use, path, None, pairs, fleet)
     for table in streams:
-        what = f"rows of table {table} come in the order of"
-        pairs = touched([(table, "rowtime")], streams)
-        yield from _violations(principal, what, "streams", None, pairs, fleet)
+        use = f"rows of table {table} come in the order of"
+        pairs = sensitive_paths([(table, "rowtime")], streams)
+        yield from _violations(principal, use, "streams", None, pairs, fleet)
 
 
-def dropped(
+def check_dropped(
     principal: Principal,
-    before: Made | None,
+    before: RowOrigins | None,
     streams: Mapping[str, spec_pb2.Stream],
     remaining: Sequence[Violation],
     fleet: Fleet,
 ) -> Iterator[Violation]:
-    """The sensitive paths of these streams that an edit no longer reads: what was written of them would be
-    judged by a query that has none. `before` None: nobody knows what it read; `remaining`: what
-    the new one reads.
+    """Check that an edit drops no sensitive path of these streams that the query read before.
+
+    What was written of a dropped path would be shown by the rules of a query that has none.
+
+    before: of the query before the edit; None: not known, so that it may have read any.
+    remaining: violations by the sensitive paths that the new query reads.
     """
     paths = {(stream.name, _ALL) for stream in streams.values()}
     if before is not None:
         origins = (*before.origins, *(influence.origins for influence in before.influences))
-        pairs = (pair for some in origins for pair in touched(some, streams))
+        pairs = (pair for some in origins for pair in sensitive_paths(some, streams))
         paths = {(stream.name, path) for stream, path in pairs}
     read = {(violation.metadata["stream"], violation.metadata["path"]) for violation in remaining}
     for name, path in sorted(paths - read):
@@ -163,19 +166,19 @@ def dropped(
 
 def _violations(
     principal: Principal,
-    what: str,
+    use: str,
     field: str,
     place: Place | None,
     pairs: Iterable[tuple[spec_pb2.Stream, str]],
     fleet: Fleet,
 ) -> Iterator[Violation]:
-    """One for each sensitive path at a place."""
+    """Yield a violation for each sensitive path; `use` begins its sentence."""
     for stream, path in pairs:
         of = f"{path} of stream {stream.name}, which is sensitive"
         if path == _ALL:
             of = f"something of stream {stream.name}, of which nobody knows any more what is sensitive"
         granted = f"{administrators(fleet.catalogue)} can grant that"
-        message = f"{what} {of} and not granted to {principal.name}: {granted}"
+        message = f"{use} {of} and not granted to {principal.name}: {granted}"
         line, column, end_line, end_column = place or (None, None, None, None)
         metadata = {"principal": principal.name, "stream": stream.name, "path": path}
         yield Violation(

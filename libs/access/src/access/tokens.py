@@ -25,49 +25,49 @@ _LONGEST: Final = 256
 _MOST_SECONDS: Final = 253_402_300_800  # the year 10000
 
 
-def made(
+def create_token(
     account: str, id_: str, secret: bytes, salt: bytes, end: datetime | None
 ) -> tuple[str, access_pb2.AccountToken]:
-    """A token, to be shown once, and what is kept of it."""
+    """Make a token; return its text, to be shown once, and its salted hash, to be stored."""
     text = urlsafe_b64encode(secret).rstrip(b"=").decode()
-    kept = access_pb2.AccountToken(id=id_, salt=salt, hash=_hash(salt, text))
+    stored = access_pb2.AccountToken(id=id_, salt=salt, hash=_hash(salt, text))
     if end is not None:
-        kept.expire_time.FromDatetime(end)
-    return f"{_PREFIX}.{account}.{id_}.{text}", kept
+        stored.expire_time.FromDatetime(end)
+    return f"{_PREFIX}.{account}.{id_}.{text}", stored
 
 
-def is_one(token: str) -> bool:
-    """Whether it is written as a token of an account, good or not."""
+def is_account_token(token: str) -> bool:
+    """Tell whether a text has the form of an account's token, good or not."""
     return token.startswith(f"{_PREFIX}.")
 
 
 def name_in(token: str) -> str:
-    """The account that a token says it is of, good or not; empty where it says none."""
+    """Return the account in the text of a token, good or not; empty where there is none."""
     parts = token.split(".") if len(token) <= _LONGEST else []
-    return parts[1] if len(parts) == 4 and is_one(token) else ""
+    return parts[1] if len(parts) == 4 and is_account_token(token) else ""
 
 
 def account_of(token: str, fleet: Fleet, now: datetime) -> Principal | None:
-    """The account whose token it is; None when it is none that is good now."""
+    """Authenticate a token: return its account, or None when it is no token that is good at `now`."""
     parts = token.split(".") if len(token) <= _LONGEST else []
     if len(parts) != 4 or parts[0] != _PREFIX:
         return None
     _, name, id_, secret = parts
     entry = fleet.catalogue.accounts.get(name)
-    for kept in entry.value.tokens if entry else ():
-        if kept.id == id_ and hmac.compare_digest(kept.hash, _hash(kept.salt, secret)):
-            return None if _ended(kept, now) else Principal(ACCOUNT + name, ends=_end(kept))
+    for stored in entry.value.tokens if entry else ():
+        if stored.id == id_ and hmac.compare_digest(stored.hash, _hash(stored.salt, secret)):
+            return None if _is_expired(stored, now) else Principal(ACCOUNT + name, ends=_end(stored))
     return None
 
 
-def _end(kept: access_pb2.AccountToken) -> datetime | None:
-    """None also for an end that no clock of ours will reach."""
-    seconds = kept.expire_time.seconds
+def _end(stored: access_pb2.AccountToken) -> datetime | None:
+    """Return when a token expires; None also of a time behind the year 9999, which datetime has not."""
+    seconds = stored.expire_time.seconds
     return datetime.fromtimestamp(seconds, UTC) if 0 < seconds < _MOST_SECONDS else None
 
 
-def _ended(kept: access_pb2.AccountToken, now: datetime) -> bool:
-    return kept.HasField("expire_time") and kept.expire_time.seconds <= now.timestamp()
+def _is_expired(stored: access_pb2.AccountToken, now: datetime) -> bool:
+    return stored.HasField("expire_time") and stored.expire_time.seconds <= now.timestamp()
 
 
 def _hash(salt: bytes, secret: str) -> bytes:

@@ -1,7 +1,8 @@
-"""What of an answer somebody sees. Names of daggers, their teams, clusters and phases are everybody's: a
-platform that hides that something exists cannot be operated. What is in them is their team's.
+"""Views of answers: each removes what a principal may not see.
 
-A view answers the message that it is given, changed, or another one; None: nothing of this step is shown.
+Names of daggers, their teams, clusters and phases are everybody's: a platform that hides that something
+exists cannot be operated. All else of a dagger is its team's. A view returns the message that it is given,
+changed, or another one; None: nothing of this step is shown.
 """
 
 from __future__ import annotations
@@ -46,33 +47,33 @@ _REQUESTED: Final = events_pb2.DaggerRequested.DESCRIPTOR.full_name
 
 
 def whole(_principal: Principal, answer: Any, _fleet: Fleet) -> Any:
-    """An answer that says nothing but what its call is allowed for."""
+    """Show an answer as it is: all of it belongs to what the call was allowed for."""
     return answer
 
 
 def without_secrets(principal: Principal, answer: Any, fleet: Fleet) -> Any:
-    """Where secrets are kept is the administrators' business."""
+    """Show an answer without references to secrets, to all but administrators."""
     if not is_administrator(principal, fleet):
         _strip(answer)
     return answer
 
 
 def one_dagger(principal: Principal, answer: Any, fleet: Fleet) -> Any:
-    """An answer with a field `dagger`."""
+    """Show an answer with a field `dagger`: of another team's dagger what is everybody's."""
     if answer.HasField("dagger"):
         answer.dagger.CopyFrom(_dagger(principal, answer.dagger, fleet))
     return answer
 
 
 def daggers(principal: Principal, answer: gateway_pb2.ListDaggersResponse, fleet: Fleet) -> Any:
-    """A page of daggers."""
+    """Show a page of daggers: of another team's what is everybody's."""
     for dagger in answer.daggers:
         dagger.CopyFrom(_dagger(principal, dagger, fleet))
     return answer
 
 
 def revisions(principal: Principal, answer: gateway_pb2.ListRevisionsResponse, fleet: Fleet) -> Any:
-    """A page of revisions: of one that was, or came from, a team of others only whose it was."""
+    """Show a page of revisions: of one of another team its team and cluster, of one from there no changes."""
 
     def reads(team: str) -> bool:
         return may(principal, Action.READ, team, fleet).allowed
@@ -90,7 +91,7 @@ def revisions(principal: Principal, answer: gateway_pb2.ListRevisionsResponse, f
 
 
 def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fleet) -> Any:
-    """A step of WatchEvents: of what is another team's its type, subject and time."""
+    """Show a step of WatchEvents: of another team's event its type, subject and time."""
     match step.WhichOneof("step"):
         case "snapshot":
             step.snapshot.CopyFrom(_dagger(principal, step.snapshot, fleet))
@@ -101,74 +102,75 @@ def event(principal: Principal, step: gateway_pb2.WatchEventsResponse, fleet: Fl
 
 
 def vitals(principal: Principal, step: gateway_pb2.WatchVitalsResponse, fleet: Fleet) -> Any:
-    """A step of WatchVitals. It is told to all who watch: who may not see all of it gets one of their own."""
+    """Show a step of WatchVitals: the vitals of daggers that the principal may read."""
     if is_administrator(principal, fleet):
         return step
-    told = [vital for vital in step.vitals if _reads_dagger(principal, vital.dagger, fleet)]
-    if len(told) == len(step.vitals):
+    visible = [vital for vital in step.vitals if _reads_dagger(principal, vital.dagger, fleet)]
+    if len(visible) == len(step.vitals):
         return step
+    # All who watch share the step: it must not change for the others.
     return gateway_pb2.WatchVitalsResponse(
-        vitals=told, gone=step.gone, changed=step.changed, sequence=step.sequence
+        vitals=visible, gone=step.gone, changed=step.changed, sequence=step.sequence
     )
 
 
 def alerts(principal: Principal, answer: gateway_pb2.ListAlertsResponse, fleet: Fleet) -> Any:
-    """A page of alerts, which may have fewer than were asked for."""
-    told = [incident for incident in answer.alerts if _reads_alert(principal, incident, fleet)]
-    if len(told) != len(answer.alerts):
+    """Show a page of alerts without those of other teams, so that it may be shorter than its page size."""
+    visible = [incident for incident in answer.alerts if _reads_alert(principal, incident, fleet)]
+    if len(visible) != len(answer.alerts):
         del answer.alerts[:]
-        answer.alerts.extend(told)
+        answer.alerts.extend(visible)
     return answer
 
 
 def alert(principal: Principal, step: gateway_pb2.WatchAlertsResponse, fleet: Fleet) -> Any:
-    """A step of WatchAlerts; another team's is left out: a step without alert says that the snapshot ends."""
+    """Show a step of WatchAlerts; None of another team's, as a step without alert ends the snapshot."""
     return None if step.HasField("alert") and not _reads_alert(principal, step.alert, fleet) else step
 
 
 def quarantine_groups(
     principal: Principal, answer: gateway_pb2.SummarizeQuarantineResponse, fleet: Fleet
 ) -> Any:
-    """What is open, of each dagger."""
-    told = [group for group in answer.groups if _reads_dagger(principal, group.dagger, fleet)]
-    if len(told) != len(answer.groups):
+    """Show the groups of quarantined records of daggers that the principal may read."""
+    visible = [group for group in answer.groups if _reads_dagger(principal, group.dagger, fleet)]
+    if len(visible) != len(answer.groups):
         del answer.groups[:]
-        answer.groups.extend(told)
+        answer.groups.extend(visible)
     return answer
 
 
 def one_team(principal: Principal, answer: gateway_pb2.GetTeamResponse, fleet: Fleet) -> Any:
-    """A team: who is in it is told to its members."""
+    """Show a team, with its members only to them."""
     _team(principal, answer.team, fleet)
     return answer
 
 
 def teams(principal: Principal, answer: gateway_pb2.ListTeamsResponse, fleet: Fleet) -> Any:
-    """A page of teams."""
+    """Show a page of teams, each with its members only to them."""
     for team in answer.teams:
         _team(principal, team, fleet)
     return answer
 
 
 def accounts(principal: Principal, answer: gateway_pb2.ListServiceAccountsResponse, fleet: Fleet) -> Any:
-    """A page of service accounts, which may have fewer than were asked for."""
-    told = [
+    """Show a page of service accounts without those of other teams: it may be shorter than its page size."""
+    visible = [
         account for account in answer.accounts if may(principal, Action.READ, account.team, fleet).allowed
     ]
-    if len(told) != len(answer.accounts):
+    if len(visible) != len(answer.accounts):
         del answer.accounts[:]
-        answer.accounts.extend(told)
+        answer.accounts.extend(visible)
     return answer
 
 
 def one_secret(principal: Principal, answer: gateway_pb2.GetSecretResponse, fleet: Fleet) -> Any:
-    """A secret: where it is, is told to its team."""
+    """Show a secret, with its place only to its team."""
     _secret(principal, answer.secret, fleet)
     return answer
 
 
 def secrets(principal: Principal, answer: gateway_pb2.ListSecretsResponse, fleet: Fleet) -> Any:
-    """A page of secrets."""
+    """Show a page of secrets, each with its place only to its team."""
     for secret in answer.secrets:
         _secret(principal, secret, fleet)
     return answer
@@ -236,7 +238,7 @@ def _reads_alert(principal: Principal, alert: gateway_pb2.Alert, fleet: Fleet) -
 
 
 def _strip(message: Message) -> None:
-    """Take every reference to a secret out."""
+    """Remove every reference to a secret from a message."""
     for field, value in message.ListFields():
         kind = field.message_type
         if kind is None:

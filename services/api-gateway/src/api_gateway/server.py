@@ -12,7 +12,7 @@ import grpc
 from daggers.v1 import gateway_pb2
 
 from access.decision import has_role
-from access.limits import Limits
+from access.limits import CallLimits
 from api_gateway.auth.audit import Audit, Opened
 from api_gateway.auth.audit_topic import AuditTopic, MemoryAudits
 from api_gateway.auth.authentication import authentication
@@ -97,7 +97,7 @@ async def serving(
     audit_topic: AuditTopic | None = None,
     verifier: Verifier | None = None,
     enforce: bool = False,
-    limits: Limits = Limits(),  # noqa: B008 - a constant
+    limits: CallLimits = CallLimits(),  # noqa: B008 - a constant
     checker: Checker = in_thread,
     bounds: Bounds = Bounds(),  # noqa: B008 - a constant
     unknown_teams: Unknown = Unknown.ALLOW,

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from access.limits import Limits
+from access.limits import CallLimits
 from api_gateway.auth.oidc import Provider
 from api_gateway.auth.teams import Unknown
 from api_gateway.validate.reachability import Bounds
@@ -169,9 +169,9 @@ class GatewaySettings(
         )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CallLimits:
         """How much one principal may ask."""
-        return Limits.of_rate(self.requests_per_second)
+        return CallLimits.of_rate(self.requests_per_second)
 
     @property
     def bounds(self) -> Bounds:

@@ -45,7 +45,7 @@ def authentication(
         name = name_of(token, file()) if file is not None else None
         if name is not None:
             return Principal(name, administrator=True)
-        if tokens.is_one(token):
+        if tokens.is_account_token(token):
             return tokens.account_of(token, fold.fleet, clock())
         if verifier is None:
             return _NOBODY if file is None else None

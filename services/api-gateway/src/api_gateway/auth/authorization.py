@@ -116,7 +116,7 @@ class Gate:
 
     def _unauthenticated(self, call: Call, error: ApiError) -> audit_pb2.CallAudited:
         token, account = bearer(call), ""
-        if tokens.is_one(token):  # the name alone: what is behind it may be nearly a secret
+        if tokens.is_account_token(token):  # the name alone: what is behind it may be nearly a secret
             named = tokens.name_in(token)
             account = f" of account:{named}" if named in self._fold.fleet.catalogue.accounts else ""
         shown = f"it showed a token{account} that is not valid" if token else "it showed no token"
@@ -141,7 +141,7 @@ class Gate:
             decision = decide(who, call.method, request, fleet)
             if not decision.allowed:
                 raise _denied(call, decision)
-        return METHODS[call.method].shown(who, answer, fleet)
+        return METHODS[call.method].view(who, answer, fleet)
 
     def readable(self) -> frozenset[str] | None:
         """The teams whose daggers who calls is shown whole; None: all there are."""
@@ -190,7 +190,7 @@ class Gate:
             record.subject = _subject(request)
             record.teams.extend(sorted(set(rule.teams(request, fleet))))
             if rule.audited or kind == audits.SINK_TEST:
-                record.asked = audits.asked(request)
+                record.asked = audits.describe_request(request)
                 if decision.allowed:
                     record.sensitive.extend(audits.sensitive_fields(who, rule.audits(request, fleet), fleet))
         return record

@@ -18,7 +18,7 @@ from daggers.v1 import events_pb2, gateway_pb2, spec_pb2, telemetry_pb2
 
 from access import sensitive
 from access.decision import is_administrator
-from access.sensitive import DERIVE, SENSITIVE, Made
+from access.sensitive import DERIVE, SENSITIVE, RowOrigins
 from api_gateway.auth.authentication import principal
 from api_gateway.auth.provenance import Provenance
 from chassis.errors import ApiError
@@ -98,13 +98,13 @@ class Masking:
         self,
         fleet: Fleet,
         provenance: Provenance,
-        made: Callable[[str, spec_pb2.DaggerSpec], Awaitable[Made | None]],
+        made: Callable[[str, spec_pb2.DaggerSpec], Awaitable[RowOrigins | None]],
     ) -> None:
         """`made`: what the rows of a dagger of this name and specification are made of; None where its query
         can no longer be checked.
         """
         self._fleet, self._provenance, self._made = fleet, provenance, made
-        self._known: dict[bytes, Made] = {}
+        self._known: dict[bytes, RowOrigins] = {}
 
     async def of(self, dagger: Dagger) -> Mask | None:
         """What is shown of a dagger's rows, of all that may be where they are; None: all of it.
@@ -167,19 +167,19 @@ class Masking:
                 raise _denied(text, {"principal": principal().name})
             if made is not None:
                 self._check_deciding(what, made, streams)
-                hidden |= {column.name: column for column in sensitive.hidden(made, streams)}
+                hidden |= {column.name: column for column in sensitive.masked_columns(made, streams)}
                 columns += made.columns
         return mask_of(columns, tuple(hidden.values()))
 
-    def _check_deciding(self, what: str, made: Made, streams: Mapping[str, spec_pb2.Stream]) -> None:
+    def _check_deciding(self, what: str, made: RowOrigins, streams: Mapping[str, spec_pb2.Stream]) -> None:
         """Raises: ApiError where sensitive fields decide which rows there are."""
-        for violation in sensitive.deciding(principal(), made, streams, self._fleet):
+        for violation in sensitive.check_deciding(principal(), made, streams, self._fleet):
             raise _denied(f"{what} are not shown: {violation.message}; {DERIVE}", violation.metadata)
 
-    def previewed(self, spec: spec_pb2.DaggerSpec, made: Made) -> Mask | None:
+    def previewed(self, spec: spec_pb2.DaggerSpec, made: RowOrigins) -> Mask | None:
         """What is shown of the rows of a specification that was judged; None: all of it."""
         streams = sensitive.unseen(principal(), spec, self._fleet)
-        return mask_of(made.columns, sensitive.hidden(made, streams)) if streams else None
+        return mask_of(made.columns, sensitive.masked_columns(made, streams)) if streams else None
 
     def _sees_all(self) -> bool:
         """Whether nothing is hidden from who calls: so it is for most, and nothing is looked up then."""
@@ -190,7 +190,7 @@ class Masking:
             sensitive.sees(who, name, fleet) for name in fleet.streams
         )
 
-    async def _remembered(self, key: bytes, request: events_pb2.DaggerRequested) -> Made | None:
+    async def _remembered(self, key: bytes, request: events_pb2.DaggerRequested) -> RowOrigins | None:
         """What rows are made of: asked at each step. What a newer schema adds is an unknown column."""
         made = self._known.pop(key, None) or await self._made(request.name, request.spec)
         if made is not None:

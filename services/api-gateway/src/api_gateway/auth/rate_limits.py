@@ -10,7 +10,7 @@ from typing import Final
 
 import grpc
 
-from access.limits import Exceeded, Limits, Meter
+from access.limits import CallLimits, ExceededLimit, Meter
 from access.principal import Principal
 from api_gateway.auth.authentication import principal
 from chassis.errors import ApiError
@@ -25,7 +25,7 @@ _SAID: Final = {
 
 
 def limited(
-    limits: Limits,
+    limits: CallLimits,
     has_role: Callable[[Principal], bool] = lambda _: True,
     clock: Callable[[], float] = time.monotonic,
 ) -> Concern:
@@ -53,7 +53,7 @@ def limited(
     return counted
 
 
-def _refused(who: Principal, call: Call, exceeded: Exceeded) -> ApiError:
+def _refused(who: Principal, call: Call, exceeded: ExceededLimit) -> ApiError:
     said = _SAID[exceeded.limit].format(most=exceeded.most)
     return ApiError(
         grpc.StatusCode.RESOURCE_EXHAUSTED,

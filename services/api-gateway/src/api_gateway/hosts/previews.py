@@ -14,7 +14,7 @@ import grpc
 from daggers.v1 import gateway_pb2, host_pb2, spec_pb2
 from google.protobuf import duration_pb2
 
-from access.sensitive import Made
+from access.sensitive import RowOrigins
 from api_gateway.auth.authentication import principal
 from api_gateway.auth.masking import Masking
 from api_gateway.hosts.client import Hosts
@@ -88,7 +88,7 @@ class Previewing:
             asked = gateway_pb2.PreviewDaggerRequest(
                 name=name, spec=spec, range=request.range, max_rows=request.max_rows or PREVIEW_ROWS
             )
-            mask = self._masking.previewed(spec, Made(plan.columns, plan.origins, plan.places))
+            mask = self._masking.previewed(spec, RowOrigins(plan.columns, plan.origins, plan.places))
             masked = [column.name for column in mask.hidden] if mask else ()
             there = host_pb2.PreviewHostDaggerRequest(request=asked, masked_columns=masked)
             first_row_ms = None

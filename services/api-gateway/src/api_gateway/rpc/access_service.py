@@ -369,7 +369,7 @@ class AccessService(gateway_pb2_grpc.AccessServiceServicer):
         self, name: str, request: pb.CreateServiceAccountRequest | pb.RotateServiceAccountRequest
     ) -> tuple[str, access_pb2.AccountToken]:
         end = self._clock() + request.lifetime.ToTimedelta() if request.HasField("lifetime") else None
-        return tokens.made(
+        return tokens.create_token(
             name,
             secrets.token_hex(_ID_BYTES),
             secrets.token_bytes(tokens.SECRET_BYTES),

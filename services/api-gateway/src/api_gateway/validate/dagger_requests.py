@@ -11,7 +11,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2, spec_pb2
 
 from access import Principal, sensitive
 from access.principal import is_principal
-from access.sensitive import Made
+from access.sensitive import RowOrigins
 from api_gateway.auth.authentication import principal
 from api_gateway.auth.authorization import Gate
 from api_gateway.auth.teams import Teams
@@ -220,7 +220,7 @@ class Requests:
         if written and (living := fleet.living(name)) is not None:
             before = sensitive.unseen(who, living.spec, fleet)
             rows = await self.made(living.name, living.spec) if before else None
-            dropped = sensitive.dropped(who, rows, before, violations, fleet)
+            dropped = sensitive.check_dropped(who, rows, before, violations, fleet)
             violations += [judged.located_violation(violation) for violation in dropped]
         return violations
 
@@ -232,9 +232,9 @@ class Requests:
         if made is None or not streams:
             return []
         # No column is written that could tell rows of a sink apart, and none is while they are only shown.
-        violations = list(sensitive.deciding(who, replace(made, telling={}), streams, self._fleet))
+        violations = list(sensitive.check_deciding(who, replace(made, telling={}), streams, self._fleet))
         if written:
-            violations += sensitive.written(who, made, streams, self._fleet)
+            violations += sensitive.check_written(who, made, streams, self._fleet)
         return [
             replace(one, field=f"{judged.path}.{one.field}") if one.field else judged.located_violation(one)
             for one in violations
@@ -264,7 +264,7 @@ class Requests:
         """Raises: ApiError where the rows of a dagger are in a place of another team."""
         await self._reach.check_rows(dagger)
 
-    async def made(self, name: str, spec: spec_pb2.DaggerSpec) -> Made | None:
+    async def made(self, name: str, spec: spec_pb2.DaggerSpec) -> RowOrigins | None:
         """What the rows of a dagger of this spec are made of, as it was accepted; None where its query can no
         longer be checked.
         """
@@ -292,13 +292,13 @@ class Requests:
         return view.to_proto(self._fleet.daggers[name], self._fleet)
 
 
-def _made(spec: spec_pb2.DaggerSpec, judged: spec_check.Judged) -> Made | None:
+def _made(spec: spec_pb2.DaggerSpec, judged: spec_check.Judged) -> RowOrigins | None:
     plan = judged.query.plan
     if plan is None:
         return None
     by_text = {condition.text: condition.origins for condition in plan.conditions}
     numbered = list(enumerate(spec.sinks))
-    return Made(
+    return RowOrigins(
         plan.columns,
         plan.origins,
         plan.places,
