@@ -14,7 +14,7 @@ from cli.framework.extension import Missing, installed
 
 HEAVY = ("grpc", "daggers", "pydantic", "rich.console", "yaml", "sqlglot", "daggersql", "aiokafka", "psutil")
 VERBS = {
-    "Add", "Check", "Count", "Create", "Delete", "Discard", "Export", "Forget", "Give", "Grant",
+    "Add", "Check", "Confirm", "Count", "Create", "Delete", "Discard", "Export", "Forget", "Give", "Grant",
     "Inspect", "Install", "Let", "List", "Log", "Make", "Manage", "Print", "Register", "Release",
     "Remove", "Replay", "Restore", "Revoke", "Rewrite", "Run", "Set", "Show", "Start", "Stop", "Test",
     "Update", "Verify", "Write",

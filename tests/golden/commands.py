@@ -39,6 +39,8 @@ ARGUMENTS: Final[dict[str, list[str]]] = {
     "plan": ["-f", "dagger.yaml"],
     "preview": ["-f", "dagger.yaml"],
     "history": ["orders"],
+    "host show": ["machine-2"],
+    "host confirm-gone": ["machine-2", "--yes"],
     "diff": ["orders", "1"],
     "archive describe": ["orders"],
     "rollback": ["orders", "--to", "1"],

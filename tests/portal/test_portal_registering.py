@@ -154,10 +154,10 @@ def test_a_sink_is_registered_and_listed(visit: Opened) -> None:
 def test_a_file_without_descriptors_is_told_as_such(visit: Opened, tmp_path: Path) -> None:
     one = visit()
     page = one.open("/new/schema", "New schema")
-    (tmp_path / "booking.proto").write_text('syntax = "proto3";')
-    page.get_by_label("Descriptors of the messages").set_input_files(tmp_path / "booking.proto")
+    (tmp_path / "booking.bin").write_bytes(b"\xff\xff")
+    page.get_by_label("Protobuf files").set_input_files(tmp_path / "booking.bin")
 
-    expect(page.get_by_role("alert")).to_contain_text("booking.proto is no file of descriptors")
+    expect(page.get_by_role("alert")).to_contain_text("booking.bin is neither a .proto file, a zip of them")
 
 
 @pytest.mark.parametrize("path", ["/streams/bookings", "/clusters/local"])

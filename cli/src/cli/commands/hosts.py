@@ -85,7 +85,7 @@ def confirm_gone(
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would follow.")] = False,
 ) -> None:
-    """Vouch that a host is gone for good, so that its daggers are launched on another one.
+    """Confirm that a host is gone for good, so that its daggers are launched on another one.
 
     For administrators. Refused while the host is heard. Says first which daggers keep their state and which
     begin anew, and asks on a terminal. Without a shared checkpoint root nothing stops a driver that lives
