@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import structlog
 from daggers.v1 import spec_pb2
 
 from chassis.lines import stamp_of
@@ -207,13 +208,14 @@ def refusal(url: str, token: Path) -> str:
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 503])
 @pytest.mark.parametrize("token", [CANARY, f"user:{CANARY}"])
 def test_a_database_that_quotes_the_token_tells_it_to_nobody(
-    status: int, token: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    status: int, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its words stand where rows are set aside (400), or in the log (5xx), and else nowhere."""
+    structlog.reset_defaults()  # as in a worker
     file = tmp_path / "token"
     file.write_text(token)
     with database(status, "who is") as url:
-        said = refusal(url, file) + caplog.text
+        said = refusal(url, file) + capsys.readouterr().err
 
     assert CANARY not in said
     assert ("who is Token " in said) == ("(secret)" in said) == (status not in (401, 404))
