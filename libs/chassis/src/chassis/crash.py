@@ -7,7 +7,6 @@ exception's message or a value. Who started it reads that line by `last_report`,
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import runpy
@@ -15,7 +14,10 @@ import sys
 from pathlib import PurePath
 from traceback import walk_tb
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # a helper, which may need none, would load it at its start
+    import asyncio
 
 _FRAMES: Final = 3
 _MARK: Final = "daggers crash: "
