@@ -23,7 +23,7 @@ from grpc_tools import protoc
 from protofiles.bounds import CPU_S, MAX_WRITTEN, MEMORY, OUT_OF_MEMORY
 from protofiles.bundle import Bundle, UploadedFile, unpack
 from protofiles.complaints import CompileAttempt, collect_problems
-from protofiles.descriptors import find_size_problem, merge_sets, read_set
+from protofiles.descriptors import NO_MEMORY, find_size_problem, merge_sets, read_set
 from protofiles.imports import scan_imports
 from protofiles.placing import Placement, place_sources
 from protofiles.problems import Problem, order_problems
@@ -31,8 +31,6 @@ from protofiles.problems import Problem, order_problems
 MAX_LEFT_OUT: Final = 50
 """Paths of `left_out` in an answer."""
 _NICE: Final = 5
-_NO_MEMORY: Final = "alloc failed"
-"""Part of a DecodeError's text: Protobuf has no error class for too little memory."""
 _SOURCES: Final = Path("sources")
 _SET: Final = Path("set.pb")
 _OUTPUT: Final = Path("output.txt")
@@ -60,7 +58,7 @@ def main() -> int:
     except MemoryError:
         return OUT_OF_MEMORY
     except DecodeError as error:
-        if _NO_MEMORY in str(error):
+        if NO_MEMORY in str(error):
             return OUT_OF_MEMORY
         raise
     output.write(json.dumps(head).encode() + b"\n" + descriptors)

@@ -12,6 +12,8 @@ from protofiles.problems import Problem
 
 MAX_SET_FILES: Final = 5_000
 """Files of an uploaded set: all are parsed before it is clear which of them are needed."""
+NO_MEMORY: Final = "alloc failed"
+"""Part of a DecodeError's text: Protobuf has no error class for too little memory."""
 MAX_SET: Final = 4_000_000
 """Serialised size of the merged set, in bytes: it must fit into a message to a gateway."""
 
@@ -24,7 +26,7 @@ def read_set(name: str, content: bytes) -> dp.FileDescriptorSet | Problem:
     try:
         files = dp.FileDescriptorSet.FromString(content)
     except DecodeError as error:
-        if "alloc failed" in str(error):
+        if NO_MEMORY in str(error):
             raise MemoryError from error
         text = "is neither a .proto file, a zip of them, nor a descriptor set (protoc --include_imports)"
         return Problem(name, 0, 0, "INVALID_SCHEMA", text)
