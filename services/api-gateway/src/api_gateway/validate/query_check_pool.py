@@ -9,16 +9,15 @@ import pickle
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, TypeAlias
 
 import grpc
 
 from api_gateway.auth.authentication import principal
+from api_gateway.validate.caller_queues import CallerQueues
 from api_gateway.validate.query_check_process import HEAD, OUT_OF_MEMORY, Question, answer
 from chassis.errors import ApiError
 from chassis.logging import logger
@@ -43,14 +42,6 @@ async def in_thread(question: Question) -> Checked:
     return await asyncio.to_thread(answer, question)
 
 
-@dataclass(slots=True)
-class _Caller:
-    """Of one caller: room for checks, and how many there are."""
-
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
-    asked: int = 0
-
-
 class CheckProcesses:
     """A few processes that check; one that died is started anew. Made by `check_processes`."""
 
@@ -58,7 +49,7 @@ class CheckProcesses:
         self._cpu_s = cpu_s
         self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
         """None: one that has to be started."""
-        self._callers: defaultdict[str, _Caller] = defaultdict(_Caller)
+        self._queues = CallerQueues(AT_ONCE, AT_ONCE + MOST_WAITING, _busy)
         self._going_on: dict[tuple[str, Question], asyncio.Task[Checked]] = {}
         """By who asked what."""
         self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
@@ -71,12 +62,8 @@ class CheckProcesses:
         who = principal().name
         task = self._going_on.get((who, question))
         if task is None:
-            caller = self._callers[who]
-            if caller.asked >= AT_ONCE + MOST_WAITING:
-                raise _busy()
-            caller.asked += 1
-            task = self._going_on[who, question] = asyncio.create_task(self._checked(question, caller))
-            task.add_done_callback(lambda done: self._ended(done, who, question))
+            task = self._going_on[who, question] = self._queues.start(lambda: self._checked(question))
+            task.add_done_callback(lambda _: self._going_on.pop((who, question)))
         # Who goes away takes no process with them: what they asked ends by itself, and soon.
         return await asyncio.shield(task)
 
@@ -90,37 +77,27 @@ class CheckProcesses:
 
     async def stop(self) -> None:
         """End all of them, and what they are doing."""
-        tasks = [*self._starting, *self._going_on.values()]
-        for task in tasks:
+        for task in self._starting:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        await self._queues.stop()
         while not self._idle.empty():
             await _end(self._idle.get_nowait())
 
-    def _ended(self, task: asyncio.Task[Checked], who: str, question: Question) -> None:
-        del self._going_on[who, question]
-        caller = self._callers[who]
-        caller.asked -= 1
-        if not caller.asked:
-            del self._callers[who]
-        if not task.cancelled():
-            task.exception()  # of a call that has gone away nobody else looks
-
-    async def _checked(self, question: Question, caller: _Caller) -> Checked:
-        async with caller.room:
-            process = await self._idle.get()
-            try:
-                if process is None or process.returncode is not None:
-                    process = await _started(self._cpu_s)
-                checked = await _asked(process, question)
-                return _too_costly(self._cpu_s) if checked is None else checked
-            except BaseException:
-                await _end(process)
-                process = None
-                raise
-            finally:
-                alive = process is not None and process.returncode is None
-                self._idle.put_nowait(process if alive else None)
+    async def _checked(self, question: Question) -> Checked:
+        process = await self._idle.get()
+        try:
+            if process is None or process.returncode is not None:
+                process = await _started(self._cpu_s)
+            checked = await _asked(process, question)
+            return _too_costly(self._cpu_s) if checked is None else checked
+        except BaseException:
+            await _end(process)
+            process = None
+            raise
+        finally:
+            alive = process is not None and process.returncode is None
+            self._idle.put_nowait(process if alive else None)
 
 
 @asynccontextmanager
