@@ -1,9 +1,9 @@
 """How soon a service answers a call that shows no token.
 
 Refusing a call costs a service as much as many a call that it serves: some thousand refusals a second take a
-core, and everybody else waits. So refusals of one network are paced: some at once, as for a program whose token
-ran out, and then so many a second. The answers of the others wait, which costs nothing, and holds up who asks
-for one after the other.
+core, and everybody else waits. So refusals of one network are paced: some at once, as for a program whose
+token ran out, and then so many a second. The answers of the others wait, which costs nothing, and holds up
+who asks for one after the other.
 """
 
 from __future__ import annotations
