@@ -148,7 +148,7 @@ class Gateway:
             if self._projection is not None:
                 projector = Projector(follower, fold, self._projection, applied=fold.fleet.sequence)
                 tasks.create_task(projector.run(since=max(end, seen.sequence)))
-            await follower.reached(end)
+            await follower.wait_for(end)
             self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
 
 

@@ -287,7 +287,7 @@ async def test_a_person_has_the_roles_of_the_groups_and_loses_them_with_the_next
 
     async def write(event: Any) -> None:
         await log.append(Draft(f"w{await log.end()}", "/test", "pricing", datetime.now(UTC), event))
-        await client.gateway.follower.reached(await log.end())
+        await client.gateway.follower.wait_for(await log.end())
 
     def ask() -> Awaitable[Any]:
         request = pb.GrantRoleRequest(team="pricing", principal="user:bob", role=access_pb2.ROLE_VIEWER)

@@ -41,9 +41,9 @@ from chassis.logging import logger
 from chassis.messages import MAX_CARRIER
 from daggerspec.places import Place
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
-from eventlog.fold import Seen
+from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
-from eventlog.tail import Silence, Tail
+from eventlog.tail import SilentTail, Tail
 from fleet import Applied
 from fleet.snapshot.entries import Unusable
 
@@ -86,7 +86,7 @@ async def serving(
     endpoint: Endpoint,
     *,
     alerts: Log,
-    heartbeats: Tail = Silence(),  # noqa: B008 - a constant
+    heartbeats: Tail = SilentTail(),  # noqa: B008 - a constant
     source: str,
     reference_places: Sequence[str] = (),
     secret_places: Sequence[Place] = (),
@@ -215,8 +215,8 @@ def begin(projection: Projection) -> tuple[Fold, LogPosition]:
 
 def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
     """What follows the control topic for a gateway whose database has `seen` that much of it."""
-    known = Seen(seen, "give the gateway an empty database")
-    return Follower(log, fold, seen=known, patience_s=_PATIENCE_S)
+    known = LogBaseline(seen, "give the gateway an empty database")
+    return Follower(log, fold, baseline=known, patience_s=_PATIENCE_S)
 
 
 async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
@@ -232,7 +232,7 @@ async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
 async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
     """Hear drivers once it is known which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
-        await follower.reached(end)
+        await follower.wait_for(end)
     await heard.run()
 
 
@@ -297,7 +297,7 @@ async def _until_ready(
 
     async def ready() -> None:
         with suppress(LogDamaged):
-            await follower.reached(end)
+            await follower.wait_for(end)
             await projector.reached(end)
 
     waiting = asyncio.create_task(ready())

@@ -12,7 +12,7 @@ from datetime import datetime
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from eventlog import reader
-from eventlog.admin import started
+from eventlog.admin import open_admin_client
 from kafkaclient import Connection
 from kafkaclient.behind import stop_consumer
 
@@ -46,7 +46,7 @@ class Recall:
 
 async def rewind(connection: Connection, *, topic: str, group: str, since: datetime) -> Recall:
     """Have a consumer group that nobody is in begin at what came `since` then. Raises: LogUnavailable."""
-    async with started(connection) as admin:
+    async with open_admin_client(connection) as admin:
         (described,) = await admin.describe_topics([topic])
         partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
         consumer = AIOKafkaConsumer(**reader.client(connection), group_id=group, enable_auto_commit=False)

@@ -61,7 +61,7 @@ class Alerts:
     async def reached(self, sequence: int) -> None:
         """Wait for what stood in the log at the start, and for `sequence`. Raises: LogDamaged."""
         await self._ready.wait()
-        await self.follower.reached(sequence)
+        await self.follower.wait_for(sequence)
 
 
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):
@@ -112,7 +112,7 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         remaining = context.time_remaining()
         try:
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
-                await self._alerts.reached(sequence or -1)
+                await self._alerts.wait_for(sequence or -1)
         except TimeoutError as error:
             reached = self._alerts.follower.sequence
             text = f"the alerts are read up to sequence {reached}, and not as far as asked yet"
