@@ -25,7 +25,7 @@ import httpx, httpx2
 from api_gateway.auth.oidc import fetching
 from chassis.egress.addresses import Allowed
 from daggers.v1 import spec_pb2
-from health_monitor.webhook import Webhooks
+from health_monitor.deliver.webhook import Webhooks
 from runtime.clients import handshake
 from cli.login import provider
 

@@ -28,11 +28,11 @@ from eventlog import LogPosition, LogUnavailable
 from fleet.decide.observation import Policy
 from fleet.health.degradation import SHOWN, Limits
 from fleet.health.watch import RECALL
-from health_monitor.alert import Policy as AlertPolicy
-from health_monitor.leadership import Identity
+from health_monitor.alerts.alert import Policy as AlertPolicy
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel
 from health_monitor.monitor import Monitor
 from health_monitor.receivers import slack
-from health_monitor.webhook import Channel
 from scheduler.leader.scheduler import Options, Scheduler
 
 JUDGE_S: Final = 1.0

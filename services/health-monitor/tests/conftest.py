@@ -23,13 +23,13 @@ from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
-from health_monitor.alert import Policy
-from health_monitor.journal import FileJournal
-from health_monitor.leadership import Identity
+from health_monitor.alerts.alert import Policy
+from health_monitor.alerts.journal import FileJournal
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.monitor import Monitor
 from health_monitor.receiver import AlertReceiver, Received
 from health_monitor.receivers import pagerduty, slack
-from health_monitor.webhook import Channel, Webhooks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -14,8 +14,8 @@ from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import Alert, Event, Notify, evolve, next_notification
 from fleet.health.advice import Advice
-from health_monitor.alert import Held, Policy, conclude, decide, hold
-from health_monitor.finding import Finding, Measure
+from health_monitor.alerts.alert import Held, Policy, conclude, decide, hold
+from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.receivers import Permanent, Sent, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from aiohttp import web
 from daggers.v1 import alerts_pb2
 
 from eventlog import Draft, LogUnavailable, read_record
-from health_monitor.observer import UnreadableHeartbeat
+from health_monitor.observe.observer import UnreadableHeartbeat
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

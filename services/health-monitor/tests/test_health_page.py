@@ -16,9 +16,9 @@ from chassis.durations import measured, spoken
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from fleet.health import advice
-from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
-from health_monitor.finding import Finding, Measure
+from health_monitor.alerts.alert import Held, Policy, decide
+from health_monitor.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
+from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
 from health_monitor.receivers import pagerduty, slack

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from chassis.egress.addresses import Allowed
 from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor import receivers
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.page import Page
 from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
-from health_monitor.webhook import Channel, Webhooks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CANARY = "canary-of-the-address"

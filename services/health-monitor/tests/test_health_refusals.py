@@ -15,7 +15,7 @@ from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import LogTail
 from fleet.alerts.ledger import Ledger
-from health_monitor.refusals import CONDITION, MOST, UNAUTHENTICATED, WITHIN, Refusals
+from health_monitor.conditions.refusals import CONDITION, MOST, UNAUTHENTICATED, WITHIN, Refusals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

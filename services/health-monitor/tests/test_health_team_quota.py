@@ -12,7 +12,7 @@ from eventlog.testing import given
 from fleet import Fleet
 from fleet.alerts.ledger import Ledger
 from fleet.health import watch
-from health_monitor import team_quota
+from health_monitor.conditions import team_quota
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

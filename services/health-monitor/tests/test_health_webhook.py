@@ -18,10 +18,10 @@ from tests.contracts.webhooks import WebhooksContract
 
 from chassis.egress.addresses import Allowed
 from fleet.alerts.alert import Alert, Notify, evolve
+from health_monitor.deliver.webhook import Channel, Webhooks, retry_after
 from health_monitor.page import Page
 from health_monitor.receiver import AlertReceiver, Received, event_errors
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary, pagerduty, slack
-from health_monitor.webhook import Channel, Webhooks, retry_after
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"

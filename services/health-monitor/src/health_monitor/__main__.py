@@ -28,13 +28,14 @@ from eventlog.tail import KafkaTail
 from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
 from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
-from health_monitor import host, recall
-from health_monitor.journal import FileJournal
-from health_monitor.leadership import Identity
+from health_monitor import host
+from health_monitor.alerts.journal import FileJournal
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.metrics import gauges
 from health_monitor.monitor import Monitor
+from health_monitor.observe import recall
 from health_monitor.settings import MonitorSettings, monitor_settings
-from health_monitor.webhook import Channel, Webhooks
 from kafkaclient import Connection
 
 _AGAIN_S: Final = 5.0

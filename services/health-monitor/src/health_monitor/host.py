@@ -23,9 +23,9 @@ from aiokafka import TopicPartition
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
+from health_monitor.deliver.watchdog import INTERVAL
 from health_monitor.monitor import Monitor
-from health_monitor.recall import Recall
-from health_monitor.watchdog import INTERVAL
+from health_monitor.observe.recall import Recall
 from kafkaclient import Connection
 from kafkaclient.behind import is_behind
 from kafkaclient.replacing import Spell

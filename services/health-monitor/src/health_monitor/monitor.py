@@ -31,18 +31,19 @@ from fleet import Fleet
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
 from fleet.health.degradation import Limits
-from health_monitor import alert, outage, refusals, team_quota
-from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
-from health_monitor.deliveries import Deliveries
-from health_monitor.journal import KeptOutage
-from health_monitor.judge import Judge
-from health_monitor.leadership import PATIENCE_S, Identity, Leadership
-from health_monitor.observer import Observer
-from health_monitor.outage import Journal, Outage
-from health_monitor.refusals import Refusals
-from health_monitor.team_receivers import TeamDeliveries, of_team
-from health_monitor.watchdog import INTERVAL, Watchdog
-from health_monitor.webhook import Channel, Webhooks
+from health_monitor.alerts import alert, outage
+from health_monitor.alerts.journal import KeptOutage
+from health_monitor.alerts.judge import Judge
+from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
+from health_monitor.alerts.outage import Journal, Outage
+from health_monitor.conditions import refusals, team_quota
+from health_monitor.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
+from health_monitor.conditions.refusals import Refusals
+from health_monitor.deliver.deliveries import Deliveries
+from health_monitor.deliver.team_receivers import TeamDeliveries, of_team
+from health_monitor.deliver.watchdog import INTERVAL, Watchdog
+from health_monitor.deliver.webhook import Channel, Webhooks
+from health_monitor.observe.observer import Observer
 
 
 class Monitor:

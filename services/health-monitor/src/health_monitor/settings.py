@@ -21,8 +21,8 @@ from pydantic_settings import SettingsConfigDict
 from chassis.settings import EgressSettings, LeaderSettings, MetricsSettings
 from fleet.health.degradation import Limits
 from health_monitor import receivers
-from health_monitor.alert import Policy
-from health_monitor.webhook import Channel
+from health_monitor.alerts.alert import Policy
+from health_monitor.deliver.webhook import Channel
 from kafkaclient.settings import KafkaSettings
 
 

@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 from chassis.logging import logger
 from eventlog import LogUnavailable
 from fleet.alerts.alert import Notify
-from health_monitor import alert
-from health_monitor.journal import KeptOutage
-from health_monitor.leadership import Leadership
+from health_monitor.alerts import alert
+from health_monitor.alerts.journal import KeptOutage
+from health_monitor.alerts.leadership import Leadership
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.receivers import Outcome, Permanent, Temporary
-from health_monitor.webhook import Channel, Webhooks
 
 _APPEND_AGAIN_S: Final = 1.0
 

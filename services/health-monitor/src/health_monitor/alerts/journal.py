@@ -11,7 +11,7 @@ from chassis.files import replace_bytes
 from chassis.logging import logger
 from fleet.alerts.alert import PLATFORM
 from fleet.alerts.ledger import Ledger
-from health_monitor.outage import CONDITION, Journal, Outage
+from health_monitor.alerts.outage import CONDITION, Journal, Outage
 
 
 class KeptOutage:

@@ -9,8 +9,8 @@ from typing import Final
 from pydantic import SecretStr
 
 from chassis.logging import logger
+from health_monitor.deliver.webhook import Webhooks
 from health_monitor.receivers import Answer, Request, Temporary
-from health_monitor.webhook import Webhooks
 
 INTERVAL: Final = timedelta(minutes=1)
 """How often he is called; the monitor has judged in that time."""

@@ -19,8 +19,8 @@ from fleet import Dagger
 from fleet.alerts.alert import Alert, Notification, Notify, dedup_key
 from fleet.decide.backoff import delay
 from fleet.health import advice
-from health_monitor.condition import SEVERITIES
-from health_monitor.finding import Finding
+from health_monitor.conditions.dagger_conditions import SEVERITIES
+from health_monitor.conditions.finding import Finding
 from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
 
 _SUMMARY_LIMIT: Final = 500

@@ -19,10 +19,10 @@ from daggerspec.receivers import name
 from fleet import Fleet
 from fleet.alerts.ledger import Ledger
 from health_monitor import receivers
-from health_monitor.deliveries import Deliveries
-from health_monitor.leadership import Leadership
+from health_monitor.alerts.leadership import Leadership
+from health_monitor.deliver.deliveries import Deliveries
+from health_monitor.deliver.webhook import Channel
 from health_monitor.receivers import Permanent, Temporary
-from health_monitor.webhook import Channel
 
 
 def of_team(fleet: Fleet, team: str) -> list[str]:

@@ -19,7 +19,7 @@ from eventlog import Record
 from fleet.alerts.alert import PRINCIPAL
 from fleet.alerts.ledger import Ledger
 from fleet.fold.answers import some
-from health_monitor.finding import Finding, Measure
+from health_monitor.conditions.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_REFUSALS
 MOST: Final = 20

@@ -40,9 +40,9 @@ from fleet.health.degradation import (
     stalled,
 )
 from fleet.health.watch import Watch, evidence_of
-from health_monitor import lately, quarantine
-from health_monitor.finding import Finding, seconds, why
-from health_monitor.history import History
+from health_monitor.conditions import quarantine_rate, trend_conditions
+from health_monitor.conditions.finding import Finding, seconds, why
+from health_monitor.conditions.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,
@@ -98,7 +98,7 @@ def diagnose(
         return dict.fromkeys(OF_DAGGERS, Finding(False, over, dagger.phase_time, final=True))
     evidence = evidence_of(watch, now, hearing)
     unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
-    loop = lately.restart_loop(dagger, history, now=now, limits=limits)
+    loop = trend_conditions.restart_loop(dagger, history, now=now, limits=limits)
     findings = {
         alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
@@ -111,11 +111,12 @@ def diagnose(
         findings[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
-        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = quarantine.rate(watch, limits)
-        findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = lately.no_input(dagger, watch, now=now, limits=limits)
-        findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = lately.lag_growing(watch, limits)
-        for condition, (reason, well) in lately.TOLD_BY_DRIVER.items():
-            findings[condition] = lately.told_by_driver(watch, reason, well, limits)
+        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = quarantine_rate.rate(watch, limits)
+        no_input = trend_conditions.no_input(dagger, watch, now=now, limits=limits)
+        findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = no_input
+        findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = trend_conditions.lag_growing(watch, limits)
+        for condition, (reason, well) in trend_conditions.TOLD_BY_DRIVER.items():
+            findings[condition] = trend_conditions.told_by_driver(watch, reason, well, limits)
     made = {condition: finding for condition, finding in findings.items() if finding is not None}
     return made | _advised(made, dagger, watch, now=now, hearing=hearing)
 

@@ -18,7 +18,7 @@ from daggers.v1 import alerts_pb2
 
 from chassis.durations import spoken
 from fleet.alerts.alert import PLATFORM, Alert, Notification, Notify, dedup_key, next_notification, reported
-from health_monitor.finding import Finding, seconds
+from health_monitor.conditions.finding import Finding, seconds
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 _FAILURES: Final = 2

@@ -20,10 +20,11 @@ from fleet.alerts.alert import Condition
 from fleet.health import watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
-from health_monitor import history, liveness, team_quota
-from health_monitor.condition import diagnose, to_probe
-from health_monitor.finding import Finding
-from health_monitor.history import History
+from health_monitor.conditions import history, team_quota
+from health_monitor.conditions.dagger_conditions import diagnose, to_probe
+from health_monitor.conditions.finding import Finding
+from health_monitor.conditions.history import History
+from health_monitor.observe import liveness
 
 _PROBES: Final = 16
 """Spark drivers that are asked at the same time."""

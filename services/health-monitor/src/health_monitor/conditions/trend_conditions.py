@@ -17,8 +17,8 @@ from fleet.health import advice
 from fleet.health.degradation import Limits, Reason, driver_warnings
 from fleet.health.trends import ends_lately
 from fleet.health.watch import Watch, pause, recent
-from health_monitor.finding import Finding, Measure, counted_long_enough, seconds, why
-from health_monitor.history import History
+from health_monitor.conditions.finding import Finding, Measure, counted_long_enough, seconds, why
+from health_monitor.conditions.history import History
 
 TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),

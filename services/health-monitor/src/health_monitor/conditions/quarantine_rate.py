@@ -10,7 +10,7 @@ from chassis.durations import spoken
 from fleet.health.advice import ADVICE, QUARANTINED, REFUSED
 from fleet.health.degradation import Limits, share_kept_back, too_many
 from fleet.health.watch import Sample, Watch
-from health_monitor.finding import Finding, Measure, counted_long_enough
+from health_monitor.conditions.finding import Finding, Measure, counted_long_enough
 
 
 def rate(watch: Watch, limits: Limits) -> Finding | None:

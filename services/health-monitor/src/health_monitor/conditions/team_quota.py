@@ -14,7 +14,7 @@ from fleet.alerts.ledger import Ledger
 from fleet.fold import quotas
 from fleet.health import vitals
 from fleet.health.watch import Watch
-from health_monitor.finding import Finding, Measure
+from health_monitor.conditions.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_TEAM_QUOTA
 

@@ -20,8 +20,8 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet.alerts.alert import PLATFORM, Event, dedup_key
 from fleet.alerts.ledger import Ledger
-from health_monitor import outage
-from health_monitor.outage import Reach
+from health_monitor.alerts import outage
+from health_monitor.alerts.outage import Reach
 
 PATIENCE_S: Final = 10.0
 """How long an appended record may take to come back, in seconds."""

@@ -13,8 +13,8 @@ from daggers.v1 import alerts_pb2
 from fleet import Dagger
 from fleet.alerts.alert import Condition
 from fleet.alerts.ledger import Ledger
-from health_monitor import alert
-from health_monitor.finding import Finding
+from health_monitor.alerts import alert
+from health_monitor.conditions.finding import Finding
 
 
 class Judge:
