@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
 from cli.__main__ import run
-from eventlog.export import LOST, ExportEntry, Head, ExportWriter, present, read
+from eventlog.export import LOST, ExportEntry, ExportWriter, Head, present, read
 from eventlog.record import Draft, read_record
 from eventlog.testing import START
 from fleet import Fleet
@@ -33,7 +33,9 @@ def entries() -> list[ExportEntry]:
     made = []
     for number, message in enumerate(HISTORY):
         draft = Draft(f"id-{number}", "/test", "s", START, message)
-        made.append(ExportEntry(number, 1_000 + number, b"s", tuple(draft.headers()), message.SerializeToString()))
+        made.append(
+            ExportEntry(number, 1_000 + number, b"s", tuple(draft.headers()), message.SerializeToString())
+        )
     return made
 
 

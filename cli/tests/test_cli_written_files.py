@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from conftest import DAGGERS
 
 from cli import reference
-from eventlog.export import Head, ExportWriter
+from eventlog.export import ExportWriter, Head
 
 COMMANDS = Path(reference.__file__).parent / "commands"
 WRITE = {"write_text", "write_bytes", "touch", "replace_text", "replace_bytes", "copy", "copyfile", "mkdir"}

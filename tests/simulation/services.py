@@ -193,7 +193,7 @@ async def watch(
 
     async def listen() -> None:
         async for record in world.beats.follow():
-            built.heard(record)
+            built.receive(record)
 
     async def every(seconds: float, body: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -207,7 +207,7 @@ async def watch(
         await built.catch_up()
         built.observer.recall(world.now() - RECALL)
         async for record in world.beats.replay():
-            built.heard(record, record.time)
+            built.receive(record, record.time)
         built.observer.begin()
         tasks.create_task(listen())
         tasks.create_task(every(JUDGE_S, built.leadership.lead))

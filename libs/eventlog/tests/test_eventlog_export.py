@@ -7,7 +7,7 @@ from daggers.v1 import events_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.export import LOST, ExportEntry, ExportDamaged, Head, LogReport, ExportWriter, filled, read
+from eventlog.export import LOST, ExportDamaged, ExportEntry, ExportWriter, Head, LogReport, close_gaps, read
 from eventlog.testing import record
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -16,7 +16,9 @@ ENTRIES = st.lists(
     max_size=12,
 ).map(
     lambda drawn: [
-        ExportEntry(sum(gap for gap, *_ in drawn[: n + 1]) + n, 1_767_225_600_000 + n, key, tuple(headers), value)
+        ExportEntry(
+            sum(gap for gap, *_ in drawn[: n + 1]) + n, 1_767_225_600_000 + n, key, tuple(headers), value
+        )
         for n, (_, key, headers, value) in enumerate(drawn)
     ]
 )
@@ -27,7 +29,9 @@ def exported(entries: Sequence[ExportEntry], first: int = 0) -> list[str]:
     return [writer.begin(), *map(writer.add, entries), writer.end()]
 
 
-def entry(sequence: int, value: bytes = b"v", headers: tuple[tuple[str, bytes | None], ...] = ()) -> ExportEntry:
+def entry(
+    sequence: int, value: bytes = b"v", headers: tuple[tuple[str, bytes | None], ...] = ()
+) -> ExportEntry:
     return ExportEntry(sequence, 1, b"k", headers, value)
 
 
@@ -102,7 +106,7 @@ def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -
 
 @given(ENTRIES)
 def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[ExportEntry]) -> None:
-    records = list(fill_gaps(entries))
+    records = list(close_gaps(entries))
 
     assert [event.sequence for event in records] == list(range(entries[-1].sequence + 1 if entries else 0))
     assert [each for each in records if dict(each.headers).get("ce_type") != LOST.encode()] == entries

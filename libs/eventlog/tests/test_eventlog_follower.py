@@ -156,7 +156,9 @@ async def test_catching_up_takes_as_long_as_records_come() -> None:
 
 
 async def test_a_log_that_ends_before_what_was_read_is_damage_and_everybody_who_waits_hears_it() -> None:
-    follower = Follower(await written("a"), Ids(), baseline=LogBaseline(LogPosition(5, b"x"), "remove the file"))
+    follower = Follower(
+        await written("a"), Ids(), baseline=LogBaseline(LogPosition(5, b"x"), "remove the file")
+    )
     async with running(follower) as task:
         with pytest.raises(LogDamaged, match=r"ends at sequence 0, but 5 was read.*remove the file"):
             await follower.wait_for(5)

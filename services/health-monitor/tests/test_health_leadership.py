@@ -167,7 +167,7 @@ async def test_a_record_that_cannot_be_read_is_refused_by_name_and_others_are_he
     async with world.monitor() as running:
         broken = read_record(7, [("ce_type", b"daggers.v1.Heartbeat")], b"\xff")
         with pytest.raises(UnreadableHeartbeat, match=r"daggers\.v1\.Heartbeat"):
-            running.monitor.heard(broken)
+            running.monitor.receive(broken)
         await world.beat(progressed=NOON)
         await running.step()
 

@@ -16,7 +16,7 @@ from chassis.durations import measured, spoken
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from fleet.health import advice
-from health_monitor.alerts.alert import Held, Policy, decide
+from health_monitor.alerts.alert import HeldFinding, Policy, decide
 from health_monitor.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
 from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.page import Page
@@ -93,7 +93,7 @@ def turned(
     change: alerts_pb2.LastChange | None,
 ) -> Alert:
     """The alert after what was found has held for long enough."""
-    held = Held(finding, NOON - 60 * MINUTE, finding.since)
+    held = HeldFinding(finding, NOON - 60 * MINUTE, finding.since)
     turn = decide(alert, held, dagger=dagger, receivers=["team"], now=now, policy=Policy(), change=change)
     assert turn is not None
     return evolve(alert, turn, now)

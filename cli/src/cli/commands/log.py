@@ -27,7 +27,7 @@ from eventlog.export import (
     Head,
     LogReport,
     blank_entry,
-    fill_gaps,
+    close_gaps,
     present,
     read,
 )
@@ -149,7 +149,7 @@ def restore_(
         )
     target = topic or head.topic
     restoring = restore(
-        address, target, lambda: fill_gaps(_entries(file)), recreate=recreate, dry_run=dry_run
+        address, target, lambda: close_gaps(_entries(file)), recreate=recreate, dry_run=dry_run
     )
     done = _wait(restoring)
     document = {"topic": target, "kept": done.existing, "written": done.written, "dry_run": dry_run}

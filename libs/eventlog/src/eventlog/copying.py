@@ -73,7 +73,9 @@ async def read_messages(connection: Connection, topic: str) -> AsyncGenerator[Ex
                     tuple(message.headers),
                     message.value,
                 )
-            sequence = await reader.position()  # not the last offset + 1: a transaction's marker is no message
+            sequence = (
+                await reader.position()
+            )  # not the last offset + 1: a transaction's marker is no message
 
 
 async def retention_problems(connection: Connection, topic: str) -> list[str]:
@@ -101,8 +103,8 @@ async def restore(
         await create_missing(admin, (log_topic(topic),))
         if problems := await _retention_problems(admin, topic):
             raise RestoreRefused(f"topic {topic} is not kept as a log: {'; '.join(problems)}. {_ANEW}")
-            existing = await _count_existing(connection, topic, entries())
-            rest = islice(entries(), existing, None)
+    existing = await _count_existing(connection, topic, entries())
+    rest = islice(entries(), existing, None)
     if dry_run:
         return RestoreCounts(existing, sum(1 for _ in rest))
     written = await _append(connection, topic, rest)

@@ -113,7 +113,7 @@ class LogReport:
         return sum(last - first + 1 for first, last in self.gaps)
 
 
-def fill_gaps(entries: Iterable[ExportEntry]) -> Iterator[ExportEntry]:
+def close_gaps(entries: Iterable[ExportEntry]) -> Iterator[ExportEntry]:
     """Yield the messages, and a blank one at every sequence without a message, from 0 on.
 
     Readers of a log skip blank messages, as they skip all that they cannot decode.

@@ -72,7 +72,7 @@ class LogTail:
 
 
 class LogContract:
-    """Tests of the promises of a log. Subclasses have an async fixture `log`, new and empty, and `write_raw`."""
+    """Tests of what a log promises. Subclasses have an async fixture `log`, a new one, and `write_raw`."""
 
     async def write_raw(self, log: Any, headers: list[tuple[str, bytes]], value: bytes) -> None:
         """Write a record to the topic of `log` without calling `log`."""

@@ -112,7 +112,7 @@ class AlertService(gateway_pb2_grpc.AlertServiceServicer):
         remaining = context.time_remaining()
         try:
             async with asyncio.timeout(max(remaining - _MARGIN_S, 0) if remaining is not None else None):
-                await self._alerts.wait_for(sequence or -1)
+                await self._alerts.reached(sequence or -1)
         except TimeoutError as error:
             reached = self._alerts.follower.sequence
             text = f"the alerts are read up to sequence {reached}, and not as far as asked yet"

@@ -1,6 +1,6 @@
-"""Judging and holding: for how long a finding has been the same, and the turn of an alert that follows. Pure.
+"""Judge: holds findings until they have lasted long enough to turn an alert. Pure.
 
-It holds on every monitor, so who comes to lead knows as much as who led.
+Every monitor holds findings, not the leader alone, so that a new leader need not wait again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from health_monitor.conditions.finding import Finding
 
 
 class Judge:
-    """What was found of everything that is watched."""
+    """Findings about all daggers, teams and principals, with the times since when they have held."""
 
     def __init__(
         self, ledger: Ledger, *, receivers: Callable[[str], Sequence[str]], policy: alert.Policy
     ) -> None:
-        """`receivers`: who is told of what fires about a team, or about daggers of it; of "": all others."""
+        """`receivers`: by team, names of the receivers of its alerts; of "": those of all other alerts."""
         self._ledger, self._receivers, self._policy = ledger, receivers, policy
-        self._held: dict[tuple[str, Condition], alert.Held] = {}
+        self._findings: dict[tuple[str, Condition], alert.HeldFinding] = {}
 
     def next_turn(
         self,
@@ -38,20 +38,20 @@ class Judge:
         team: str = "",
         change: alerts_pb2.LastChange | None = None,
     ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
-        """What is due first after a look at `now`; None when nothing is. `of`: the conditions looked for.
+        """Hold the findings of `now`, and return the first turn that is due; None when none is.
 
-        `dagger`: None for the platform and for a team. `team`: whose it is.
-        `change`: the newest request about the dagger.
+        `of`: the conditions that were judged; one without a finding had no evidence. `dagger`: None for the
+        platform, teams and principals. `team`: owner. `change`: the newest request about the dagger.
         """
         due = None
         for condition in of:
-            known, finding = self._ledger.alert(name, condition), findings.get(condition)
+            current, finding = self._ledger.alert(name, condition), findings.get(condition)
             if finding is not None:
-                finding = finding.until_well_below(firing=known.firing)
-            held = self._hold(name, condition, finding, now)
+                finding = finding.until_well_below(firing=current.firing)
+            held_finding = self._hold(name, condition, finding, now)
             due = due or alert.decide(
-                known,
-                held,
+                current,
+                held_finding,
                 dagger=dagger,
                 team=team,
                 receivers=self._receivers(team),
@@ -63,10 +63,10 @@ class Judge:
 
     def _hold(
         self, name: str, condition: Condition, finding: Finding | None, now: datetime
-    ) -> alert.Held | None:
-        held = alert.hold(self._held.get((name, condition)), finding, now)
-        if held is None:
-            self._held.pop((name, condition), None)
+    ) -> alert.HeldFinding | None:
+        held_finding = alert.hold(self._findings.get((name, condition)), finding, now)
+        if held_finding is None:
+            self._findings.pop((name, condition), None)
         else:
-            self._held[name, condition] = held
-        return held
+            self._findings[name, condition] = held_finding
+        return held_finding

@@ -1,4 +1,4 @@
-"""How much of a dagger's records and rows is kept back. Pure."""
+"""Rate of a dagger's records that are quarantined, and of its rows that sinks refuse. Pure."""
 
 from __future__ import annotations
 
@@ -14,47 +14,48 @@ from health_monitor.conditions.finding import Finding, Measure, counted_long_eno
 
 
 def rate(watch: Watch, limits: Limits) -> Finding | None:
-    """Whether too much was kept back in the last minutes: records set aside, or rows refused.
+    """Judge whether too many records were quarantined, or rows refused, over the samples of the watch.
 
-    None until it has been counted for long enough.
+    None until the samples span `limits.share_time`.
     """
     if len(watch.samples) < 2 or not counted_long_enough(watch, limits):
         return None
     first, last = watch.samples[0], watch.samples[-1]
-    aside = _Share(tuple(map(_aside, watch.samples)), last.rows_in - first.rows_in)
-    back = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
+    records = _Share(tuple(map(_quarantined_records, watch.samples)), last.rows_in - first.rows_in)
+    rows = _Share(tuple(sample.refused for sample in watch.samples), last.rows_out - first.rows_out)
     span = spoken(last.time - first.time)
-    told = {
-        f"{share.count:,} {what} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
-        for share, what, of in (
-            (aside, "records were set aside", ""),
-            (back, "rows were refused by sinks", " of those to be written"),
+    exceeded = {
+        f"{share.count:,} {subject} in {span}, {share.value:.1%}{of}: {', '.join(share.reasons)}": share
+        for share, subject, of in (
+            (records, "records were set aside", ""),
+            (rows, "rows were refused by sinks", " of those to be written"),
         )
         if too_many(share.count, share.went_on, limits)
     }
-    worst = max(aside.value, back.value)
+    worst = max(records.value, rows.value)
     measure = Measure(worst, limits.quarantine_share, "share")
-    if not told:
-        well = f"{aside.value:.1%} of its records are set aside, {back.value:.1%} of its rows are refused"
+    if not exceeded:
+        well = f"{records.value:.1%} of its records are set aside, {rows.value:.1%} of its rows are refused"
         return Finding(False, well, last.time, measure=measure)
-    begun = min(share.first for share in told.values())
-    measure = measure._replace(value=max(share.value for share in told.values()))
-    whose = ADVICE[QUARANTINED if aside in told.values() else REFUSED]
-    return Finding(True, "; ".join(told), watch.samples[begun].time, measure=measure, advice=whose)
+    begun = min(share.first for share in exceeded.values())
+    measure = measure._replace(value=max(share.value for share in exceeded.values()))
+    owner = ADVICE[QUARANTINED if records in exceeded.values() else REFUSED]
+    return Finding(True, "; ".join(exceeded), watch.samples[begun].time, measure=measure, advice=owner)
 
 
-def _aside(sample: Sample) -> Mapping[str, int]:
-    """The records among what was kept back: the rest are rows."""
+def _quarantined_records(sample: Sample) -> Mapping[str, int]:
+    """Count quarantined records by reason: the counters include refused rows, which are subtracted."""
     return Counter(sample.quarantined) - Counter(sample.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What was kept back, by reason, beside what went on."""
+    """Share of records or rows that were kept back, by reason."""
 
     samples: Sequence[Mapping[str, int]]
-    """What had been kept back at each of at least two moments."""
+    """Counters by reason at each of at least two moments."""
     went_on: int
+    """Records or rows that were not kept back, from the first moment to the last."""
 
     @property
     def kept_back(self) -> Counter[str]:
@@ -71,11 +72,11 @@ class _Share:
 
     @property
     def reasons(self) -> list[str]:
-        """The three that are most of it."""
+        """The three most frequent reasons."""
         return [reason for reason, _ in self.kept_back.most_common(3)]
 
     @property
     def first(self) -> int:
-        """The number of the moment by which the first of it had been kept back."""
+        """Index of the sample in which the counters first exceed those of the first sample."""
         begun = sum(self.samples[0].values())
-        return next(number for number, kept in enumerate(self.samples) if sum(kept.values()) > begun)
+        return next(number for number, counts in enumerate(self.samples) if sum(counts.values()) > begun)

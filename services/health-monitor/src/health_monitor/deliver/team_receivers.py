@@ -1,7 +1,7 @@
-"""The receivers of teams: whom the log says, reached by files of this host.
+"""Receivers of teams: the log names them, files of this host have their secrets.
 
-What they are is asked at each notification: teams change while the monitor runs. A receiver that cannot be
-told holds up no other.
+They are looked up for each notification, as teams change while the monitor runs. A receiver that cannot be
+notified delays no other.
 """
 
 from __future__ import annotations
@@ -25,65 +25,62 @@ from health_monitor.deliver.webhook import Channel
 from health_monitor.receivers import Permanent, Temporary
 
 
-def of_team(fleet: Fleet, team: str) -> list[str]:
-    """Who is told of a team and its daggers because the team says so, by name."""
+def receivers_of_team(fleet: Fleet, team: str) -> list[str]:
+    """List the names of a team's own receivers, which get the alerts of the team and its daggers."""
     entry = fleet.catalogue.teams.get(team) if team else None
     return [name(entry.value.name, receiver.kind) for receiver in entry.value.receivers] if entry else []
 
 
 class TeamDeliveries:
-    """Tells the receivers of teams what they are due."""
+    """Notifies the receivers of teams, each by a task of its own."""
 
     def __init__(self, deliveries: Deliveries, fleet: Fleet, leadership: Leadership) -> None:
         self._deliveries, self._fleet, self._leadership = deliveries, fleet, leadership
-        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """Tasks that notify, by receiver."""
 
     async def notify(self) -> None:
-        """Begin with each that is told nothing just now. Raises: LogUnavailable of one that was."""
-        for told in _due(self._leadership.ledger):
-            if told not in self._telling:
-                self._telling[told] = asyncio.create_task(self._notify(told))
-        for told, task in list(self._telling.items()):
+        """Start a task for each receiver that is due and has none. Raises: LogUnavailable of ended ones."""
+        for receiver in _due_receivers(self._leadership.ledger):
+            if receiver not in self._tasks:
+                self._tasks[receiver] = asyncio.create_task(self._notify(receiver))
+        for receiver, task in list(self._tasks.items()):
             if task.done():
-                del self._telling[told]
+                del self._tasks[receiver]
                 task.result()
 
     def stop(self) -> None:
-        """Begin nothing more; what is under way is recorded by `Deliveries.drain`."""
-        for task in self._telling.values():
+        """Cancel the tasks; `Deliveries.drain` still records deliveries that have begun."""
+        for task in self._tasks.values():
             task.cancel()
 
-    async def _notify(self, told: str) -> None:
-        kind = told.rpartition("/")[2]
+    async def _notify(self, receiver: str) -> None:
+        kind = receiver.rpartition("/")[2]
         pace = receivers.kind(kind).PACE if kind in receivers.names() else timedelta()
-        await self._deliveries.notify_named(told, pace, partial(reached, self._fleet, told))
+        await self._deliveries.notify_named(receiver, pace, partial(resolve_channel, self._fleet, receiver))
 
 
-async def reached(fleet: Fleet, told: str) -> Channel | Temporary | Permanent:
-    """A team's receiver as it is now, its secrets read; or why it cannot be told."""
-    team, _, kind = told.rpartition("/")
+async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | Permanent:
+    """Look up a team's receiver TEAM/KIND and read its secrets; an outcome: why it cannot be notified."""
+    team, _, kind = receiver.rpartition("/")
     entry = fleet.catalogue.teams.get(team)
-    said = (
-        next((receiver for receiver in entry.value.receivers if receiver.kind == kind), None)
-        if entry
-        else None
-    )
-    if said is None:
+    configured = next((own for own in entry.value.receivers if own.kind == kind), None) if entry else None
+    if configured is None:
         return Permanent("NOT_A_RECEIVER", f"team {team} has no receiver of the kind {kind} any more")
     if kind not in receivers.names():
         return Permanent("NOT_A_RECEIVER", f"this monitor knows no receiver of the kind {kind}")
     module = receivers.kind(kind)
     try:
-        # A file may lie on a disk that hangs.
-        settings = module.Settings(**await asyncio.to_thread(_read, said))
+        # By a thread: the file may be on a network disk that hangs.
+        settings = module.Settings(**await asyncio.to_thread(_read_secrets, configured))
     except ValueError as error:
         detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"
         return Temporary("NOT_CONFIGURED", detail)
-    return Channel(told, module, settings)
+    return Channel(receiver, module, settings)
 
 
-def _due(ledger: Ledger) -> Iterator[str]:
-    """The receivers of teams that some alert is still to be told to, each once."""
+def _due_receivers(ledger: Ledger) -> Iterator[str]:
+    """Yield each receiver of a team that some alert is not delivered to yet, once."""
     names = (
         name
         for alert in ledger.alerts.values()
@@ -93,12 +90,12 @@ def _due(ledger: Ledger) -> Iterator[str]:
     yield from dict.fromkeys(names)
 
 
-def _read(said: access_pb2.TeamReceiver) -> dict[str, SecretStr]:
-    """The secrets of a receiver, white space around them dropped. Raises: ValueError."""
-    return {key: SecretStr(_secret(reference.file)) for key, reference in said.secrets.items()}
+def _read_secrets(receiver: access_pb2.TeamReceiver) -> dict[str, SecretStr]:
+    """Read the secrets of a receiver, without the white space around them. Raises: ValueError."""
+    return {key: SecretStr(_read_secret(reference.file)) for key, reference in receiver.secrets.items()}
 
 
-def _secret(file: str) -> str:
+def _read_secret(file: str) -> str:
     try:
         secret = secretfile.content(file).strip()
     except secretfile.UnreadableError as why:
@@ -109,7 +106,7 @@ def _secret(file: str) -> str:
 
 
 def _why(error: ValueError) -> str:
-    """Without what stands in the file."""
+    """Describe the error without the value, which is a secret."""
     if isinstance(error, ValidationError):
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{problem['loc'][0]}: {problem['msg'].removeprefix('Value error, ')}"

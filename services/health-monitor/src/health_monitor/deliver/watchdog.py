@@ -1,4 +1,4 @@
-"""The dead man's beat: somebody outside is called while all is well, and raises the alarm when he is not."""
+"""Dead man's switch: calls an outside service while all is well; it raises the alarm when calls stop."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pydantic import SecretStr
 
 from chassis.logging import logger
 from health_monitor.deliver.webhook import Webhooks
-from health_monitor.receivers import Answer, Request, Temporary
+from health_monitor.receivers import HttpAnswer, HttpRequest, Temporary
 
 INTERVAL: Final = timedelta(minutes=1)
-"""How often he is called; the monitor has judged in that time."""
+"""Time between two calls; a call needs a judgement within it."""
 
 
 class Watchdog:
-    """Whoever watches the monitor from outside."""
+    """Calls the service that watches the monitor from outside."""
 
     def __init__(self, url: SecretStr | None, webhooks: Webhooks, clock: Callable[[], datetime]) -> None:
         self.url = url
-        """Where he is called; None when there is none."""
+        """Address to call; None without a watchdog."""
         self._webhooks, self._clock = webhooks, clock
-        self._unnoticed = False
+        self._has_failed = False
 
     async def call(self) -> None:
-        """Say once that all is well. That he does not take it is told to the log, once until he does."""
+        """Call once, and log a failure, but only the first of several in a row."""
         if self.url is None:
             return
-        answer = await self._webhooks.call(Request(self.url.get_secret_value(), b""), self._clock())
-        taken = isinstance(answer, Answer) and 200 <= answer.status < 300
-        if not taken and not self._unnoticed:
-            why = answer.detail if isinstance(answer, Temporary) else f"it answered {answer.status}"
-            logger().warning("watchdog.call_failed", detail=why)
-        self._unnoticed = not taken
+        answer = await self._webhooks.call(HttpRequest(self.url.get_secret_value(), b""), self._clock())
+        is_accepted = isinstance(answer, HttpAnswer) and 200 <= answer.status < 300
+        if not is_accepted and not self._has_failed:
+            detail = answer.detail if isinstance(answer, Temporary) else f"it answered {answer.status}"
+            logger().warning("watchdog.call_failed", detail=detail)
+        self._has_failed = not is_accepted
