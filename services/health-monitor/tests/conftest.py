@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from pydantic import SecretStr
 from tests.contracts.logs import TroubledLog
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health.degradation import Limits
@@ -145,7 +145,7 @@ class Running:
         self, world: World, name: str = "one", *, recalls: bool = True, journal: FileJournal
     ) -> None:
         self.world, self.recalls = world, recalls
-        listed = Allowed.parse(f"127.0.0.1:{world.receiver.port},{world.allowed}")
+        listed = EgressRules.parse(f"127.0.0.1:{world.receiver.port},{world.allowed}")
         self.spark = httpx.AsyncClient(trust_env=False)
         self.monitor = Monitor(
             Identity(monitor_id=name, host="h"),

@@ -12,7 +12,7 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from pydantic import SecretStr
 
-from chassis.durations import measured, spoken
+from chassis.durations import format_measure, spoken
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from fleet.health import advice
@@ -137,7 +137,7 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
     numbers = [str(alert.incident), f"{since:%Y-%m-%dT%H:%M:%SZ}"]
     if condition in NUMBERS:
         value, limit, unit = NUMBERS[condition]
-        numbers += [measured(value, unit), measured(limit, unit)]
+        numbers += [format_measure(value, unit), format_measure(limit, unit)]
     if fired.HasField("last_change"):
         assert alert.fired_at is not None
         before = alert.fired_at - fired.last_change.time.ToDatetime(tzinfo=UTC)

@@ -13,7 +13,7 @@ from daggers.v1 import alerts_pb2
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor import receivers
 from health_monitor.deliver.webhook import Channel, Webhooks
@@ -76,7 +76,9 @@ async def told(kind: Receiver, answer: HttpAnswer, **headers: str) -> tuple[Any,
     """What became of a notification over real HTTP, and what came."""
     async with answering(answer, headers) as (port, came):
         channel = Channel("team", kind, example(kind, f"http://127.0.0.1:{port}/{CANARY}"))
-        outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(channel, notify(resolved=False), now=NOON)
+        outcome = await Webhooks(EgressRules.parse("127.0.0.1")).send(
+            channel, notify(resolved=False), now=NOON
+        )
     return outcome, came
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from tests.contracts.webhooks import WebhooksContract
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor.deliver.webhook import Channel, Webhooks, retry_after
 from health_monitor.page import Page
@@ -82,7 +82,8 @@ async def send(
     arguments = {} if misbehave is None else {"misbehave": misbehave}
     async with AlertReceiver(show=shown.append, **arguments) as receiver:
         webhooks = Webhooks(
-            Allowed.parse(f"127.0.0.1:{receiver.port}" if allow else ""), timeout=timedelta(seconds=timeout_s)
+            EgressRules.parse(f"127.0.0.1:{receiver.port}" if allow else ""),
+            timeout=timedelta(seconds=timeout_s),
         )
         channel = (
             Channel("slack", slack, slack.Settings(url=SecretStr(f"{receiver.slack_url}?{CANARY}")))
@@ -112,7 +113,7 @@ class Listening:
 
     async def send(self, notify: Notify, trouble: str) -> Outcome:
         self._trouble = trouble
-        listed = Allowed.parse(f"127.0.0.1:{self.receiver.port}")
+        listed = EgressRules.parse(f"127.0.0.1:{self.receiver.port}")
         webhooks = Webhooks(listed, timeout=timedelta(seconds=1 if trouble == "late" else 30))
         return await webhooks.send(
             Channel("slack", slack, slack.Settings(url=SecretStr(self.receiver.slack_url))), notify, now=NOON
@@ -213,7 +214,7 @@ async def test_a_receiver_that_hangs_is_left_in_time() -> None:
 async def test_nobody_listening_is_tried_again() -> None:
     async with AlertReceiver(show=print) as receiver:
         url = receiver.slack_url
-    outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(
+    outcome = await Webhooks(EgressRules.parse("127.0.0.1")).send(
         Channel("slack", slack, slack.Settings(url=SecretStr(url))), notify(), now=NOON
     )
 

@@ -34,7 +34,7 @@ from api_gateway.state.projector import Projector
 from api_gateway.validate.query_check_pool import Checker, in_thread
 from api_gateway.validate.reachability import Bounds
 from chassis.connections import PER_ADDRESS, Connections, guarding
-from chassis.endpoint import Endpoint, bounded
+from chassis.endpoint import Endpoint, server_options
 from chassis.generic import Generic
 from chassis.interceptors import Concern, Interceptor, interceptor
 from chassis.logging import logger
@@ -251,7 +251,7 @@ async def _served(
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
-            *bounded(MAX_CARRIER, _MAX_STREAMS),
+            *server_options(MAX_CARRIER, _MAX_STREAMS),
             ("grpc.max_send_message_length", _MAX_ANSWER),
             ("grpc.max_connection_idle_ms", 10 * _MINUTE_MS),
             ("grpc.max_connection_age_ms", 60 * _MINUTE_MS),

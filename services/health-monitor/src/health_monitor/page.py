@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from daggers.v1 import alerts_pb2, events_pb2
 
-from chassis.durations import measured, spoken
+from chassis.durations import format_measure, spoken
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 from fleet.health import advice
 from fleet.health.advice import Advice
@@ -81,7 +81,9 @@ class Page:
     def _measure_text(self) -> str:
         if not self.fired.HasField("value"):
             return ""
-        value, limit = (measured(number, self.fired.unit) for number in (self.fired.value, self.fired.limit))
+        value, limit = (
+            format_measure(number, self.fired.unit) for number in (self.fired.value, self.fired.limit)
+        )
         return f"{value}, limit {limit}"
 
     def _change_text(self) -> str:

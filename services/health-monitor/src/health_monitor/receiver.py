@@ -194,7 +194,7 @@ def main(argv: Sequence[str]) -> int:
         "--port", type=_port, default=_PORT, help=f"to listen on ({_PORT}); 0: any free one, which is printed"
     )
     port: int = parser.parse_args(argv).port
-    if problems := settings.removed("DAGGERS_RECEIVER_"):
+    if problems := settings.list_removed("DAGGERS_RECEIVER_"):
         settings.refuse(problems, prog=PROG)
     logging.configure("alert-receiver")
     try:

@@ -12,7 +12,7 @@ from typing import Final
 
 import httpx
 
-from chassis.egress.addresses import AddressRefused, Allowed
+from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alerts.alert import Notify
@@ -50,7 +50,7 @@ class Webhooks:
 
     def __init__(
         self,
-        allowed: Allowed,
+        allowed: EgressRules,
         *,
         timeout: timedelta = timedelta(seconds=10),
         resolver: Resolve = resolve,

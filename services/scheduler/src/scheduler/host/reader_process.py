@@ -61,7 +61,7 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
     passed = {name: inherited[name] for name in _PASSED if name in inherited}
     return {
         **passed,
-        **proxies.passed(inherited),
+        **proxies.proxy_variables(inherited),
         **dict(named),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
