@@ -179,7 +179,7 @@ def forwarded(samples: Any, sql: str = FORWARDED, place: str = "") -> spec_pb2.D
 async def say(client: Any, subject: str, message: Any) -> None:
     draft = Draft(f"said-{await client.log.end()}", "/test", subject, datetime.now(UTC), message)
     await client.log.append(draft)
-    await client.gateway.follower.reached(await client.log.end())
+    await client.gateway.follower.wait_for(await client.log.end())
 
 
 def asked(samples: Any, sql: str, place: str = "", stream: str = "bookings") -> spec_pb2.DaggerSpec:

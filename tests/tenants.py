@@ -53,7 +53,7 @@ class World:
         """Write an event, and wait until the gateway has it."""
         await self.log.append(Draft(f"w{await self.log.end()}", "/test", subject, datetime.now(UTC), event))
         async with asyncio.timeout(30):
-            await self.client.gateway.follower.reached(await self.log.end())
+            await self.client.gateway.follower.wait_for(await self.log.end())
 
     def bot(self, name: str) -> Bearer:
         return Bearer(self.client.channel, token_of(name)[0])

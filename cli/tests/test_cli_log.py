@@ -20,8 +20,8 @@ from daggers.v1 import events_pb2
 from cli.__main__ import run
 from eventlog import Draft, LogDamaged, Record, topics
 from eventlog.admin import ensure_topics
-from eventlog.copying import RestoreRefused, messages, restore
-from eventlog.export import Entry
+from eventlog.copying import RestoreRefused, read_messages, restore
+from eventlog.export import ExportEntry
 from eventlog.kafka import KafkaLog
 from eventlog.testing import START
 from kafkaclient import Connection
@@ -58,9 +58,9 @@ def fill(kafka: str, topic: str, count: int, *, first: int = 0) -> list[Record]:
     return asyncio.run(filling())
 
 
-def content(kafka: str, topic: str) -> list[Entry]:
-    async def reading() -> list[Entry]:
-        return [entry async for entry in messages(Connection(kafka), topic)]
+def content(kafka: str, topic: str) -> list[ExportEntry]:
+    async def reading() -> list[ExportEntry]:
+        return [entry async for entry in read_messages(Connection(kafka), topic)]
 
     return asyncio.run(reading())
 
@@ -184,12 +184,12 @@ def emptied(kafka: str, topic: str) -> None:
 
 
 def compacted(kafka: str, topic: str) -> None:
-    config = {**topics.forever(topic).config, "cleanup.policy": "compact"}
+    config = {**topics.log_topic(topic).config, "cleanup.policy": "compact"}
     asyncio.run(ensure_topics(Connection(kafka), (topics.Topic(topic, 1, config),)))
 
 
 def partitioned(kafka: str, topic: str) -> None:
-    asyncio.run(ensure_topics(Connection(kafka), (topics.Topic(topic, 2, topics.forever(topic).config),)))
+    asyncio.run(ensure_topics(Connection(kafka), (topics.Topic(topic, 2, topics.log_topic(topic).config),)))
 
 
 @pytest.mark.parametrize(
@@ -293,12 +293,12 @@ def test_a_log_with_a_gap_is_damaged_and_names_it(kafka: str, log: Log) -> None:
 def test_a_restore_beside_another_writer_is_refused(kafka: str, file: Path) -> None:
     target, producer = fresh_topic(), Producer({"bootstrap.servers": kafka})
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[ExportEntry]:
         for number in range(3):
             if number == 1:  # compared already, not yet written
                 producer.produce(target, b"a gateway that nobody stopped")
                 producer.flush(30)
-            yield Entry(number, 1, b"k", (), b"v")
+            yield ExportEntry(number, 1, b"k", (), b"v")
 
     with pytest.raises(RestoreRefused, match="somebody else writes"):
         asyncio.run(restore(Connection(kafka), target, entries))

@@ -11,7 +11,7 @@ import pytest
 from daggers.v1 import events_pb2, spec_pb2
 
 from cli.__main__ import run
-from eventlog.export import LOST, Entry, Head, Writer, present, read
+from eventlog.export import LOST, ExportEntry, ExportWriter, Head, present, read
 from eventlog.record import Draft, read_record
 from eventlog.testing import START
 from fleet import Fleet
@@ -29,17 +29,19 @@ HISTORY = (
 Log = Callable[..., tuple[int, Any]]
 
 
-def entries() -> list[Entry]:
+def entries() -> list[ExportEntry]:
     made = []
     for number, message in enumerate(HISTORY):
         draft = Draft(f"id-{number}", "/test", "s", START, message)
-        made.append(Entry(number, 1_000 + number, b"s", tuple(draft.headers()), message.SerializeToString()))
+        made.append(
+            ExportEntry(number, 1_000 + number, b"s", tuple(draft.headers()), message.SerializeToString())
+        )
     return made
 
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    file, writer = tmp_path / "control.jsonl", Writer(Head("daggers.control", 0))
+    file, writer = tmp_path / "control.jsonl", ExportWriter(Head("daggers.control", 0))
     lines = [writer.begin(), *map(writer.add, entries()), writer.end()]
     file.write_text("".join(lines))
     return file

@@ -13,7 +13,7 @@ def test_every_function_is_listed(shell: Any) -> None:
 
     assert code == 0
     assert {function["name"] for function in json.loads(out)} == {
-        function.name for function in registry.known()
+        function.name for function in registry.callable_functions()
     }
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from conftest import DAGGERS
 
 from cli import reference
-from eventlog.export import Head, Writer
+from eventlog.export import ExportWriter, Head
 
 COMMANDS = Path(reference.__file__).parent / "commands"
 WRITE = {"write_text", "write_bytes", "touch", "replace_text", "replace_bytes", "copy", "copyfile", "mkdir"}
@@ -46,7 +46,7 @@ def called(name: str, shell: Any, kafka: str, folder: Path) -> list[str]:
         at = ["--kafka", kafka] if name.startswith("log") else ["--gateway", shell.address]
         return [str(DAGGERS), *name.split(), *at, *WORDS[name]]
     log = folder / "control.jsonl"
-    writer = Writer(Head("daggers.control", 0))
+    writer = ExportWriter(Head("daggers.control", 0))
     log.write_text(writer.begin() + writer.end())
     return [str(DAGGERS), *name.split(), str(log)]
 

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from tests.conformance.corpus import Corpus
 from tests.conformance.values import EPOCH, Pairs, plain, tag
 
-from daggersql import Checked, Table, check
+from daggersql import CheckResult, Table, check
 from daggersql.functions import registry
 from daggersql.ir.families import NUMERIC
 from runtime.decode.columns import arrow_schema, select
@@ -59,7 +59,7 @@ class Kind:
 class Question:
     """A query that asks for what a case expects, checked, and the rows it reads."""
 
-    checked: Checked
+    checked: CheckResult
     view: str
     rows: pa.Table
     widened: bool

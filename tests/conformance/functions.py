@@ -13,7 +13,7 @@ from tests.conformance.corpus import Corpus
 from tests.conformance.engine import Engine
 from tests.conformance.values import Pairs, agrees, plain, refusal, tag
 
-from daggersql import Checked, Severity
+from daggersql import CheckResult, Severity
 from runtime import functions
 from runtime.references import InvalidContent, Tables
 
@@ -123,7 +123,7 @@ def _invalid_content(case: Mapping[str, Any], corpus: Corpus) -> str | None:
     return "takes a reference table of the wrong shape"
 
 
-def _errors(checked: Checked) -> list[str]:
+def _errors(checked: CheckResult) -> list[str]:
     return [found.code for found in checked.findings if found.severity is Severity.ERROR]
 
 

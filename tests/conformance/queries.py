@@ -12,7 +12,7 @@ from tests.conformance import records
 from tests.conformance.corpus import Corpus
 from tests.conformance.engine import Engine
 
-from daggersql import Checked, Finding, Plan, Severity, Table, check
+from daggersql import CheckResult, Finding, Plan, Severity, Table, check
 
 _START = datetime(2024, 2, 29, 11, 58, tzinfo=UTC)
 _COUNT = 120
@@ -60,7 +60,7 @@ def refused(case: Mapping[str, Any], corpus: Corpus) -> str | None:
     return f"says {_shown(hits[0])}, not at {expected['line']}:{expected['column']}"
 
 
-def errors(checked: Checked) -> list[Finding]:
+def errors(checked: CheckResult) -> list[Finding]:
     """The findings that refuse a query."""
     return [finding for finding in checked.findings if finding.severity is Severity.ERROR]
 

@@ -12,7 +12,7 @@ from daggers.v1 import spec_pb2
 from pyspark.sql import SparkSession
 from tests.conformance.corpus import public
 
-from daggersql import Plan, Staged, Table
+from daggersql import Plan, StagedQuery, Table
 from runtime import functions
 from runtime.launch.launch import Computation
 from runtime.source import watermark
@@ -34,7 +34,7 @@ def state_of(
 ) -> State:
     """The state of a plan, in stages as a driver has it, or as it was before there were any."""
     query = plan.partial_aggregation or plan
-    stages: Staged | None = query.staged if staged else None
+    stages: StagedQuery | None = query.staged if staged else None
     streams = {read.table: read for read in plan.reads}
     context = SourceContext(
         dagger="d",

@@ -7,7 +7,7 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from health_monitor import liveness
+from health_monitor.observe import liveness
 
 
 class SparkUiContract:

@@ -9,7 +9,7 @@ import pytest
 from daggers.v1 import alerts_pb2
 
 from fleet.alerts.alert import Alert, Notify, evolve
-from health_monitor.receivers import Sent, Temporary
+from health_monitor.receivers import Success, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -40,7 +40,7 @@ class WebhooksContract:
     async def test_a_receiver_that_is_well_takes_each_notification_once(self, outside: Outside) -> None:
         outcomes = [await outside.send(notification(), "") for _ in range(2)]
 
-        assert (outcomes, outside.told) == ([Sent(), Sent()], 2)
+        assert (outcomes, outside.told) == ([Success(), Success()], 2)
 
     @pytest.mark.parametrize(
         ("trouble", "reason", "throttled"),

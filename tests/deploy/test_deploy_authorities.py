@@ -23,17 +23,17 @@ import asyncio, sys
 
 import httpx, httpx2
 from api_gateway.auth.oidc import fetching
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from daggers.v1 import spec_pb2
-from health_monitor.webhook import Webhooks
+from health_monitor.deliver.webhook import Webhooks
 from runtime.clients import handshake
 from cli.login import provider
 
 url = sys.argv[1]
-fetched = asyncio.run(fetching(url, Allowed())(url))
+fetched = asyncio.run(fetching(url, EgressRules())(url))
 commanded = provider._answer(url, "GET", url)
 paged = httpx2.get(url).json()
-told = Webhooks(Allowed.parse(url.removeprefix("https://")))
+told = Webhooks(EgressRules.parse(url.removeprefix("https://")))
 hooked = httpx.get(url, verify=told._context).json()
 driven = httpx.get(url, verify=handshake.context("", spec_pb2.ClientTls(), url, "it")).json()
 print(fetched == commanded == paged == hooked == driven == {"trusted": True})
@@ -78,7 +78,7 @@ def test_an_authority_of_ones_own_is_trusted_by_gateway_command_pages_monitor_an
         ["sh", SCRIPT, sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"],
         check=True, capture_output=True, text=True, timeout=60, env=environment,
     )  # fmt: skip
-    driver = proxies.passed(json.loads(told.stdout))
+    driver = proxies.proxy_variables(json.loads(told.stdout))
     done = subprocess.run(
         [sys.executable, "-c", TRIES, url], check=False, capture_output=True, text=True, timeout=60,
         env=driver | {"PATH": os.defpath},

@@ -64,7 +64,8 @@ def _labels(metric: Metric) -> str:
 
 def _table(metrics: Sequence[Metric]) -> str:
     rows = [
-        f"| `{shown(metric)}` | {metric.kind} | {_labels(metric)} | {metric.what} |" for metric in metrics
+        f"| `{shown(metric)}` | {metric.kind} | {_labels(metric)} | {metric.description} |"
+        for metric in metrics
     ]
     return "\n".join(["| metric | kind | labels | is |", "|---|---|---|---|", *rows])
 

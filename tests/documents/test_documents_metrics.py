@@ -89,7 +89,7 @@ def test_every_metric_is_named_as_openmetrics_asks() -> None:
         for metric in own
         if not re.fullmatch(r"daggers(_[a-z]+)+", metric.name)
         or metric.name.endswith(("_total", "_info", "_count", "_sum"))
-        or not metric.what.endswith(".")
+        or not metric.description.endswith(".")
     ]
 
     assert wrong == []

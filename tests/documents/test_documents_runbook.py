@@ -11,7 +11,7 @@ from tests.documents.pages import ROOT, Page, slug
 
 from fleet.health import advice
 from fleet.health.degradation import MEANINGS, Reason
-from health_monitor.condition import SEVERITIES
+from health_monitor.conditions.dagger_conditions import SEVERITIES
 from health_monitor.page import runbook
 
 RUNBOOK = Page(ROOT / "docs" / "operations.md")

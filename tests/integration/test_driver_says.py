@@ -10,7 +10,7 @@ from fleet import Dagger
 from fleet.fold.phases import DEGRADED
 from fleet.health import watch
 from fleet.health.degradation import SHOWN, TOLD_BY_DRIVER, Evidence, Limits, degradation_reasons
-from health_monitor.condition import diagnose
+from health_monitor.conditions.dagger_conditions import diagnose
 from runtime.launch import symptoms
 from runtime.launch.symptoms import Symptoms
 from runtime.references import loading

@@ -21,7 +21,7 @@ from tests.integration.bookings import Bookings, booking
 from tests.integration.cli import Cli
 from tests.integration.faults import influxql, kill, process, records, serving, until, up
 
-from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, forever
+from eventlog.topics import ALERTS, HEARTBEATS, TOPICS, log_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -123,7 +123,7 @@ def kept(stack: Stack, folder: Path) -> dict[str, bytes]:
             for partition in range(topic.partitions)
             for record in records(stack.kafka, topic.name, partition)
         )
-        for topic in (*TOPICS, forever(ALERTS))
+        for topic in (*TOPICS, log_topic(ALERTS))
     }
     for written in [*folder.glob("*.log"), *stack.state_dir.rglob("*")]:
         if written.is_file() and "influxdb" not in written.parts:  # it has a user's password to keep

@@ -78,7 +78,7 @@ def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
         leader = next(
             dagger.pid for dagger in drivers.living(stack.state_dir / "runs") if dagger.dagger == watch.name
         )
-        before = processes.used(leader)
+        before = processes.measure_session(leader)
         usage = cost = {}
 
         def is_heard() -> bool:
@@ -89,7 +89,7 @@ def test_what_a_dagger_costs_is_what_the_processes_of_its_driver_have_taken(
             return bool(cost["cpu_seconds"] >= before.cpu_seconds and cost["records"] > 0)
 
         until(is_heard, deadline_s=60)
-        after, age = processes.used(leader), datetime.now(UTC) - began
+        after, age = processes.measure_session(leader), datetime.now(UTC) - began
     cli("team", "delete", "payers", "--yes")
 
     assert before.cpu_seconds <= cost["cpu_seconds"] <= after.cpu_seconds + BUSY_S

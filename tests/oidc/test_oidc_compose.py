@@ -22,7 +22,7 @@ from tests.oidc.oidc_portal import at_the_provider, who
 
 from api_gateway.auth.oidc import Verifier, fetching
 from api_gateway.settings import GatewaySettings
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
 from portal.entry import Ways
 from portal.provider import Client, Provider
@@ -56,7 +56,7 @@ def gateway(provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             patched.setenv(f"DAGGERS_GATEWAY_OIDC_{name}", SAID[f"DAGGERS_OIDC_{name}"])
         trusted = GatewaySettings().provider
     assert trusted is not None
-    verifier = Verifier(trusted, fetching(provider, Allowed()))
+    verifier = Verifier(trusted, fetching(provider, EgressRules()))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
     with served(
         Endpoint("127.0.0.1:0", tokens=dict), f"sqlite:///{database}", verifier=verifier, enforce=True

@@ -16,7 +16,7 @@ from tests.oidc.oidc_portal import WITHIN_S, at_the_provider, who
 
 from api_gateway.auth.oidc import Provider as Trusted
 from api_gateway.auth.oidc import Verifier, fetching
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from chassis.endpoint import Endpoint
 from portal.entry import Ways
 from portal.provider import Client, Provider
@@ -28,7 +28,7 @@ def gateway(issuer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Address of a gateway that trusts the provider, and enforces."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     database = tmp_path_factory.mktemp("gateway") / "projection.db"
-    verifier = Verifier(Trusted(issuer, "daggers", "email"), fetching(issuer, Allowed()))
+    verifier = Verifier(Trusted(issuer, "daggers", "email"), fetching(issuer, EgressRules()))
     endpoint = Endpoint("127.0.0.1:0", tokens=dict)
     with served(endpoint, f"sqlite:///{database}", verifier=verifier, enforce=True) as port:
         yield f"127.0.0.1:{port}"

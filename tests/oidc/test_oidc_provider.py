@@ -17,7 +17,7 @@ from tests.oidc.conftest import free_port, running
 
 from access import Principal
 from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 
@@ -48,7 +48,7 @@ def tokens(issuer: str) -> dict[str, Any]:
 
 
 async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[str, Any]) -> None:
-    found = await Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed())).principal(
+    found = await Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules())).principal(
         tokens["id_token"]
     )
 
@@ -58,7 +58,7 @@ async def test_who_signed_in_is_named_with_the_groups(issuer: str, tokens: dict[
 async def test_an_address_names_who_signed_in_where_it_is_asked_for(
     issuer: str, tokens: dict[str, Any]
 ) -> None:
-    found = await Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, Allowed())).principal(
+    found = await Verifier(Provider(issuer, "daggers", "email"), fetching(issuer, EgressRules())).principal(
         tokens["id_token"]
     )
 
@@ -76,7 +76,7 @@ async def test_what_the_provider_gave_for_something_else_names_nobody(
     token = tokens["access_token" if of == "an access token" else "id_token"]
 
     with pytest.raises(Refused):
-        await Verifier(provider, fetching(provider.issuer, Allowed())).principal(token)
+        await Verifier(provider, fetching(provider.issuer, EgressRules())).principal(token)
 
 
 def signing_key(folder: Path, name: str) -> Path:
@@ -93,7 +93,7 @@ async def test_a_provider_that_signs_with_another_key_is_followed_and_the_old_ke
 ) -> None:
     port, now = free_port(), datetime.now(UTC)
     with running(installed, port=port, keys=signing_key(tmp_path, "old")) as issuer:
-        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed()), lambda: now)
+        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules()), lambda: now)
         old = signed_in(issuer, "ada")["id_token"]
         before = await verifier.principal(old)
     with running(installed, port=port, keys=signing_key(tmp_path, "new")) as issuer:

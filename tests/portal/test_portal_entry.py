@@ -43,7 +43,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def entry(address: str) -> str:
     """What `daggers local status` prints."""
-    return f"{address}/auth/key?key={tickets.issued(KEY, secrets.token_bytes(16), time.time())}"
+    return f"{address}/auth/key?key={tickets.issue_ticket(KEY, secrets.token_bytes(16), time.time())}"
 
 
 @contextmanager

@@ -96,10 +96,12 @@ from datetime import timedelta
 
 from pydantic import Field
 
-from health_monitor.receivers import Answer, ReceiverSettings, Request, SecretUrl, Sent, refused
+from health_monitor.receivers import (
+    HttpAnswer, HttpRequest, ReceiverSettings, SecretUrl, Success, classify_failure
+)
 
 PACE = timedelta(seconds=60)
-TAKEN = Answer(204)
+TAKEN = HttpAnswer(204)
 
 
 class Settings(ReceiverSettings):
@@ -110,11 +112,11 @@ class Settings(ReceiverSettings):
 
 
 def request(notify, settings):
-    return Request(settings.url.get_secret_value(), notify.alert.dagger.encode(), "POST", {})
+    return HttpRequest(settings.url.get_secret_value(), notify.alert.dagger.encode(), "POST", {})
 
 
 def outcome(answer):
-    return Sent() if answer.status == 204 else refused(answer, "")
+    return Success() if answer.status == 204 else classify_failure(answer, "")
 '''
     ),
     "libs/spec/src/daggerspec/receivers/dummy.py": whole('"""A dummy."""\n\nSECRETS = {"url": True}\n'),

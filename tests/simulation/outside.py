@@ -15,14 +15,14 @@ from tests.simulation.world import World
 from api_gateway.state.projection import Projection
 from api_gateway.state.rows import Change
 from fleet.alerts.alert import Notify
-from health_monitor.receivers import Outcome, Sent, Temporary
-from health_monitor.webhook import Channel
+from health_monitor.deliver.webhook import Channel
+from health_monitor.receivers import Outcome, Success, Temporary
 
 RECEIVERS = ("slack", "pager")
 
 
 class SimulatedWebhooks:
-    """Receivers, in place of `health_monitor.webhook.Webhooks`: slow, failing, throttling, or too late.
+    """Receivers, in place of `deliver.webhook.Webhooks`: slow, failing, throttling, or too late.
 
     `told` holds what they took: dagger, condition, incident, notice and receiver, as often as they took it.
     """
@@ -42,7 +42,7 @@ class SimulatedWebhooks:
         self.told.append((alert.dagger, alert.condition, alert.incident, alert.notice, channel.name))
         if world.chance(0.1, "receiver answers too late"):
             return Temporary("TIMEOUT", "it did not answer in 10 s; it may have it all the same")
-        return Sent()
+        return Success()
 
 
 class SimulatedSpark(httpx.AsyncBaseTransport):

@@ -28,11 +28,11 @@ from eventlog import LogPosition, LogUnavailable
 from fleet.decide.observation import Policy
 from fleet.health.degradation import SHOWN, Limits
 from fleet.health.watch import RECALL
-from health_monitor.alert import Policy as AlertPolicy
-from health_monitor.leadership import Identity
+from health_monitor.alerts.alert import Policy as AlertPolicy
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel
 from health_monitor.monitor import Monitor
 from health_monitor.receivers import slack
-from health_monitor.webhook import Channel
 from scheduler.leader.scheduler import Options, Scheduler
 
 JUDGE_S: Final = 1.0
@@ -148,7 +148,7 @@ class Gateway:
             if self._projection is not None:
                 projector = Projector(follower, fold, self._projection, applied=fold.fleet.sequence)
                 tasks.create_task(projector.run(since=max(end, seen.sequence)))
-            await follower.reached(end)
+            await follower.wait_for(end)
             self.writer = Writer(follower, fold.fleet, f"/api-gateway/{self.process.name}", world.now)
 
 
@@ -193,7 +193,7 @@ async def watch(
 
     async def listen() -> None:
         async for record in world.beats.follow():
-            built.heard(record)
+            built.receive(record)
 
     async def every(seconds: float, body: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -207,7 +207,7 @@ async def watch(
         await built.catch_up()
         built.observer.recall(world.now() - RECALL)
         async for record in world.beats.replay():
-            built.heard(record, record.time)
+            built.receive(record, record.time)
         built.observer.begin()
         tasks.create_task(listen())
         tasks.create_task(every(JUDGE_S, built.leadership.lead))

@@ -25,8 +25,8 @@ from tests.simulation.world import World
 from daggerspec.rundir import DriverIdentity
 from eventlog.testing import LogContract
 from fleet.alerts.alert import Notify
+from health_monitor.deliver.webhook import Channel
 from health_monitor.receivers import Outcome, slack
-from health_monitor.webhook import Channel
 
 
 class Rigged(World):

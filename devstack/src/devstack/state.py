@@ -82,7 +82,7 @@ class Stack:
             key = (self.state_dir / PORTAL_KEY_FILE).read_text(encoding="utf-8").strip()
         except OSError:
             return place
-        return f"{place}auth/key?key={tickets.issued(key, secrets.token_bytes(16), time.time())}"
+        return f"{place}auth/key?key={tickets.issue_ticket(key, secrets.token_bytes(16), time.time())}"
 
     @property
     def token_file(self) -> Path | None:

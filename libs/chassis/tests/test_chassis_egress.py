@@ -18,11 +18,11 @@ from aiohttp import web
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from chassis.egress.addresses import INSIDE, Address, AddressRefused, Allowed, parse, public, refusal
+from chassis.egress.addresses import INSIDE, Address, AddressRefused, EgressRules, parse, public, refusal
 from chassis.egress.pools import pools, refuse
 from chassis.egress.transport import CheckedTransport, resolve
 
-NOBODY = Allowed()
+NOBODY = EgressRules()
 PUBLIC = "93.184.216.34"
 
 
@@ -57,7 +57,7 @@ def test_plain_http_is_refused() -> None:
     assert refusal("http", "hooks.example.com", 80, [parse(PUBLIC)], NOBODY) is not None
 
 
-INWARD = Allowed.parse("", "10.0.0.0/8, 127.0.0.0/8, ::1/128, 169.254.0.0/16, fd00::/8")
+INWARD = EgressRules.parse("", "10.0.0.0/8, 127.0.0.0/8, ::1/128, 169.254.0.0/16, fd00::/8")
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "::ffff:10.1.2.3", "fd12::1", PUBLIC])
@@ -91,7 +91,7 @@ def test_our_own_machines_are_called_where_they_stand_and_metadata_is_not() -> N
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "private", "10.0.0.0/33", "10.0.0.0/8;127.0.0.0/8"])
 def test_what_is_no_network_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not a network") as error:
-        Allowed.parse("", f"192.168.0.0/16, {text}")
+        EgressRules.parse("", f"192.168.0.0/16, {text}")
 
     assert repr(text) in str(error.value)
 
@@ -123,13 +123,13 @@ def test_no_form_of_an_embedded_address_says_more_than_the_address(address: obje
 def test_a_listed_host_is_vouched_for_as_it_is_written(
     text: str, host: str, port: int, *, expected: bool
 ) -> None:
-    assert Allowed.parse(text).has(host, port) is expected
+    assert EgressRules.parse(text).has(host, port) is expected
 
 
 @pytest.mark.parametrize("entry", ["http://a", "a:b", "a:99999", "a/b", "user@a", ":80", "::1", "a b"])
 def test_an_entry_that_is_no_host_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match="is not a host or host:port") as error:
-        Allowed.parse(f"good:1,{entry}")
+        EgressRules.parse(f"good:1,{entry}")
 
     assert repr(entry) in str(error.value)
 
@@ -183,7 +183,7 @@ async def test_a_name_that_is_rebound_after_the_check_gains_nothing() -> None:
         return [parse("192.0.2.1" if len(asked) == 1 else "127.0.0.1")]
 
     async with listening() as (port, received):
-        allowed = Allowed.parse(f"rebound.example:{port}")
+        allowed = EgressRules.parse(f"rebound.example:{port}")
         transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), rebinding)
         with pytest.raises((httpx.ConnectError, TimeoutError)):
             async with asyncio.timeout(1):
@@ -215,7 +215,7 @@ async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -
         return [parse("127.0.0.2"), parse("127.0.0.1")]  # the server listens on the second only
 
     async with listening() as (port, received):
-        allowed = Allowed.parse(f"receiver.example:{port}")
+        allowed = EgressRules.parse(f"receiver.example:{port}")
         transport = CheckedTransport(allowed, httpx.create_ssl_context(trust_env=False), two)
         response = await post(f"http://receiver.example:{port}/slack", transport)
 
@@ -227,7 +227,7 @@ async def test_the_host_header_is_the_name_and_a_dead_address_is_passed_over() -
 
 
 def asked(
-    url: str, allowed: Allowed, *answers: str, judge: Callable[[str], None] = refuse
+    url: str, allowed: EgressRules, *answers: str, judge: Callable[[str], None] = refuse
 ) -> tuple[int, list[str]]:
     """The status of a POST by checked pools, and what the resolver was asked; it answers these in turn."""
     names, left = [], list(answers)
@@ -243,7 +243,7 @@ def asked(
 
 async def test_a_pool_asks_for_a_name_once_and_connects_to_what_it_was_told() -> None:
     async with listening() as (port, received):
-        allowed = Allowed.parse(f"rebound.example:{port}")
+        allowed = EgressRules.parse(f"rebound.example:{port}")
         status, names = await asyncio.to_thread(
             asked, f"http://rebound.example:{port}/slack", allowed, "127.0.0.1"
         )
@@ -264,7 +264,7 @@ async def test_a_pool_does_not_connect_to_what_a_name_was_rebound_to() -> None:
 
 async def test_a_pool_follows_no_redirect_to_where_it_may_not_go() -> None:
     async with listening(moved_to="http://169.254.169.254/latest/meta-data/") as (port, received):
-        allowed = Allowed.parse(f"influx.example:{port}")
+        allowed = EgressRules.parse(f"influx.example:{port}")
         with pytest.raises(AddressRefused):
             await asyncio.to_thread(
                 asked, f"http://influx.example:{port}/slack", allowed, "127.0.0.1", "169.254.169.254"
@@ -321,7 +321,7 @@ async def over_tls(name: str, certificate: tuple[Path, Path]) -> str:
     serving.load_cert_chain(made, key)
     trusting = ssl.create_default_context(cafile=str(made))
     async with listening(serving) as (port, received):
-        transport = CheckedTransport(Allowed.parse(name), trusting, to_loopback)
+        transport = CheckedTransport(EgressRules.parse(name), trusting, to_loopback)
         await post(f"https://{name}:{port}/slack", transport)
     return received[0].rpartition(":")[0]
 
@@ -344,7 +344,7 @@ async def test_a_pool_checks_a_certificate_against_the_name(
     def post_to(port: int) -> str:
         with urllib3.PoolManager(retries=False, timeout=5.0, ca_certs=str(made)) as manager:
             manager.pool_classes_by_scheme = dict(
-                pools(Allowed.parse(name), resolver=lambda *_: [parse("127.0.0.1")])
+                pools(EgressRules.parse(name), resolver=lambda *_: [parse("127.0.0.1")])
             )
             try:
                 return manager.request("POST", f"https://{name}:{port}/slack").data.decode()

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from chassis.connections import FIRST_CALL_S
-from chassis.endpoint import CannotBind, Endpoint, bounded, endpoint
+from chassis.endpoint import CannotBind, Endpoint, endpoint, server_options
 from chassis.files import replace_text
 from chassis.messages import MAX_MESSAGE
 
@@ -138,7 +138,7 @@ def test_tokens_are_those_of_the_file_as_it_is(tmp_path: Path) -> None:
 
 async def test_who_is_slow_with_tls_is_not_waited_for(tmp_path: Path) -> None:
     certificate, key = write_pair(tmp_path, "localhost")
-    server = grpc.aio.server(options=bounded(MAX_MESSAGE, 10))
+    server = grpc.aio.server(options=server_options(MAX_MESSAGE, 10))
     port = endpoint("127.0.0.1:0", certificate=certificate, key=key).open(server)
     await server.start()
     silent, slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]

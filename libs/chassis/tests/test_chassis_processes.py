@@ -20,11 +20,11 @@ sys.stdin.read()
 
 
 def test_the_memory_of_a_session_is_that_of_its_processes() -> None:
-    assert processes.used(os.getsid(0)).resident_bytes > 10_000_000
+    assert processes.measure_session(os.getsid(0)).resident_bytes > 10_000_000
 
 
 def test_a_session_that_is_gone_takes_nothing() -> None:
-    assert processes.used(2**22 + 1) == processes.Used(0, 0.0)
+    assert processes.measure_session(2**22 + 1) == processes.SessionUsage(0, 0.0)
     assert processes.age_ms(2**22 + 1) == 0
 
 
@@ -36,7 +36,7 @@ def test_processor_time_of_a_session_has_that_of_processes_that_ended_in_it() ->
     ) as burning:
         assert burning.stdout is not None
         burned = float(burning.stdout.readline())
-        used, age_ms = processes.used(burning.pid), processes.age_ms(burning.pid)
+        used, age_ms = processes.measure_session(burning.pid), processes.age_ms(burning.pid)
         lived_s = time.monotonic() - began
         burning.communicate()
 

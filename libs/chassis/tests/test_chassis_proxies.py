@@ -16,7 +16,7 @@ from services.runtime.tests.certificates import context_of_server, self_signed
 from tests.forwardproxy import serving
 
 from chassis.egress import proxies
-from chassis.egress.addresses import AddressRefused, Allowed
+from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport
 
@@ -104,7 +104,7 @@ def test_a_child_leaves_as_the_setting_says() -> None:
 
     assert proxies.handed_on(inherited) == inherited
     assert proxies.handed_on(inherited, "direct") == {"NO_PROXY": "a", "HOME": "/"}
-    assert proxies.passed(proxies.handed_on(inherited, "http://own:2")) == {
+    assert proxies.proxy_variables(proxies.handed_on(inherited, "http://own:2")) == {
         "http_proxy": "http://own:2",
         "https_proxy": "http://own:2",
         "NO_PROXY": "a",
@@ -114,7 +114,7 @@ def test_a_child_leaves_as_the_setting_says() -> None:
 def test_a_child_trusts_whom_its_parent_trusts() -> None:
     inherited = {"SSL_CERT_FILE": "/own.pem", "AWS_CA_BUNDLE": "/own.pem", "HOME": "/"}
 
-    assert proxies.passed(inherited) == {"SSL_CERT_FILE": "/own.pem", "AWS_CA_BUNDLE": "/own.pem"}
+    assert proxies.proxy_variables(inherited) == {"SSL_CERT_FILE": "/own.pem", "AWS_CA_BUNDLE": "/own.pem"}
 
 
 def leaving(proxy: str, resolved: dict[str, str], allowed: str = "") -> httpx.AsyncClient:
@@ -126,7 +126,7 @@ def leaving(proxy: str, resolved: dict[str, str], allowed: str = "") -> httpx.As
         return [ip_address(resolved[host])]
 
     by = Proxies({"http": proxy, "https": proxy})
-    transport = CheckedTransport(Allowed.parse(allowed), ssl.create_default_context(), resolve, by)  # type: ignore[arg-type]
+    transport = CheckedTransport(EgressRules.parse(allowed), ssl.create_default_context(), resolve, by)  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=transport, trust_env=False)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chassis.files import replace_text
-from chassis.rotation import Rotated
+from chassis.rotation import ReloadedValue
 
 
 class Reading:
@@ -19,7 +19,7 @@ class Reading:
         self.refused: list[str] = []
         self.changed = 0
         replace_text(file, "1")
-        self.rotated = Rotated(self._read, file, refused=self.refused.append, changed=self._changed)
+        self.rotated = ReloadedValue(self._read, file, refused=self.refused.append, changed=self._changed)
 
     def _read(self) -> int:
         self.read += 1
@@ -67,4 +67,4 @@ def test_a_file_that_is_away_for_a_while_changes_nothing(reading: Reading) -> No
 
 def test_the_first_reading_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Rotated((tmp_path / "none").read_text, tmp_path / "none")
+        ReloadedValue((tmp_path / "none").read_text, tmp_path / "none")

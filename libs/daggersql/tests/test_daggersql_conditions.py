@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.conformance.corpus import tables
 
-from daggersql import Checked, check
+from daggersql import CheckResult, check
 from daggersql.emit.rowconditions import with_conditions
 
 WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
@@ -17,7 +17,7 @@ SQL = (
 RECORDS = "SELECT order_number, fare, rowtime FROM bookings"
 
 
-def asked(*conditions: str, sql: str = SQL, early: bool = False) -> Checked:
+def asked(*conditions: str, sql: str = SQL, early: bool = False) -> CheckResult:
     return check(sql, tables(), early=early, conditions=conditions)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.conformance.corpus import cases, tables
 
-from daggersql import Checked, Severity, check
+from daggersql import CheckResult, Severity, check
 
 ACCEPT = {case["id"]: case for case in cases("sql_accept")}
 REJECT = {case["id"]: case for case in cases("sql_reject")}
@@ -18,7 +18,7 @@ def _places(case: dict[str, Any]) -> list[tuple[int, int]]:
     return [(expected["line"], expected["column"]), *(tuple(span) for span in expected.get("also", []))]
 
 
-def _says(case: dict[str, Any], checked: Checked) -> bool:
+def _says(case: dict[str, Any], checked: CheckResult) -> bool:
     """Whether a finding has the code, and for class `wrong` the place, that the case asks for."""
     codes = {case["expect"]["reason"], *case.get("reason_any", [])}
     hits = [finding for finding in checked.findings if finding.code in codes]

@@ -5,7 +5,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from tests.conformance.corpus import compiled, tables
 
 from daggersql import Table, check
-from daggersql.described import Described, columns
+from daggersql.described import ColumnDescription, columns
 
 CORPUS = tables()
 SHOP = """
@@ -117,5 +117,5 @@ def test_each_column_stands_before_the_fields_in_it_however_many_are_told(orders
     assert by_path(few, "__timestamp")
 
 
-def by_path(told: list[Described], path: str) -> Described:
+def by_path(told: list[ColumnDescription], path: str) -> ColumnDescription:
     return next(each for each in told if each.path == path)

@@ -44,7 +44,7 @@ def _codes_of_the_checker() -> set[str]:
             if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in ("error", "warn", "Refused") and re.fullmatch("[A-Z_]+", str(node.args[0].value)):
+            if name in ("error", "warn", "QueryError") and re.fullmatch("[A-Z_]+", str(node.args[0].value)):
                 codes.add(str(node.args[0].value))
     return codes
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from tests.conformance.corpus import cases, tables
 
-from daggersql import Checked, Finding, Severity, check
+from daggersql import CheckResult, Finding, Severity, check
 
 WINDOW = "TUMBLE(rowtime, INTERVAL '1' MINUTE)"
 MINUTES = "TABLE(TUMBLE(TABLE bookings, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))"
@@ -112,11 +112,11 @@ FURTHER = {
 TEXTS = {**CORPUS, **FURTHER}
 
 
-def errors(checked: Checked) -> Counter[str]:
+def errors(checked: CheckResult) -> Counter[str]:
     return Counter(found.code for found in checked.findings if found.severity is Severity.ERROR)
 
 
-def of_kind(checked: Checked, finding: Finding) -> int:
+def of_kind(checked: CheckResult, finding: Finding) -> int:
     return sum((found.code, found.message) == (finding.code, finding.message) for found in checked.findings)
 
 

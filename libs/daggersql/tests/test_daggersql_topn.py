@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.conformance.corpus import tables
 
-from daggersql import Checked, check
+from daggersql import CheckResult, check
 
 MINUTES = "TABLE(TUMBLE(TABLE bookings, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))"
 COUNTED = (
@@ -21,7 +21,7 @@ def top(over: str = BY, where: str = "place <= 3", below: str = f"({COUNTED})") 
     return f"SELECT status, place, window_end AS window_timestamp FROM ({numbered}) t WHERE {where}"
 
 
-def checked(sql: str) -> Checked:
+def checked(sql: str) -> CheckResult:
     return check(sql, tables("bookings", "payments"))
 
 

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import pytest
 from tests.conformance.corpus import cases, tables
 
-from daggersql import Checked, Severity, check
+from daggersql import CheckResult, Severity, check
 
 NAMES = [table.name for table in tables()]
 WINDOW = "GROUP BY TUMBLE(rowtime, INTERVAL '1' MINUTE)"
 
 
-def errors(checked: Checked) -> set[tuple[str, int, int]]:
+def errors(checked: CheckResult) -> set[tuple[str, int, int]]:
     return {(f.code, f.line, f.column) for f in checked.findings if f.severity is Severity.ERROR}
 
 
-def without(sql: str, unknown: Sequence[str]) -> Checked:
+def without(sql: str, unknown: Sequence[str]) -> CheckResult:
     return check(sql, [table for table in tables() if table.name not in unknown], unknown=unknown)
 
 

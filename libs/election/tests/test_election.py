@@ -12,7 +12,7 @@ import pytest
 from daggers.v1 import alerts_pb2
 
 from election import Election, Holder, LeadershipLost, Office, host_name, identity, proven_dead
-from eventlog import LogPosition, Record, chained
+from eventlog import LogPosition, Record, extend_history
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -28,7 +28,7 @@ class Claims:
         self.position = LogPosition()
 
     def apply(self, record: Record) -> None:
-        self.position = LogPosition(record.sequence, chained(self.position.history, record))
+        self.position = LogPosition(record.sequence, extend_history(self.position.history, record))
         if isinstance(record.message, alerts_pb2.MonitorStarted):
             self.holder = Holder(record.sequence, record.message.monitor_id)
 

@@ -7,7 +7,7 @@ from daggers.v1 import events_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.export import LOST, Entry, ExportDamaged, Head, Report, Writer, filled, read
+from eventlog.export import LOST, ExportDamaged, ExportEntry, ExportWriter, Head, LogReport, close_gaps, read
 from eventlog.testing import record
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -16,27 +16,31 @@ ENTRIES = st.lists(
     max_size=12,
 ).map(
     lambda drawn: [
-        Entry(sum(gap for gap, *_ in drawn[: n + 1]) + n, 1_767_225_600_000 + n, key, tuple(headers), value)
+        ExportEntry(
+            sum(gap for gap, *_ in drawn[: n + 1]) + n, 1_767_225_600_000 + n, key, tuple(headers), value
+        )
         for n, (_, key, headers, value) in enumerate(drawn)
     ]
 )
 
 
-def exported(entries: Sequence[Entry], first: int = 0) -> list[str]:
-    writer = Writer(Head("daggers.control", first))
+def exported(entries: Sequence[ExportEntry], first: int = 0) -> list[str]:
+    writer = ExportWriter(Head("daggers.control", first))
     return [writer.begin(), *map(writer.add, entries), writer.end()]
 
 
-def entry(sequence: int, value: bytes = b"v", headers: tuple[tuple[str, bytes | None], ...] = ()) -> Entry:
-    return Entry(sequence, 1, b"k", headers, value)
+def entry(
+    sequence: int, value: bytes = b"v", headers: tuple[tuple[str, bytes | None], ...] = ()
+) -> ExportEntry:
+    return ExportEntry(sequence, 1, b"k", headers, value)
 
 
-def whole(lines: Sequence[str]) -> list[Entry]:
+def whole(lines: Sequence[str]) -> list[ExportEntry]:
     return list(read(lines)[1])
 
 
 @given(ENTRIES)
-def test_what_was_exported_is_read_back_as_it_was(entries: list[Entry]) -> None:
+def test_what_was_exported_is_read_back_as_it_was(entries: list[ExportEntry]) -> None:
     head, restored = read(exported(entries))
 
     assert (head, list(restored)) == (Head("daggers.control", 0), entries)
@@ -44,7 +48,7 @@ def test_what_was_exported_is_read_back_as_it_was(entries: list[Entry]) -> None:
 
 @given(ENTRIES.filter(bool), st.data())
 def test_a_file_with_any_one_character_changed_is_refused_or_says_the_same(
-    entries: list[Entry], data: st.DataObject
+    entries: list[ExportEntry], data: st.DataObject
 ) -> None:
     lines = exported(entries)
     number = data.draw(st.integers(0, len(lines) - 1))
@@ -62,7 +66,7 @@ def test_a_file_with_any_one_character_changed_is_refused_or_says_the_same(
 
 
 @given(ENTRIES.filter(bool), st.data())
-def test_a_file_without_one_of_its_lines_is_refused(entries: list[Entry], data: st.DataObject) -> None:
+def test_a_file_without_one_of_its_lines_is_refused(entries: list[ExportEntry], data: st.DataObject) -> None:
     lines = exported(entries)
     del lines[data.draw(st.integers(0, len(lines) - 1))]
 
@@ -90,7 +94,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(lines: list[str], why: 
 
 
 def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -> None:
-    report = Report()
+    report = LogReport()
     event = record(events_pb2.StartRequested(name="a"))
     readable = (("ce_type", event.type.encode()),)
     for each in (entry(2, event.value, readable), entry(3, b"\xff", readable), entry(6, b"", (("x", None),))):
@@ -101,8 +105,8 @@ def test_a_report_names_gaps_from_sequence_0_and_records_that_cannot_be_read() -
 
 
 @given(ENTRIES)
-def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[Entry]) -> None:
-    records = list(filled(entries))
+def test_a_filled_log_has_every_sequence_once_and_every_record_at_its_own(entries: list[ExportEntry]) -> None:
+    records = list(close_gaps(entries))
 
     assert [event.sequence for event in records] == list(range(entries[-1].sequence + 1 if entries else 0))
     assert [each for each in records if dict(each.headers).get("ce_type") != LOST.encode()] == entries

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from daggers.v1 import events_pb2
 
-from eventlog import Draft, LogDamaged, LogPosition, LogReplaced, LogUnavailable, Record, chained
-from eventlog.fold import BACKLOG, Seen
+from eventlog import Draft, LogDamaged, LogPosition, LogReplaced, LogUnavailable, Record, extend_history
+from eventlog.fold import BACKLOG, LogBaseline
 from eventlog.follower import Follower
 from eventlog.memory import MemoryLog
 from eventlog.testing import START
@@ -28,7 +28,7 @@ class Ids:
     def apply(self, record: Record) -> bool:
         new = record.id not in self.ids
         self.ids.append(record.id)
-        self.position = LogPosition(record.sequence, chained(self.position.history, record))
+        self.position = LogPosition(record.sequence, extend_history(self.position.history, record))
         return new
 
 
@@ -91,7 +91,7 @@ async def test_what_stands_in_the_log_is_folded_and_then_what_comes() -> None:
         await follower.catch_up()
         before = list(ids.ids)
         await log.append(draft("c"))
-        await follower.reached(2)
+        await follower.wait_for(2)
 
     assert (before, ids.ids) == (["a", "b"], ["a", "b", "c"])
 
@@ -156,10 +156,12 @@ async def test_catching_up_takes_as_long_as_records_come() -> None:
 
 
 async def test_a_log_that_ends_before_what_was_read_is_damage_and_everybody_who_waits_hears_it() -> None:
-    follower = Follower(await written("a"), Ids(), seen=Seen(LogPosition(5, b"x"), "remove the file"))
+    follower = Follower(
+        await written("a"), Ids(), baseline=LogBaseline(LogPosition(5, b"x"), "remove the file")
+    )
     async with running(follower) as task:
         with pytest.raises(LogDamaged, match=r"ends at sequence 0, but 5 was read.*remove the file"):
-            await follower.reached(5)
+            await follower.wait_for(5)
         with pytest.raises(LogDamaged):
             await task
         with pytest.raises(LogDamaged):
@@ -171,11 +173,11 @@ async def test_a_log_that_ends_before_what_was_read_is_damage_and_everybody_who_
 async def test_a_log_with_other_records_where_it_was_read_is_replaced_and_nobody_sees_that_step() -> None:
     told: list[int] = []
     log = await written("a", "b", "c")
-    known = Seen(LogPosition(1, b"of another log"))
-    follower = Follower(log, Ids(), seen=known, on_step=lambda step: told.append(step.record.sequence))
+    known = LogBaseline(LogPosition(1, b"of another log"))
+    follower = Follower(log, Ids(), baseline=known, on_step=lambda step: told.append(step.record.sequence))
     async with running(follower) as task:
         with pytest.raises(LogReplaced, match="was made anew"):
-            await follower.reached(2)
+            await follower.wait_for(2)
         with pytest.raises(LogReplaced):
             await task
 
@@ -188,7 +190,7 @@ async def test_the_log_that_was_read_before_is_followed_on() -> None:
     before = Follower(log, first)
     async with running(before):
         await before.catch_up()
-    follower = Follower(log, again, seen=Seen(first.position))
+    follower = Follower(log, again, baseline=LogBaseline(first.position))
     async with running(follower):
         step = await follower.append(draft("c"))
 

@@ -16,7 +16,7 @@ from tests.proxy import Proxy, port_of
 from eventlog import Draft, LogDamaged, LogError, LogUnavailable, Record, RecordTooLarge, topics
 from eventlog.admin import ensure_topics
 from eventlog.kafka import SILENCE_S, KafkaLog
-from eventlog.reader import Message, Reader
+from eventlog.reader import Message, PartitionReader
 from eventlog.tail import KafkaTail
 from eventlog.testing import START, LogContract
 from kafkaclient import Connection
@@ -90,7 +90,7 @@ async def test_an_existing_topic_is_used_as_it_is(kafka: str) -> None:
 async def test_all_topics_are_created_once_and_asking_again_is_fine(
     kafka: str, admin: AIOKafkaAdminClient
 ) -> None:
-    wanted = (topics.forever(fresh_topic()), topics.Topic(fresh_topic(), 3, {"retention.ms": "1000"}))
+    wanted = (topics.log_topic(fresh_topic()), topics.Topic(fresh_topic(), 3, {"retention.ms": "1000"}))
     await ensure_topics(Connection(kafka), wanted)
     await ensure_topics(Connection(kafka), wanted)
 
@@ -101,7 +101,7 @@ async def test_all_topics_are_created_once_and_asking_again_is_fine(
 
 async def test_a_topic_name_kafka_refuses_is_an_error_that_names_it(kafka: str) -> None:
     with pytest.raises(LogError, match=r"refuses to create topic no/slash"):
-        await ensure_topics(Connection(kafka), (topics.forever("no/slash"),))
+        await ensure_topics(Connection(kafka), (topics.log_topic("no/slash"),))
 
 
 async def _collect(records: AsyncIterator[Record], ids: set[str]) -> None:
@@ -143,7 +143,7 @@ async def test_a_reader_whose_topic_is_made_anew_is_told_of_the_damage_however_l
     assert followed_on == set()
 
 
-async def _swap(reader: Reader, log: KafkaLog, admin: AIOKafkaAdminClient, kafka: str) -> None:
+async def _swap(reader: PartitionReader, log: KafkaLog, admin: AIOKafkaAdminClient, kafka: str) -> None:
     """Make the log's topic anew, with five other records, without its reader seeing it meanwhile."""
     # or it may see the other topic while that is still empty
     reader._consumer.pause(reader._partition)
@@ -172,10 +172,10 @@ async def test_a_topic_that_is_made_anew_is_damage_though_its_records_follow_on(
     waiting: bool,
     followed_on: set[str],
 ) -> None:
-    read, swapped = Reader.read, asyncio.Event()
+    read, swapped = PartitionReader.read, asyncio.Event()
     ids: set[str] = set()
 
-    async def read_and_swap(reader: Reader) -> list[Message]:
+    async def read_and_swap(reader: PartitionReader) -> list[Message]:
         if waiting and not swapped.is_set():
             swapped.set()
             await _swap(reader, log, admin, kafka)
@@ -192,7 +192,7 @@ async def test_a_topic_that_is_made_anew_is_damage_though_its_records_follow_on(
     following = log.follow()
     for _ in range(3):
         await anext(following)
-    monkeypatch.setattr(Reader, "read", read_and_swap)
+    monkeypatch.setattr(PartitionReader, "read", read_and_swap)
 
     async with asyncio.timeout(60):
         with pytest.raises(LogDamaged, match=r"another record at sequence [02]"):

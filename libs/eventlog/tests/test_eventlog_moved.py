@@ -17,7 +17,7 @@ import pytest
 from daggers.v1 import events_pb2
 from tests.proxy import Proxy, port_of
 
-from eventlog import Draft, LogPosition, LogUnavailable, Record, chained
+from eventlog import Draft, LogPosition, LogUnavailable, Record, extend_history
 from eventlog.follower import Follower
 from eventlog.kafka import KafkaLog
 from eventlog.tail import KafkaTail
@@ -83,7 +83,7 @@ class Once:
         new = record.id not in self.taken
         if new:
             self.taken[record.id] += 1
-        self.position = LogPosition(record.sequence, chained(self.position.history, record))
+        self.position = LogPosition(record.sequence, extend_history(self.position.history, record))
         return new
 
 

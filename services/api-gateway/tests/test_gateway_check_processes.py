@@ -24,7 +24,7 @@ from api_gateway.validate.query_check_pool import (
 )
 from api_gateway.validate.query_check_process import Question
 from chassis.errors import ApiError
-from daggersql import Checked
+from daggersql import CheckResult
 
 _PATIENCE_S = 60.0
 
@@ -39,7 +39,7 @@ _CASE = "CASE " + " ".join(f"WHEN x = {number} THEN {number}" for number in rang
 COSTLY = asked(f"SELECT {', '.join(f'{_CASE} AS c{number}' for number in range(60))} FROM no_such_table")
 
 
-def by(name: str, checks: CheckProcesses, question: Question) -> asyncio.Task[Checked]:
+def by(name: str, checks: CheckProcesses, question: Question) -> asyncio.Task[CheckResult]:
     """A check that somebody asks for."""
     context = copy_context()
     context.run(authentication._principal.set, Principal(name))
@@ -73,7 +73,7 @@ async def until(true: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def answered(checks: CheckProcesses, question: Question) -> Checked | str:
+async def answered(checks: CheckProcesses, question: Question) -> CheckResult | str:
     """What is found, or why nothing is."""
     try:
         return await checks(question)

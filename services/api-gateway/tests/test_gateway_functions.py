@@ -14,7 +14,7 @@ async def test_every_function_is_told_with_how_it_is_called(ready: Any) -> None:
     listed = {function.name: function for function in answer.functions}
 
     assert [*listed] == sorted(listed, key=str.lower)
-    assert {*listed} == {function.name for function in registry.known()}
+    assert {*listed} == {function.name for function in registry.callable_functions()}
     assert all(function.usage.startswith(f"{function.name}(") for function in answer.functions)
 
 

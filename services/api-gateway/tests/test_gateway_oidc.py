@@ -23,7 +23,7 @@ from daggers.v1 import access_pb2, events_pb2, gateway_pb2
 
 from access import Principal
 from api_gateway.auth.oidc import Provider, Refused, Verifier, fetching
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from chassis.errors import ApiError
 from eventlog import Draft
 from eventlog.memory import MemoryLog
@@ -287,7 +287,7 @@ async def test_a_person_has_the_roles_of_the_groups_and_loses_them_with_the_next
 
     async def write(event: Any) -> None:
         await log.append(Draft(f"w{await log.end()}", "/test", "pricing", datetime.now(UTC), event))
-        await client.gateway.follower.reached(await log.end())
+        await client.gateway.follower.wait_for(await log.end())
 
     def ask() -> Awaitable[Any]:
         request = pb.GrantRoleRequest(team="pricing", principal="user:bob", role=access_pb2.ROLE_VIEWER)
@@ -337,7 +337,7 @@ async def test_a_provider_that_names_keys_inside_leads_nowhere(keys: str) -> Non
 
     async with listening(discovery) as port, listening(inside) as other:
         issuer = f"http://127.0.0.1:{port}"
-        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, Allowed()))
+        verifier = Verifier(Provider(issuer, "daggers"), fetching(issuer, EgressRules()))
         with pytest.raises(Refused):
             await verifier.principal(signed(iss=issuer))
 

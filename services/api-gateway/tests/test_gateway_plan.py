@@ -121,7 +121,7 @@ async def said(client: Any, message: Message) -> int:
     """A record of a scheduler, once the gateway has read it; its sequence."""
     sequence: int = await client.log.end() + 1
     await client.log.append(Draft(f"p{sequence}", "/test", NAME, datetime.now(UTC), message))
-    await client.gateway.follower.reached(sequence)
+    await client.gateway.follower.wait_for(sequence)
     return sequence
 
 

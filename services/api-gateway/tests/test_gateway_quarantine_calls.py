@@ -58,7 +58,7 @@ async def happened(client: Any, fact: Any) -> int:
     """Have a scheduler say so, and the gateway know it; the sequence."""
     await client.log.append(Draft(type(fact).__name__, "/scheduler/s", NAME, START, fact))
     sequence: int = await client.log.end()
-    await client.gateway.follower.reached(sequence)
+    await client.gateway.follower.wait_for(sequence)
     return sequence
 
 

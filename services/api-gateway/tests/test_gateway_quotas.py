@@ -179,7 +179,7 @@ async def _launched(root: Caller, harness: Any) -> None:
     intent = events_pb2.LaunchIntended(meta=events_pb2.FactMeta(epoch=epoch, name="one"), version=1)
     await log.append(Draft("intent", "/test", "one", START, intent))
     generation = await log.end()
-    await root.client.gateway.follower.reached(generation)
+    await root.client.gateway.follower.wait_for(generation)
     beat = telemetry_pb2.Heartbeat(
         dagger="one", generation=generation, cpu_seconds=30, age_ms=7_200_000, rows_in=100,
         memory_bytes=5_000, state_bytes=60, state=telemetry_pb2.Heartbeat.STATE_RUNNING,

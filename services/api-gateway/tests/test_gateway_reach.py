@@ -14,7 +14,7 @@ from tests.tenants import FILE, META, World, world
 
 from access import Principal
 from api_gateway.validate.reachability import Bounds, KafkaId, Reach
-from chassis.egress.addresses import Address, Allowed, parse
+from chassis.egress.addresses import Address, EgressRules, parse
 from chassis.egress.proxies import Proxies
 from chassis.errors import ApiError
 from chassis.interceptors import Context
@@ -97,7 +97,7 @@ async def tenants(
 
 @pytest.fixture
 async def enforcing(harness: Any, samples: Any) -> AsyncIterator[World]:
-    bounds = Bounds(Allowed.parse("", "192.168.0.0/16"), ("{team}.",))
+    bounds = Bounds(EgressRules.parse("", "192.168.0.0/16"), ("{team}.",))
     async with tenants(harness, samples, bounds=bounds) as made:
         yield made
 
@@ -250,7 +250,7 @@ async def test_an_owner_registers_no_sink_inside_and_an_administrators_is_exempt
         (["93.184.216.34"], Bounds(), []),
         (["93.184.216.34", "10.0.0.1"], Bounds(), ["ADDRESS_REFUSED"]),
         ([], Bounds(), ["ADDRESS_REFUSED"]),
-        ([], Bounds(Allowed.parse("influx.tenant.example")), []),
+        ([], Bounds(EgressRules.parse("influx.tenant.example")), []),
         ([], Bounds(proxies=Proxies({"https": "http://proxy:3128"})), []),
     ],
     ids=["public", "one of them private", "not known", "not known, vouched for", "not known, but by a proxy"],

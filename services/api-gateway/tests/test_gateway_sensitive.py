@@ -223,7 +223,7 @@ async def test_who_is_not_granted_it_has_nothing_of_it_written(
 async def test_while_it_is_observed_only_it_is_written_and_audited(harness: Any, samples: Any) -> None:
     async with world(harness, samples, "city", enforce=False) as (_, _, other):
         await other.ask("CreateDagger", name="mine", spec=samples.spec())
-        await other.client.gateway.follower.reached(await other.client.log.end())
+        await other.client.gateway.follower.wait_for(await other.client.log.end())
     audited = [record.message async for record in harness.audits.replay()]
 
     assert [(call.reason, call.allowed, call.refused) for call in audited if not call.allowed] == [

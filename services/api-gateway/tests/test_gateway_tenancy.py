@@ -362,7 +362,7 @@ async def writes_to(root: Caller, team_: str, *destinations: str) -> None:
     number = await client.log.end()
     await client.log.append(Draft(f"w{number}", "/test", request.name, datetime.now(UTC), request))
     async with asyncio.timeout(30):
-        await client.gateway.follower.reached(await client.log.end())
+        await client.gateway.follower.wait_for(await client.log.end())
 
 
 def owners(listed: Any) -> dict[str, str]:

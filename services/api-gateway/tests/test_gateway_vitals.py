@@ -40,7 +40,7 @@ async def running(client: Any, name: str = NAME) -> int:
     generation = await append(client.log, events_pb2.LaunchIntended(meta=meta, version=1))
     meta.generation = generation
     await append(client.log, events_pb2.Launched(meta=meta, driver={"host": "a", "pid": 7}))
-    await client.gateway.follower.reached(await append(client.log, events_pb2.Running(meta=meta)))
+    await client.gateway.follower.wait_for(await append(client.log, events_pb2.Running(meta=meta)))
     return generation
 
 
@@ -140,7 +140,7 @@ async def test_a_dagger_of_a_name_that_was_another_ones_begins_with_nothing(read
     meta = events_pb2.FactMeta(name=NAME, epoch=epoch, generation=generation)
     issued = events_pb2.StopIssued(meta=meta, mode=events_pb2.STOP_MODE_DRAIN)
     for fact in (issued, events_pb2.Exited(meta=meta, code=0), events_pb2.Deleted(meta=meta)):
-        await ready.gateway.follower.reached(await append(ready.log, fact))
+        await ready.gateway.follower.wait_for(await append(ready.log, fact))
     await ready.create()
     await beats(harness, generation, rows_in=71)  # the last words of the one before
 

@@ -18,18 +18,18 @@ from google.protobuf.message import Message
 from pydantic import SecretStr
 from tests.contracts.logs import TroubledLog
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from eventlog import Draft, LogUnavailable
 from eventlog.memory import MemoryLog
 from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
-from health_monitor.alert import Policy
-from health_monitor.journal import FileJournal
-from health_monitor.leadership import Identity
+from health_monitor.alerts.alert import Policy
+from health_monitor.alerts.journal import FileJournal
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.monitor import Monitor
-from health_monitor.receiver import AlertReceiver, Received
+from health_monitor.receiver import AlertReceiver, ReceivedCall
 from health_monitor.receivers import pagerduty, slack
-from health_monitor.webhook import Channel, Webhooks
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -50,12 +50,12 @@ class World:
         self.refused = asyncio.Event()
         self.alerts.before = self.beats.before = self._refuse
         self.shown: list[str] = []
-        self.answer: Callable[[Received], web.Response | None] = lambda _: None
+        self.answer: Callable[[ReceivedCall], web.Response | None] = lambda _: None
         self.receiver = AlertReceiver(show=self.shown.append, misbehave=self._misbehave)
         self.called = asyncio.Event()
         self.epoch = self.generation = 0
 
-    async def _misbehave(self, received: Received) -> web.Response | None:
+    async def _misbehave(self, received: ReceivedCall) -> web.Response | None:
         self.called.set()
         return self.answer(received)
 
@@ -145,7 +145,7 @@ class Running:
         self, world: World, name: str = "one", *, recalls: bool = True, journal: FileJournal
     ) -> None:
         self.world, self.recalls = world, recalls
-        listed = Allowed.parse(f"127.0.0.1:{world.receiver.port},{world.allowed}")
+        listed = EgressRules.parse(f"127.0.0.1:{world.receiver.port},{world.allowed}")
         self.spark = httpx.AsyncClient(trust_env=False)
         self.monitor = Monitor(
             Identity(monitor_id=name, host="h"),
@@ -181,7 +181,7 @@ class Running:
             self.monitor.observer.recall(self.world.now - RECALL)
             async for record in self.world.beats.replay():
                 if record.time >= self.world.now - RECALL:
-                    self.monitor.heard(record, record.time)
+                    self.monitor.receive(record, record.time)
         self.heard = await self.world.beats.end()
         self.monitor.observer.begin()
         return self
@@ -224,7 +224,7 @@ class Running:
     async def _read(self) -> None:
         async for record in self.world.beats.replay(self.heard):
             self.heard = record.sequence
-            self.monitor.heard(record)
+            self.monitor.receive(record)
         async with asyncio.timeout(5):
             behind = True
             while behind:

@@ -25,9 +25,9 @@ from fleet.health import vitals, watch
 from fleet.health.advice import ADVICE, of_condition
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
-from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_NO_DAGGER, SEVERITIES, diagnose
-from health_monitor.history import History
+from health_monitor.alerts.alert import HeldFinding, Policy, decide
+from health_monitor.conditions.dagger_conditions import OF_NO_DAGGER, SEVERITIES, diagnose
+from health_monitor.conditions.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -89,7 +89,7 @@ LIMITS = Limits(share_time=timedelta(0))
 def fired(dagger: Dagger, observed: Watch, condition: Condition, past: History) -> alerts_pb2.AlertFired:
     """The alert of what is found now."""
     found = diagnose(dagger, observed, now=NOON, hearing=HEARING, limits=LIMITS, history=past)
-    held = Held(found[condition], HEARING, HEARING)
+    held = HeldFinding(found[condition], HEARING, HEARING)
     turn = decide(
         Alert(dagger="bookings", condition=condition),
         held,

@@ -14,9 +14,9 @@ from eventlog.testing import given as control_records
 from fleet import Dagger, Fleet
 from fleet.alerts.alert import Alert, Event, Notify, evolve, next_notification
 from fleet.health.advice import Advice
-from health_monitor.alert import Held, Policy, conclude, decide, hold
-from health_monitor.finding import Finding, Measure
-from health_monitor.receivers import Permanent, Sent, Temporary
+from health_monitor.alerts.alert import HeldFinding, Policy, conclude, decide, hold
+from health_monitor.conditions.finding import Finding, Measure
+from health_monitor.receivers import Permanent, Success, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -80,7 +80,7 @@ def given(*events: Event) -> Alert:
 
 def when(alert: Alert, finding: Finding | None, held_for: timedelta) -> Any:
     """What is decided when a finding has held for so long."""
-    held = Held(finding, NOON - held_for, finding.since) if finding else None
+    held = HeldFinding(finding, NOON - held_for, finding.since) if finding else None
     return decide(alert, held, dagger=DAGGER, receivers=BOTH, now=NOON, policy=POLICY)
 
 
@@ -165,7 +165,7 @@ def test_a_summary_without_end_is_cut() -> None:
 def test_the_dedup_key_of_the_longest_name_fits_pagerduty() -> None:
     event = decide(
         Alert(dagger="b" * 63, condition=alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE),
-        Held(AILING, NOON - 10 * SECOND, NOON),
+        HeldFinding(AILING, NOON - 10 * SECOND, NOON),
         dagger=DAGGER,
         receivers=BOTH,
         now=NOON,
@@ -268,7 +268,7 @@ def attempt(number: int = 1, outcome: Any = None, now: datetime = NOON) -> Any:
 
 
 def test_what_was_taken_is_recorded_as_sent() -> None:
-    assert attempt(3, Sent()) == sent(attempt=3)
+    assert attempt(3, Success()) == sent(attempt=3)
 
 
 def test_what_is_refused_for_good_is_given_up_at_once() -> None:
@@ -311,12 +311,12 @@ def lives(draw: st.DrawFn) -> list[Event]:
         if notify is not None and draw(st.booleans()):
             outcome = draw(
                 st.sampled_from(
-                    [Sent(), Temporary("T", "t"), Permanent("P", "p"), Temporary("T", "t", SECOND)]
+                    [Success(), Temporary("T", "t"), Permanent("P", "p"), Temporary("T", "t", SECOND)]
                 )
             )
             event = conclude(notify, outcome, now=now, policy=POLICY)
         else:
-            held = Held(WELL if alert.firing else AILING, NOON - timedelta(hours=1), NOON)
+            held = HeldFinding(WELL if alert.firing else AILING, NOON - timedelta(hours=1), NOON)
             event = decide(alert, held, dagger=DAGGER, receivers=BOTH, now=now, policy=POLICY)
         events.append(event)
         alert = evolve(alert, event, now)

@@ -29,8 +29,8 @@ from fleet.health import watch
 from fleet.health.advice import ADVICE, REFUSED
 from fleet.health.degradation import Limits
 from fleet.health.watch import Hearing, Watch
-from health_monitor.condition import OF_DAGGERS, diagnose, to_probe
-from health_monitor.finding import Finding, Measure
+from health_monitor.conditions.dagger_conditions import OF_DAGGERS, diagnose, to_probe
+from health_monitor.conditions.finding import Finding, Measure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

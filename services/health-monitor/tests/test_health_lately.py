@@ -17,10 +17,10 @@ from fleet.fold.phases import BACKING_OFF, FAILED, RUNNING, STOPPED, Phase
 from fleet.health import advice, watch
 from fleet.health.degradation import Limits
 from fleet.health.watch import Watch
-from health_monitor import history
-from health_monitor.condition import diagnose
-from health_monitor.finding import Finding, Measure
-from health_monitor.history import History
+from health_monitor.conditions import history
+from health_monitor.conditions.dagger_conditions import diagnose
+from health_monitor.conditions.finding import Finding, Measure
+from health_monitor.conditions.history import History
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

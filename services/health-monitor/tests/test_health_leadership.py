@@ -11,7 +11,7 @@ from aiohttp import web
 from daggers.v1 import alerts_pb2
 
 from eventlog import Draft, LogUnavailable, read_record
-from health_monitor.observer import UnreadableHeartbeat
+from health_monitor.observe.observer import UnreadableHeartbeat
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -167,7 +167,7 @@ async def test_a_record_that_cannot_be_read_is_refused_by_name_and_others_are_he
     async with world.monitor() as running:
         broken = read_record(7, [("ce_type", b"daggers.v1.Heartbeat")], b"\xff")
         with pytest.raises(UnreadableHeartbeat, match=r"daggers\.v1\.Heartbeat"):
-            running.monitor.heard(broken)
+            running.monitor.receive(broken)
         await world.beat(progressed=NOON)
         await running.step()
 

@@ -12,13 +12,13 @@ import pytest
 from daggers.v1 import alerts_pb2, events_pb2, gateway_pb2, spec_pb2
 from pydantic import SecretStr
 
-from chassis.durations import measured, spoken
+from chassis.durations import format_measure, spoken
 from fleet import Dagger
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Notify, condition_name, evolve
 from fleet.health import advice
-from health_monitor.alert import Held, Policy, decide
-from health_monitor.condition import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
-from health_monitor.finding import Finding, Measure
+from health_monitor.alerts.alert import HeldFinding, Policy, decide
+from health_monitor.conditions.dagger_conditions import OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS, SEVERITIES
+from health_monitor.conditions.finding import Finding, Measure
 from health_monitor.page import Page
 from health_monitor.receiver import event_errors, plain
 from health_monitor.receivers import pagerduty, slack
@@ -93,7 +93,7 @@ def turned(
     change: alerts_pb2.LastChange | None,
 ) -> Alert:
     """The alert after what was found has held for long enough."""
-    held = Held(finding, NOON - 60 * MINUTE, finding.since)
+    held = HeldFinding(finding, NOON - 60 * MINUTE, finding.since)
     turn = decide(alert, held, dagger=dagger, receivers=["team"], now=now, policy=Policy(), change=change)
     assert turn is not None
     return evolve(alert, turn, now)
@@ -137,7 +137,7 @@ def test_each_number_of_a_message_is_the_alerts(condition: alerts_pb2.AlertCondi
     numbers = [str(alert.incident), f"{since:%Y-%m-%dT%H:%M:%SZ}"]
     if condition in NUMBERS:
         value, limit, unit = NUMBERS[condition]
-        numbers += [measured(value, unit), measured(limit, unit)]
+        numbers += [format_measure(value, unit), format_measure(limit, unit)]
     if fired.HasField("last_change"):
         assert alert.fired_at is not None
         before = alert.fired_at - fired.last_change.time.ToDatetime(tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from health_monitor.recall import Recall
+from health_monitor.observe.recall import Recall
 
 SECOND = timedelta(seconds=1)
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from health_monitor import liveness
+from health_monitor.observe import liveness
 from health_monitor.receiver import AlertReceiver
 
 

@@ -13,12 +13,12 @@ from daggers.v1 import alerts_pb2
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from fleet.alerts.alert import Alert, Notify, evolve
 from health_monitor import receivers
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.page import Page
-from health_monitor.receivers import Answer, Permanent, Receiver, ReceiverSettings, Sent, Temporary
-from health_monitor.webhook import Channel, Webhooks
+from health_monitor.receivers import HttpAnswer, Permanent, Receiver, ReceiverSettings, Success, Temporary
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CANARY = "canary-of-the-address"
@@ -50,7 +50,9 @@ def notify(*, resolved: bool) -> Notify:
 
 
 @asynccontextmanager
-async def answering(answer: Answer, headers: dict[str, str]) -> AsyncIterator[tuple[int, list[web.Request]]]:
+async def answering(
+    answer: HttpAnswer, headers: dict[str, str]
+) -> AsyncIterator[tuple[int, list[web.Request]]]:
     """A server on loopback that answers everything so: its port, and what came."""
     came: list[web.Request] = []
 
@@ -70,11 +72,13 @@ async def answering(answer: Answer, headers: dict[str, str]) -> AsyncIterator[tu
         await runner.cleanup()
 
 
-async def told(kind: Receiver, answer: Answer, **headers: str) -> tuple[Any, list[web.Request]]:
+async def told(kind: Receiver, answer: HttpAnswer, **headers: str) -> tuple[Any, list[web.Request]]:
     """What became of a notification over real HTTP, and what came."""
     async with answering(answer, headers) as (port, came):
         channel = Channel("team", kind, example(kind, f"http://127.0.0.1:{port}/{CANARY}"))
-        outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(channel, notify(resolved=False), now=NOON)
+        outcome = await Webhooks(EgressRules.parse("127.0.0.1")).send(
+            channel, notify(resolved=False), now=NOON
+        )
     return outcome, came
 
 
@@ -93,7 +97,7 @@ async def test_what_is_taken_is_sent_once_with_the_body_as_it_is(kind: Receiver)
 
     request = kind.request(Page(notify(resolved=False)), example(kind, str(came[0].url)))
     assert (outcome, len(came), came[0].method, await came[0].read()) == (
-        Sent(),
+        Success(),
         1,
         request.method,
         request.body,
@@ -102,7 +106,7 @@ async def test_what_is_taken_is_sent_once_with_the_body_as_it_is(kind: Receiver)
 
 @every_kind
 async def test_429_waits_as_asked_and_stops_everything_to_that_receiver(kind: Receiver) -> None:
-    outcome, _ = await told(kind, Answer(429, "rate_limited"), **{"Retry-After": "30"})
+    outcome, _ = await told(kind, HttpAnswer(429, "rate_limited"), **{"Retry-After": "30"})
 
     assert isinstance(outcome, Temporary)
     assert (outcome.reason, outcome.after, outcome.throttled) == ("THROTTLED", timedelta(seconds=30), True)
@@ -111,19 +115,19 @@ async def test_429_waits_as_asked_and_stops_everything_to_that_receiver(kind: Re
 @every_kind
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 async def test_a_server_error_is_tried_again(kind: Receiver, status: int) -> None:
-    assert (await told(kind, Answer(status)))[0] == Temporary("RECEIVER_ERROR", f"it answered {status}")
+    assert (await told(kind, HttpAnswer(status)))[0] == Temporary("RECEIVER_ERROR", f"it answered {status}")
 
 
 @every_kind
 @pytest.mark.parametrize("status", [400, 403, 404, 410])
 async def test_a_refusal_is_never_tried_again(kind: Receiver, status: int) -> None:
-    assert (await told(kind, Answer(status)))[0] == Permanent("REFUSED", f"it answered {status}")
+    assert (await told(kind, HttpAnswer(status)))[0] == Permanent("REFUSED", f"it answered {status}")
 
 
 @every_kind
 @pytest.mark.parametrize("status", [301, 308])
 async def test_a_redirect_that_lasts_is_not_followed(kind: Receiver, status: int) -> None:
-    outcome, came = await told(kind, Answer(status), Location="/elsewhere")
+    outcome, came = await told(kind, HttpAnswer(status), Location="/elsewhere")
 
     assert isinstance(outcome, Permanent)
     assert (outcome.reason, len(came)) == ("REDIRECTED", 1)
@@ -134,7 +138,7 @@ async def test_a_redirect_that_lasts_is_not_followed(kind: Receiver, status: int
 async def test_a_redirect_as_login_pages_use_it_is_not_followed_and_tried_again(
     kind: Receiver, status: int
 ) -> None:
-    outcome, came = await told(kind, Answer(status), Location="/login")
+    outcome, came = await told(kind, HttpAnswer(status), Location="/login")
 
     assert isinstance(outcome, Temporary)
     assert (outcome.reason, len(came)) == ("REDIRECTED", 1)
@@ -149,8 +153,10 @@ STRANGE += ['{"status":"failure"}', '{"status":null}', '{"status":["success"]}',
 
 @every_kind
 def test_an_answer_that_is_not_the_receivers_own_is_tried_again(kind: Receiver) -> None:
-    told = [Answer(status, body) for status in (200, 201, 202, 203, 206, 207, 208, 226) for body in STRANGE]
-    others = [answer for answer in [*told, Answer(204)] if answer != kind.TAKEN]
+    told = [
+        HttpAnswer(status, body) for status in (200, 201, 202, 203, 206, 207, 208, 226) for body in STRANGE
+    ]
+    others = [answer for answer in [*told, HttpAnswer(204)] if answer != kind.TAKEN]
 
     outcomes = {type(kind.outcome(answer)): answer for answer in others}
 
@@ -163,7 +169,10 @@ def test_its_own_word_with_another_status_or_cut_off_is_no_proof(kind: Receiver)
     others = {200, 201, 202, 204} - {own.status}
     cut = {own.body[:length] for length in range(len(own.body))}
 
-    doubted = [*(Answer(status, own.body) for status in others), *(Answer(own.status, body) for body in cut)]
+    doubted = [
+        *(HttpAnswer(status, own.body) for status in others),
+        *(HttpAnswer(own.status, body) for body in cut),
+    ]
 
     assert {type(kind.outcome(answer)) for answer in doubted} == {Temporary}
 
@@ -171,13 +180,13 @@ def test_its_own_word_with_another_status_or_cut_off_is_no_proof(kind: Receiver)
 @every_kind
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 407, 451])
 async def test_a_page_that_refuses_is_of_something_in_between(kind: Receiver, status: int) -> None:
-    assert isinstance((await told(kind, Answer(status, PAGE)))[0], Temporary)
+    assert isinstance((await told(kind, HttpAnswer(status, PAGE)))[0], Temporary)
 
 
 @every_kind
 @for_all(status=st.integers(100, 599), body=st.text())
 def test_any_answer_is_survived(kind: Receiver, status: int, body: str) -> None:
-    assert isinstance(kind.outcome(Answer(status, body)), Sent | Temporary | Permanent)
+    assert isinstance(kind.outcome(HttpAnswer(status, body)), Success | Temporary | Permanent)
 
 
 @every_kind
@@ -185,7 +194,7 @@ def test_no_secret_is_in_what_settings_and_requests_look_like(kind: Receiver) ->
     settings = example(kind)
 
     assert CANARY not in f"{settings!r} {kind.request(Page(notify(resolved=False)), settings)!r}"
-    assert CANARY not in settings.redacted(f"no such address https://receiver.example/{CANARY}")
+    assert CANARY not in settings.redact(f"no such address https://receiver.example/{CANARY}")
 
 
 @every_kind

@@ -22,10 +22,12 @@ from datetime import timedelta
 
 from pydantic import Field, SecretStr
 
-from health_monitor.receivers import Answer, ReceiverSettings, Request, SecretUrl, Sent, refused
+from health_monitor.receivers import (
+    HttpAnswer, HttpRequest, ReceiverSettings, SecretUrl, Success, classify_failure
+)
 
 PACE = timedelta(seconds=60)
-TAKEN = Answer(204)
+TAKEN = HttpAnswer(204)
 
 
 class Settings(ReceiverSettings):
@@ -41,11 +43,12 @@ class Settings(ReceiverSettings):
 
 def request(page, settings):
     slip = f"{settings.paper}: {page.alert.dagger}".encode()
-    return Request(settings.url.get_secret_value(), slip, "PUT", {"x-ring": settings.ring.get_secret_value()})
+    ring = settings.ring.get_secret_value()
+    return HttpRequest(settings.url.get_secret_value(), slip, "PUT", {"x-ring": ring})
 
 
 def outcome(answer):
-    return Sent() if answer.status == 204 else refused(answer, "")
+    return Success() if answer.status == 204 else classify_failure(answer, "")
 '''
 
 

@@ -15,7 +15,7 @@ from eventlog import Draft
 from eventlog.memory import MemoryLog
 from eventlog.testing import LogTail
 from fleet.alerts.ledger import Ledger
-from health_monitor.refusals import CONDITION, MOST, UNAUTHENTICATED, WITHIN, Refusals
+from health_monitor.conditions.refusals import CONDITION, MOST, UNAUTHENTICATED, WITHIN, Refusals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -37,16 +37,16 @@ class Audit:
         for _ in range(times):
             await self.log.append(Draft("a", "/test", "s", now, call))
             (record,) = await self.log.read([await self.log.end()])
-            self.refusals.heard(record, now)
+            self.refusals.add(record, now)
 
 
 async def test_twenty_refusals_within_five_minutes_are_an_incident_and_nineteen_are_none() -> None:
     audit = Audit()
     await audit.tell(refused(), NOON, MOST - 1)
-    below = audit.refusals.judged("account:bot", NOON)
+    below = audit.refusals.judge("account:bot", NOON)
     await audit.tell(refused(reason="FOREIGN_TOPIC"), NOON + SECOND)
-    above = audit.refusals.judged("account:bot", NOON + SECOND)
-    later = audit.refusals.judged("account:bot", NOON + WITHIN)
+    above = audit.refusals.judge("account:bot", NOON + SECOND)
+    later = audit.refusals.judge("account:bot", NOON + WITHIN)
 
     assert below is not None
     assert above is not None
@@ -61,7 +61,7 @@ async def test_twenty_refusals_within_five_minutes_are_an_incident_and_nineteen_
 async def test_a_record_that_stands_for_many_calls_counts_as_many() -> None:
     audit = Audit()
     await audit.tell(refused(calls=500), NOON)
-    found = audit.refusals.judged("account:bot", NOON)
+    found = audit.refusals.judge("account:bot", NOON)
 
     assert found is not None
     assert found.active
@@ -80,7 +80,7 @@ async def test_what_was_let_through_or_only_checked_is_not_counted(call: audit_p
     audit = Audit()
     await audit.tell(call, NOON, 100)
 
-    assert audit.refusals.watched(Ledger(), NOON) == []
+    assert audit.refusals.principals_to_judge(Ledger(), NOON) == []
 
 
 async def test_calls_without_a_token_are_counted_by_address_and_are_one_incident() -> None:
@@ -88,16 +88,16 @@ async def test_calls_without_a_token_are_counted_by_address_and_are_one_incident
     without: dict[str, Any] = {"principal": "", "kind": audit_pb2.AUDIT_KIND_UNAUTHENTICATED}
     for number in range(100):
         await audit.tell(refused(peer=f"10.0.0.{number}", **without), NOON)
-    spread = audit.refusals.judged(UNAUTHENTICATED, NOON)
+    spread = audit.refusals.judge(UNAUTHENTICATED, NOON)
     for number in range(5):
         await audit.tell(refused(peer=f"10.0.0.{number}", calls=30, **without), NOON)
-    found = audit.refusals.judged(UNAUTHENTICATED, NOON)
+    found = audit.refusals.judge(UNAUTHENTICATED, NOON)
 
     assert spread is not None
     assert found is not None
     assert (spread.active, found.active) == (False, True)
     assert "from 10.0.0.0, 10.0.0.1, 10.0.0.2 and 2 more" in found.summary
-    assert audit.refusals.watched(Ledger(), NOON) == [UNAUTHENTICATED]
+    assert audit.refusals.principals_to_judge(Ledger(), NOON) == [UNAUTHENTICATED]
 
 
 async def test_nothing_is_found_while_the_audit_is_not_heard() -> None:
@@ -105,7 +105,7 @@ async def test_nothing_is_found_while_the_audit_is_not_heard() -> None:
     await audit.tell(refused(), NOON, MOST)
     audit.refusals.hears = False
 
-    assert audit.refusals.judged("account:bot", NOON) is None
+    assert audit.refusals.judge("account:bot", NOON) is None
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from eventlog import Draft, LogUnavailable
 from eventlog.kafka import KafkaLog
 from fleet.health.degradation import Limits
 from health_monitor.__main__ import serve
-from health_monitor.receiver import AlertReceiver, Misbehave, Received, behave
+from health_monitor.receiver import AlertReceiver, Misbehave, ReceivedCall, behave
 from health_monitor.settings import MonitorSettings, monitor_settings
 from kafkaclient import Connection
 
@@ -349,20 +349,20 @@ PATIENCE_S = 420.0
 async def test_receivers_that_fail_for_ten_minutes_get_everything_once_though_the_monitor_is_killed(
     kafka: str,
 ) -> None:
-    async def refuse(_: Received) -> web.Response:
+    async def refuse(_: ReceivedCall) -> web.Response:
         return web.Response(status=500, text="out of order")
 
-    async def put_off(_: Received) -> web.Response:
+    async def put_off(_: ReceivedCall) -> web.Response:
         return web.Response(status=429, headers={"retry-after": "30"})
 
-    async def hang(_: Received) -> web.Response:
+    async def hang(_: ReceivedCall) -> web.Response:
         await asyncio.sleep(AWAY_S)
         return web.Response(text="nobody waits for this any more")
 
-    async def outage(answer: Callable[[Received], Awaitable[web.Response]]) -> list[str]:
+    async def outage(answer: Callable[[ReceivedCall], Awaitable[web.Response]]) -> list[str]:
         away = True
 
-        async def misbehave(received: Received) -> web.StreamResponse | None:
+        async def misbehave(received: ReceivedCall) -> web.StreamResponse | None:
             return await answer(received) if away else None
 
         async with stage_on(kafka, misbehave) as stage:

@@ -12,7 +12,7 @@ from eventlog.testing import given
 from fleet import Fleet
 from fleet.alerts.ledger import Ledger
 from fleet.health import watch
-from health_monitor import team_quota
+from health_monitor.conditions import team_quota
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -93,9 +93,7 @@ def test_while_nobody_hears_drivers_nothing_is_known_of_what_they_read() -> None
     watches = {"bookings": watch.begin(NOON, 3)}
 
     def judged(**known: Any) -> Any:
-        return team_quota.judged(
-            fleet, "pricing", **({"watches": watches, "hearing": NOON} | known), now=NOON
-        )
+        return team_quota.judge(fleet, "pricing", **({"watches": watches, "hearing": NOON} | known), now=NOON)
 
     assert judged(hearing=None) is None
     assert judged(watches={}) is None
@@ -103,5 +101,5 @@ def test_while_nobody_hears_drivers_nothing_is_known_of_what_they_read() -> None
 
 
 def test_a_team_that_nothing_warns_of_is_not_looked_at() -> None:
-    assert team_quota.watched(fleet_of(), Ledger()) == []
-    assert team_quota.watched(fleet_of(drivers=1), Ledger()) == ["pricing"]
+    assert team_quota.teams_to_judge(fleet_of(), Ledger()) == []
+    assert team_quota.teams_to_judge(fleet_of(drivers=1), Ledger()) == ["pricing"]

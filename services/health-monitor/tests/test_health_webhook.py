@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from tests.contracts.webhooks import WebhooksContract
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from fleet.alerts.alert import Alert, Notify, evolve
+from health_monitor.deliver.webhook import Channel, Webhooks, retry_after
 from health_monitor.page import Page
-from health_monitor.receiver import AlertReceiver, Received, event_errors
-from health_monitor.receivers import Outcome, Permanent, Sent, Temporary, pagerduty, slack
-from health_monitor.webhook import Channel, Webhooks, retry_after
+from health_monitor.receiver import AlertReceiver, ReceivedCall, event_errors
+from health_monitor.receivers import Outcome, Permanent, Success, Temporary, pagerduty, slack
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROUTING_KEY = "0123456789abcdef0123456789abcdef"
@@ -60,8 +60,10 @@ def slack_text(notice: Notify) -> str:
     return text
 
 
-def answering(response: Callable[[], web.Response]) -> Callable[[Received], Awaitable[web.StreamResponse]]:
-    async def misbehave(_: Received) -> web.StreamResponse:
+def answering(
+    response: Callable[[], web.Response],
+) -> Callable[[ReceivedCall], Awaitable[web.StreamResponse]]:
+    async def misbehave(_: ReceivedCall) -> web.StreamResponse:
         return response()
 
     return misbehave
@@ -74,13 +76,14 @@ async def send(
     notice: Notify | None = None,
     timeout_s: float = 5,
     allow: bool = True,
-) -> tuple[Outcome, list[str], list[Received]]:
+) -> tuple[Outcome, list[str], list[ReceivedCall]]:
     """What became of a notification, what a person was shown, and what the server got."""
     shown: list[str] = []
     arguments = {} if misbehave is None else {"misbehave": misbehave}
     async with AlertReceiver(show=shown.append, **arguments) as receiver:
         webhooks = Webhooks(
-            Allowed.parse(f"127.0.0.1:{receiver.port}" if allow else ""), timeout=timedelta(seconds=timeout_s)
+            EgressRules.parse(f"127.0.0.1:{receiver.port}" if allow else ""),
+            timeout=timedelta(seconds=timeout_s),
         )
         channel = (
             Channel("slack", slack, slack.Settings(url=SecretStr(f"{receiver.slack_url}?{CANARY}")))
@@ -98,7 +101,7 @@ class Listening:
         self.told, self._trouble = 0, ""
         self.receiver = AlertReceiver(show=lambda _: None, misbehave=self._misbehave)
 
-    async def _misbehave(self, _: Received) -> web.StreamResponse | None:
+    async def _misbehave(self, _: ReceivedCall) -> web.StreamResponse | None:
         if self._trouble == "failing":
             return web.Response(status=503)
         if self._trouble == "throttling":
@@ -110,7 +113,7 @@ class Listening:
 
     async def send(self, notify: Notify, trouble: str) -> Outcome:
         self._trouble = trouble
-        listed = Allowed.parse(f"127.0.0.1:{self.receiver.port}")
+        listed = EgressRules.parse(f"127.0.0.1:{self.receiver.port}")
         webhooks = Webhooks(listed, timeout=timedelta(seconds=1 if trouble == "late" else 30))
         return await webhooks.send(
             Channel("slack", slack, slack.Settings(url=SecretStr(self.receiver.slack_url))), notify, now=NOON
@@ -128,7 +131,7 @@ class TestWebhooks(WebhooksContract):
 async def test_slack_takes_what_fired() -> None:
     outcome, shown, _ = await send(slack)
 
-    assert outcome == Sent()
+    assert outcome == Success()
     assert "*bookings*: failed" in shown[0]
     assert "it was given up" in shown[0]
 
@@ -168,7 +171,7 @@ async def test_pagerduty_takes_what_fired_and_what_is_over_under_one_key() -> No
     fired, _, triggered = await send(pagerduty)
     over, _, resolved = await send(pagerduty, notice=notify(resolved=True))
 
-    assert (fired, over) == (Sent(), Sent())
+    assert (fired, over) == (Success(), Success())
     assert [
         (request.body["event_action"], request.body["dedup_key"]) for request in triggered + resolved
     ] == [
@@ -199,7 +202,7 @@ async def test_a_200_that_is_not_slacks_is_not_believed() -> None:
 async def test_a_receiver_that_hangs_is_left_in_time() -> None:
     gone = asyncio.Event()
 
-    async def hang(_: Received) -> None:
+    async def hang(_: ReceivedCall) -> None:
         await gone.wait()
 
     outcome, _, received = await send(pagerduty, hang, timeout_s=2)
@@ -211,7 +214,7 @@ async def test_a_receiver_that_hangs_is_left_in_time() -> None:
 async def test_nobody_listening_is_tried_again() -> None:
     async with AlertReceiver(show=print) as receiver:
         url = receiver.slack_url
-    outcome = await Webhooks(Allowed.parse("127.0.0.1")).send(
+    outcome = await Webhooks(EgressRules.parse("127.0.0.1")).send(
         Channel("slack", slack, slack.Settings(url=SecretStr(url))), notify(), now=NOON
     )
 

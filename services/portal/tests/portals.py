@@ -91,7 +91,7 @@ Portal = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 def ticket(key: str) -> str:
     """What lets a browser in once."""
-    return tickets.issued(key, secrets.token_bytes(16), time.time())
+    return tickets.issue_ticket(key, secrets.token_bytes(16), time.time())
 
 
 async def come_in(client: httpx.AsyncClient, key: str) -> httpx.Response:

@@ -170,7 +170,7 @@ async def test_a_ticket_that_is_not_good_lets_nobody_in(portal: Portal, how: str
     now = time.time()
     shown = {
         "of another key": ticket("j" * 32),
-        "ended": tickets.issued(KEY, bytes(16), now - tickets.LIFE_S),
+        "ended": tickets.issue_ticket(KEY, bytes(16), now - tickets.LIFE_S),
         "changed": f"9{ticket(KEY)}",
         "no ticket": "\ud800".encode("utf-8", "replace").decode() + KEY,
     }[how]

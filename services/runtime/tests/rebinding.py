@@ -25,7 +25,7 @@ import urllib3
 from daggers.v1 import spec_pb2
 from yarl import URL
 
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from chassis.egress.connector import connector
 from chassis.egress.pools import refuse
 from chassis.egress.transport import CheckedTransport
@@ -92,7 +92,7 @@ def _by_connector(host: str) -> None:
     async def call() -> None:
         import aiohttp
 
-        made = connector("https", host, PORT, ssl.create_default_context(), Allowed(), refuse)
+        made = connector("https", host, PORT, ssl.create_default_context(), EgressRules(), refuse)
         async with aiohttp.ClientSession(
             connector=made, timeout=aiohttp.ClientTimeout(_PATIENCE_S)
         ) as session:
@@ -105,7 +105,7 @@ def _by_transport(host: str) -> None:
     """As the health monitor and the gateway call receivers and providers."""
 
     async def call() -> None:
-        transport = CheckedTransport(Allowed(), ssl.create_default_context())
+        transport = CheckedTransport(EgressRules(), ssl.create_default_context())
         async with httpx.AsyncClient(transport=transport, timeout=_PATIENCE_S) as client:
             await client.get(f"https://{host}:{PORT}/")
 

@@ -13,7 +13,7 @@ from tests.conformance.corpus import tables
 from tests.conformance.engine import Engine, engine
 
 from daggersql import check
-from daggersql.functions.javaregexes import compiled, matches
+from daggersql.functions.javaregexes import compile_pattern, matches
 
 pytestmark = pytest.mark.integration
 
@@ -227,7 +227,9 @@ def test_java_finds_in_a_text_what_python_is_told_to_find(spark: Engine) -> None
     calls = [CALL | {"api_uri": text} for text in TEXTS]
     answers = rows(spark, f"SELECT api_uri, {columns} FROM api_logs", calls)
     found = {(row["api_uri"], one): row[f"c{at}"] for row in answers for at, one in enumerate(patterns)}
-    expected = {(text, one): "".join(in_marks(compiled(one), text)) for text in TEXTS for one in patterns}
+    expected = {
+        (text, one): "".join(in_marks(compile_pattern(one), text)) for text in TEXTS for one in patterns
+    }
 
     assert found == expected
 

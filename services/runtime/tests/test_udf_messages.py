@@ -17,7 +17,7 @@ from services.runtime.tests.sessions import answer, corpus_files, invalid_input,
 from tests.conformance.corpus import cases, tables
 from tests.conformance.values import agrees, plain, refusal
 
-from daggersql import Checked, check
+from daggersql import CheckResult, check
 from runtime.decode.decoder import message_pool
 from runtime.functions import arrayoperate, condeq, filters, mapget, selectfields
 from runtime.values import messages
@@ -76,7 +76,7 @@ def ask(session: SparkSession, call: str, *records: dict[str, Any]) -> list[Any]
     return [row.v for row in rows]
 
 
-def checked(call: str, table: str = "booking_history") -> Checked:
+def checked(call: str, table: str = "booking_history") -> CheckResult:
     return check(f"SELECT {call} AS v FROM {table}", tables(table))
 
 

@@ -12,7 +12,7 @@ from tests.conformance.corpus import cases, tables
 from tests.conformance.values import refusal
 
 from daggersql import Reference, Severity, check
-from daggersql.functions.javaregexes import compiled
+from daggersql.functions.javaregexes import compile_pattern
 from runtime.functions import dartcontains, dartget, load
 from runtime.references import InvalidContent, Tables, entries, mapping, parse
 
@@ -84,7 +84,7 @@ def test_a_percent_sign_that_begins_no_format_is_warned_of_and_stands_for_itself
         ("INVALID_ARGUMENT", Severity.WARNING)
     ]
     assert [one.pattern for one in dartcontains.patterns(pattern, ("x",))] == [
-        compiled(pattern.replace("%s", "x")).pattern
+        compile_pattern(pattern.replace("%s", "x")).pattern
     ]
 
 

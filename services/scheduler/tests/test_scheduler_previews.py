@@ -78,7 +78,7 @@ async def world(
         await log.append(Draft(name, "/t", name, datetime.now(UTC), registered))
     follower = Follower(log, fleet)
     following = asyncio.create_task(follower.run())
-    await follower.reached(await log.end())
+    await follower.wait_for(await log.end())
 
     def command(own: spec_pb2.JobSpec, url: str, job: spec_pb2.JobSpec) -> Any:
         masters.append(url)

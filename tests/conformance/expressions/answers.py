@@ -18,7 +18,7 @@ from tests.conformance.corpus import compiled
 from tests.conformance.engine import Engine
 from tests.conformance.expressions.cases import Case
 
-from daggersql import Checked, Severity, Table, check
+from daggersql import CheckResult, Severity, Table, check
 
 _HERE = Path(__file__).parent
 _AT_ONCE = 100
@@ -47,7 +47,7 @@ def refused(sql: str) -> str | None:
     return None if first is None else f"{first.code}: {first.message}"
 
 
-def checked_query(expressions: Sequence[str], where: str = "") -> Checked:
+def checked_query(expressions: Sequence[str], where: str = "") -> CheckResult:
     """The query of these expressions, as columns c0, c1 …, behind the record's id."""
     columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(expressions))
     return check(f"SELECT id, {columns} FROM records{where}", [table()])

@@ -60,7 +60,7 @@ _OF_NOW: Final = ("PROCTIME", "NOW", "CURRENT", "LOCAL", "UNIX_TIMESTAMP()")
 """With what is named so no two runs are the same."""
 _FUNCTIONS: Final = tuple(
     each
-    for each in registry.known()
+    for each in registry.callable_functions()
     if not (each.aggregate or each.rows or each.name.startswith(("Dart", *_OF_NOW)))
 )
 

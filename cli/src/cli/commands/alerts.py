@@ -7,7 +7,7 @@ import typer
 from daggers.v1 import alerts_pb2, gateway_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from chassis.durations import measured
+from chassis.durations import format_measure
 from cli.framework.gateway import Gateway
 from cli.framework.group import group
 from cli.framework.session import Session, command
@@ -77,7 +77,7 @@ def what(alert: gateway_pb2.Alert) -> str:
     """What is wrong, and what would be right; or why it is over."""
     if alert.HasField("until"):
         return f"{alert.resolution}; it was: {alert.summary}"
-    limit = f" (limit {measured(alert.limit, alert.unit)})" if alert.HasField("limit") else ""
+    limit = f" (limit {format_measure(alert.limit, alert.unit)})" if alert.HasField("limit") else ""
     return f"{alert.summary}{limit}"
 
 

@@ -19,8 +19,18 @@ from cli.framework.group import group
 from cli.framework.session import Session, command
 from cli.output.printer import print_findings
 from eventlog import LogDamaged, LogError, LogUnavailable, read_record
-from eventlog.copying import RestoreRefused, first_sequence, messages, restore, unkept
-from eventlog.export import Entry, ExportDamaged, Head, Report, Writer, emptied, filled, present, read
+from eventlog.copying import RestoreRefused, first_sequence, read_messages, restore, retention_problems
+from eventlog.export import (
+    ExportDamaged,
+    ExportEntry,
+    ExportWriter,
+    Head,
+    LogReport,
+    blank_entry,
+    close_gaps,
+    present,
+    read,
+)
 from eventlog.topics import CONTROL
 from fleet.fold.forged_records import forged_name
 from kafkaclient import Connection
@@ -138,10 +148,15 @@ def restore_(
             findings=_gaps(report),
         )
     target = topic or head.topic
-    done = _wait(restore(address, target, lambda: filled(_entries(file)), recreate=recreate, dry_run=dry_run))
-    document = {"topic": target, "kept": done.kept, "written": done.written, "dry_run": dry_run}
+    restoring = restore(
+        address, target, lambda: close_gaps(_entries(file)), recreate=recreate, dry_run=dry_run
+    )
+    done = _wait(restoring)
+    document = {"topic": target, "kept": done.existing, "written": done.written, "dry_run": dry_run}
     verb = "would be written" if dry_run else "were written"
-    session.out.done(document, f"{done.written} records {verb} to {target}, {done.kept} stand there already")
+    session.out.done(
+        document, f"{done.written} records {verb} to {target}, {done.existing} stand there already"
+    )
 
 
 @command(log, "clean", example="daggers log clean control.jsonl cleaned.jsonl")
@@ -180,7 +195,7 @@ def _cleaned(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
     removed: list[dict[str, Any]] = []
     with file.open(encoding="utf-8", errors="replace") as lines:
         head, entries = read(lines)
-        writer = Writer(head)
+        writer = ExportWriter(head)
         write = out.write if out is not None else len
         write(writer.begin())
         for entry in entries:
@@ -189,7 +204,7 @@ def _cleaned(file: Path, out: TextIO | None) -> list[dict[str, Any]]:
             if name is not None:
                 text = f"record {record.sequence} ({record.type.rpartition('.')[2]}) is about {name!r}"
                 removed.append({"sequence": record.sequence, "name": name, "message": text})
-            write(writer.add(entry if name is None else emptied(entry)))
+            write(writer.add(entry if name is None else blank_entry(entry)))
         write(writer.end())
     return removed
 
@@ -234,11 +249,11 @@ def _part_of(file: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-async def _export(address: Connection, topic: str, out: TextIO) -> Report:
-    report = Report()
-    writer = Writer(Head(topic, await first_sequence(address, topic)))
+async def _export(address: Connection, topic: str, out: TextIO) -> LogReport:
+    report = LogReport()
+    writer = ExportWriter(Head(topic, await first_sequence(address, topic)))
     out.write(writer.begin())
-    async with aclosing(messages(address, topic)) as entries:
+    async with aclosing(read_messages(address, topic)) as entries:
         async for entry in entries:
             report.add(entry)
             out.write(writer.add(entry))
@@ -247,18 +262,18 @@ async def _export(address: Connection, topic: str, out: TextIO) -> Report:
     return report
 
 
-async def _look(address: Connection, topic: str) -> tuple[list[str], Report]:
-    report = Report()
+async def _look(address: Connection, topic: str) -> tuple[list[str], LogReport]:
+    report = LogReport()
     await first_sequence(address, topic)
-    async with aclosing(messages(address, topic)) as entries:
+    async with aclosing(read_messages(address, topic)) as entries:
         async for entry in entries:
             report.add(entry)
-    return await unkept(address, topic), report
+    return await retention_problems(address, topic), report
 
 
-def _read(file: Path) -> tuple[Head, Report]:
+def _read(file: Path) -> tuple[Head, LogReport]:
     """The whole file, once. Raises: RefusedError when it is not what was exported."""
-    report = Report()
+    report = LogReport()
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
             head, entries = read(lines)
@@ -271,7 +286,7 @@ def _read(file: Path) -> tuple[Head, Report]:
     return head, report
 
 
-def _entries(file: Path) -> Iterator[Entry]:
+def _entries(file: Path) -> Iterator[ExportEntry]:
     with file.open(encoding="utf-8", errors="replace") as lines:
         yield from read(lines)[1]
 
@@ -296,18 +311,18 @@ def _wait(work: Coroutine[Any, Any, T]) -> T:
         raise RefusedError(str(error), reason=reason) from error
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: LogReport) -> dict[str, Any]:
     return {"records": report.records, "last": report.last, "missing": report.missing}
 
 
-def _gaps(report: Report) -> list[dict[str, Any]]:
+def _gaps(report: LogReport) -> list[dict[str, Any]]:
     return [
         {"code": "MISSING", "message": f"sequences {first} to {last} hold nothing"}
         for first, last in islice(report.gaps, SHOWN)
     ]
 
 
-def _warn(session: Session, report: Report) -> list[dict[str, Any]]:
+def _warn(session: Session, report: LogReport) -> list[dict[str, Any]]:
     """What does no harm to the whole, said on stderr and answered."""
     findings = _gaps(report) + [
         {

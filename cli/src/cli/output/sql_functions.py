@@ -12,14 +12,17 @@ from daggersql.functions.signature import Function
 
 def listed() -> list[dict[str, Any]]:
     """All of them, by name."""
-    return [_told(function) for function in sorted(registry.known(), key=lambda known: known.name.lower())]
+    return [
+        _told(function)
+        for function in sorted(registry.callable_functions(), key=lambda known: known.name.lower())
+    ]
 
 
 def one(name: str) -> dict[str, Any]:
     """The one of that name, in any letter case. Raises: RefusedError."""
     function = registry.find(name)
     if function is None:
-        meant = nearest(name, (known.name for known in registry.known()))
+        meant = nearest(name, (known.name for known in registry.callable_functions()))
         hint = f": did you mean {meant}?" if meant else ""
         raise RefusedError(f"no function is called {name}{hint}", reason="UNKNOWN_FUNCTION")
     return _told(function)

@@ -1,1 +1,1 @@
-"""What every service stands on: settings, logging, errors, gRPC interceptors, shutdown."""
+"""Base of every service: settings, logging, errors, gRPC interceptors, shutdown."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def host_and_port(bind: str) -> tuple[str, int]:
-    """The two parts. Raises: ValueError."""
+    """Split host:port. Raises: ValueError."""
     host, _, port = bind.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError("must be host:port, for example 127.0.0.1:50051")
@@ -15,7 +15,7 @@ def host_and_port(bind: str) -> tuple[str, int]:
 
 
 def is_loopback(bind: str) -> bool:
-    """Whether host:port can be reached from this machine only."""
+    """Tell whether host:port can be reached from this machine only."""
     host = bind.rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True
@@ -25,8 +25,8 @@ def is_loopback(bind: str) -> bool:
         return False
 
 
-def secured(url: str) -> str:
-    """A URL that nobody on the way reads. Raises: ValueError."""
+def check_secure_url(url: str) -> str:
+    """Check that a URL is https, or http on loopback, and return it. Raises: ValueError."""
     parts = urlsplit(url)
     local = parts.scheme == "http" and is_loopback(f"{parts.hostname}:0")
     if not parts.hostname or not (parts.scheme == "https" or local):
@@ -35,7 +35,7 @@ def secured(url: str) -> str:
 
 
 def is_wildcard(bind: str) -> bool:
-    """Whether host:port means every address of this machine."""
+    """Tell whether host:port stands for all addresses of this machine."""
     try:
         return ipaddress.ip_address(bind.rpartition(":")[0].strip("[]")).is_unspecified
     except ValueError:

@@ -31,7 +31,7 @@ Sessions: TypeAlias = Mapping[int, Sequence[Process]]
 
 
 def led_by(pid: int, run_dir: Path, *, dagger: str, generation: int) -> DriverIdentity:
-    """The identity of a launch that a living process of this boot leads."""
+    """Build the identity of a launch whose leader is a living process of this boot."""
     return DriverIdentity(
         dagger=dagger,
         generation=generation,
@@ -48,10 +48,10 @@ def write(identity: DriverIdentity) -> None:
 
 
 def read(run_dir: Path) -> DriverIdentity | None:
-    """What a launch's leader wrote, alive or not; None while it has not, and for one of an older version.
+    """Read the identity that a launch's leader wrote; None before, and from an older version.
 
-    Where the directory is another user's, that one may have written anything: it is believed of processes of
-    that user's alone, and of that launch.
+    The owner of the directory may have written anything: an identity is accepted only for processes of that
+    user, and for this launch.
     """
     try:
         identity = DriverIdentity.from_json(read_plain(run_dir / rundir.IDENTITY).decode())
@@ -67,16 +67,16 @@ def read(run_dir: Path) -> DriverIdentity | None:
 
 
 def living(runs: Path) -> list[DriverIdentity]:
-    """Every launch below `runs` of which a process lives."""
+    """List the launches below `runs` that have a living process."""
     written = [driver for run_dir in _run_dirs(runs) if (driver := read(run_dir)) is not None]
     sessions = _sessions()
     return [identity for identity in written if members(identity, sessions)]
 
 
 def members(driver: Identified, sessions: Sessions | None = None) -> list[Process]:
-    """The living processes of a driver; none when its session is somebody else's by now.
+    """List the living processes of a driver; empty when its session id was reused by another.
 
-    `sessions`: the process table, from who has it.
+    `sessions`: the process table, if the caller has read it.
     """
     if driver.boot_id != processes.boot_id():
         return []
@@ -90,18 +90,18 @@ def members(driver: Identified, sessions: Sessions | None = None) -> list[Proces
 
 
 def alive(driver: Identified) -> bool:
-    """Whether a process of a driver lives."""
+    """Tell whether a process of a driver lives."""
     leader = processes.find(driver.pid) if driver.boot_id == processes.boot_id() else None
-    if leader is not None:  # the common case, without a look at everybody
+    if leader is not None:  # the common case, without reading the process table
         return leader.start_ticks == driver.start_ticks
     return bool(members(driver))
 
 
 def of_earlier_host(driver: Identified, *, boot_id: str, began: int) -> bool:
-    """Whether its machine or its container was started anew after it, and so took it along.
+    """Tell whether a driver's machine or container was restarted after its start, which ended it.
 
-    `boot_id` and `began` are of the host as it is now. What nobody knows proves nothing: a driver whose boot
-    is not known, or that had ended before its start could be read.
+    `boot_id` and `began`: of the host now. False without proof: for a driver whose boot is unknown, or that
+    ended before its start could be read.
     """
     if not driver.boot_id:
         return False
@@ -109,9 +109,9 @@ def of_earlier_host(driver: Identified, *, boot_id: str, began: int) -> bool:
 
 
 def unwritten(runs: Path) -> list[DriverIdentity]:
-    """The living drivers whose identity is in no file: of an older version, or their directory was deleted.
+    """List living drivers without an identity file: of an older version, or with a deleted directory.
 
-    The leader, or another process where the leader is gone, has a command line as nobody else has it:
+    The leader, or another process if the leader is gone, has a characteristic command line:
     `… RUNS/DAGGER/GENERATION… --generation GENERATION`.
     """
     identities: dict[tuple[str, int], DriverIdentity] = {}
@@ -138,11 +138,11 @@ def unwritten(runs: Path) -> list[DriverIdentity]:
 
 
 def _may_lead(pid: int, run_dir: Path) -> bool:
-    """Whether a process is ours or the directory's owner's: any other may say what it likes."""
+    """Tell whether a process belongs to us or to the directory's owner: others may have any command line."""
     try:
         whose = run_dir.stat().st_uid
     except OSError:
-        return True  # deleted; it speaks for its own session alone
+        return True  # deleted: the command line only identifies the process's own session
     return processes.owner(pid) in (os.geteuid(), whose)
 
 
@@ -159,13 +159,13 @@ def _sessions() -> Sessions:
 
 
 def _works_in(process: Process, run_dir: str) -> bool:
-    """Whether it works in a driver's directory, deleted or not, as every process of a driver does."""
+    """Tell whether a process works in a driver's directory, deleted or not, as all its processes do."""
     where = processes.working_directory(process.pid).removesuffix(" (deleted)")
     return where == os.path.realpath(run_dir)
 
 
 def _launch(pid: int, runs: Path) -> tuple[str, int] | None:
-    """The launch that a command line names."""
+    """Find the launch that a command line names; None without one."""
     arguments = processes.arguments(pid)
     if "--generation" not in arguments[:-1]:
         return None

@@ -1,4 +1,4 @@
-"""How long something took, and other numbers, for a person to read."""
+"""Durations and other numbers as texts for people."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def spoken(span: timedelta) -> str:
-    """A duration by its two greatest units, such as `2 min 43 s`; below a second `0 s`."""
-    return _told(span, units=2)
+    """Format a duration by its two greatest units, such as `2 min 43 s`; below a second `0 s`."""
+    return _format(span, units=2)
 
 
 def rough(span: timedelta) -> str:
-    """A duration by its greatest unit, such as `2 min`; below a second `0 s`."""
-    return _told(span, units=1)
+    """Format a duration by its greatest unit, such as `2 min`; below a second `0 s`."""
+    return _format(span, units=1)
 
 
-def _told(span: timedelta, *, units: int) -> str:
-    """So many units, from the greatest that there is one of; what there is none of is left out."""
+def _format(span: timedelta, *, units: int) -> str:
+    """Format a duration by a number of units, from the greatest one that is not zero; leave out zeros."""
     rest = max(int(span.total_seconds()), 0)
     counts: list[tuple[int, str]] = []
     for size, unit in _UNITS:
@@ -29,8 +29,8 @@ def _told(span: timedelta, *, units: int) -> str:
     return " ".join(f"{count} {unit}" for count, unit in counts[:units] if count) or "0 s"
 
 
-def measured(value: float, unit: str) -> str:
-    """A number of an alert, or its limit: seconds ("s"), a "share" of 1, or a "count"."""
+def format_measure(value: float, unit: str) -> str:
+    """Format a measure of an alert, or its limit: seconds ("s"), a "share" of 1, or a "count"."""
     if unit == "s":
         return spoken(timedelta(seconds=value))
     return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""Where a service is reached by gRPC: its address, its certificate, the tokens that it takes.
+"""Endpoint of a gRPC service: address, certificate, and the tokens that it accepts.
 
 Certificate and tokens are read again when their files change (ADR 51).
 """
@@ -15,7 +15,7 @@ import grpc
 
 from chassis.connections import FIRST_CALL_S, MAX_CONNECTIONS
 from chassis.logging import logger
-from chassis.rotation import Rotated
+from chassis.rotation import ReloadedValue
 from chassis.service import Unavailable
 from chassis.tokenfile import read_tokens
 
@@ -27,15 +27,15 @@ _IDENTITY_ONLY: Final = 1
 _HANDSHAKE_MS: Final = round(FIRST_CALL_S * 1000)
 
 
-def bounded(largest: int, streams: int) -> tuple[tuple[str, int], ...]:
-    """The options of a server of gRPC that who shows no token cannot fill.
+def server_options(largest: int, streams: int) -> tuple[tuple[str, int], ...]:
+    """Build the options of a gRPC server whose memory callers without a token cannot exhaust.
 
-    largest: bytes of a message. streams: calls of one connection that go on at once.
+    largest: bytes of a message. streams: concurrent calls of one connection.
     """
     return (
         ("grpc.so_reuseport", 0),  # a second server on this port is an error, not a half of the calls
         ("grpc.max_receive_message_length", largest),
-        # What is compressed may be a thousand times as much: it is refused unread.
+        # A compressed message may expand a thousandfold: it is refused before it is read.
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
         # Else gRPC lets a fast peer send ahead, by as much as the line takes, for each of its calls.
         ("grpc.http2.bdp_probe", 0),
@@ -57,7 +57,7 @@ class CannotBind(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how a service is reached."""
+    """Address of a service, and how callers authenticate."""
 
     bind: str
     """host:port; port 0 takes a free one."""
@@ -66,11 +66,11 @@ class Endpoint:
     tokens: Callable[[], Mapping[bytes, str]] | None = field(default=None, repr=False)
     """Asked at each call: as `chassis.tokenfile.read_tokens` answers. None: everybody is anonymous."""
     token_hint: str = ""
-    """What who shows none of them is told of where one is."""
+    """Text that tells a caller without a token where to find one."""
 
     @property
     def tls(self) -> bool:
-        """Whether it is reached by TLS only."""
+        """True if it accepts TLS only."""
         return self.credentials is not None
 
     def open(self, server: grpc.aio.Server) -> int:
@@ -91,24 +91,24 @@ def endpoint(
     tokens: Path | None = None,
     token_hint: str = "",
 ) -> Endpoint:
-    """The endpoint that these files make: PEM, and one NAME:TOKEN a line. Without any it is open.
+    """Build an endpoint from files: PEM, and tokens, one NAME:TOKEN a line. Without any it is open.
 
     Raises: OSError, ValueError when a file cannot be used.
     """
     credentials = None
     if certificate is not None and key is not None:
         credentials = rotated_credentials(certificate, key)
-    newest = rotated(lambda: read_tokens(tokens), tokens) if tokens else None
+    newest = reload_files(lambda: read_tokens(tokens), tokens) if tokens else None
     return Endpoint(bind, credentials, newest, token_hint)
 
 
-def rotated(read: Callable[[], T], *files: Path) -> Rotated[T]:
-    """What a service reads from secret files, and reads again; the log tells of each change.
+def reload_files(read: Callable[[], T], *files: Path) -> ReloadedValue[T]:
+    """Read a value from secret files, and again when they change; each change is logged.
 
-    Raises: OSError, ValueError when they cannot be used at first.
+    Raises: OSError, ValueError when the first read fails.
     """
     names = ", ".join(map(str, files))
-    return Rotated(
+    return ReloadedValue(
         read,
         *files,
         refused=lambda why: logger().warning(
@@ -119,18 +119,18 @@ def rotated(read: Callable[[], T], *files: Path) -> Rotated[T]:
 
 
 def rotated_credentials(certificate: Path, key: Path) -> grpc.ServerCredentials:
-    """TLS for new connections with what the two files hold then. Raises: OSError, ValueError."""
-    newest = rotated(lambda: _pair(certificate, key), certificate, key)
-    shown = newest()
+    """Build TLS credentials that use the newest files for new connections. Raises: OSError, ValueError."""
+    newest = reload_files(lambda: _pair(certificate, key), certificate, key)
+    current = newest()
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        nonlocal shown
-        if (pair := newest()) == shown:
+        nonlocal current
+        if (pair := newest()) == current:
             return None
-        shown = pair
+        current = pair
         return grpc.ssl_server_certificate_configuration([pair])
 
-    first = grpc.ssl_server_certificate_configuration([shown])
+    first = grpc.ssl_server_certificate_configuration([current])
     return grpc.dynamic_ssl_server_credentials(first, fetch)  # type: ignore[arg-type] # None: unchanged
 
 

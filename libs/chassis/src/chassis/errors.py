@@ -43,7 +43,7 @@ class ApiError(Exception):
     message: str
     """One sentence for a person: no stack trace, no secret."""
     metadata: Mapping[str, str]
-    """What the message says, for programs: which object, value, limit. Empty where there is none."""
+    """Facts of the message for programs: object, value, limit. May be empty."""
     violations: Sequence[Violation] = ()
     request_id: str = ""
     retry_after: timedelta | None = None
@@ -52,7 +52,7 @@ class ApiError(Exception):
         return self.message
 
     def to_status(self) -> status_pb2.Status:
-        """The wire form. Violations beyond a client's metadata limit are counted in the last one."""
+        """Convert to the wire form. Violations beyond a client's metadata limit are counted in the last."""
         status = status_pb2.Status(code=self.code.value[0], message=_cut(self.message, _MESSAGE_LIMIT))
         metadata = {key: _cut(value, _FIELD_LIMIT) for key, value in self.metadata.items()}
         _pack(status, error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=metadata))
@@ -70,21 +70,21 @@ class ApiError(Exception):
 
 
 def invalid(violations: Sequence[Violation]) -> ApiError:
-    """INVALID_ARGUMENT with every violation; its metadata counts them, and is that of the first."""
+    """Build INVALID_ARGUMENT of violations; its metadata is that of the first, and their number."""
     first = violations[0]
-    what = first.description.partition("\n")[0]
+    text = first.description.partition("\n")[0]
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
     return ApiError(
         grpc.StatusCode.INVALID_ARGUMENT,
         "INVALID_FIELDS",
-        f"{first.field}: {what}{more}",
+        f"{first.field}: {text}{more}",
         {"count": str(len(violations)), "field": first.field, **first.metadata},
         violations=tuple(violations),
     )
 
 
 def from_status(status: status_pb2.Status) -> ApiError:
-    """The error behind a wire form, whoever wrote it."""
+    """Convert the wire form to an error, also one of another server."""
     code = next((c for c in grpc.StatusCode if c.value[0] == status.code), grpc.StatusCode.UNKNOWN)
     error = ApiError(code, code.name, status.message, {})
     info = error_details_pb2.ErrorInfo()
@@ -108,7 +108,7 @@ def from_status(status: status_pb2.Status) -> ApiError:
 
 
 def from_rpc_error(error: grpc.RpcError) -> ApiError:
-    """The error behind a failed call, of a synchronous or an asyncio channel."""
+    """Convert the error of a call, by a synchronous or an asyncio channel."""
     if not isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         return ApiError(grpc.StatusCode.UNKNOWN, "UNKNOWN", str(error), {})
     try:
@@ -154,7 +154,7 @@ def _finding(violation: Violation) -> gateway_pb2.Finding:
 
 
 def violation(finding: gateway_pb2.Finding) -> Violation:
-    """A finding as its client reads it."""
+    """Convert a finding of the wire to a violation."""
     return Violation(
         finding.field,
         finding.message,
@@ -164,16 +164,16 @@ def violation(finding: gateway_pb2.Finding) -> Violation:
         finding.end_line or None,
         finding.end_column or None,
         finding.suggestion or None,
-        _made(finding.edit) if finding.HasField("edit") else None,
+        _from_wire(finding.edit) if finding.HasField("edit") else None,
     )
 
 
 def _edit(edit: Edit | None) -> gateway_pb2.Edit | None:
-    """None for one that metadata has no room for: half of it would be another edit."""
+    """Convert an edit; None for one that metadata has no room for, as half of it would be another edit."""
     return gateway_pb2.Edit(**asdict(edit)) if edit and len(edit.text) <= _FIELD_LIMIT else None
 
 
-def _made(edit: gateway_pb2.Edit) -> Edit:
+def _from_wire(edit: gateway_pb2.Edit) -> Edit:
     return Edit(edit.line, edit.column, edit.end_line, edit.end_column, edit.text)
 
 
@@ -198,7 +198,7 @@ def _fill(
     room: int,
     entry: Callable[[Violation], Message],
 ) -> None:
-    """As many entries of a detail as there is room for; the last one counts the rest."""
+    """Add as many entries to a detail as there is room for; the last one counts the rest."""
     for number, violation in enumerate(violations):
         entries.append(entry(violation))
         if detail.ByteSize() > room - 100 and number:

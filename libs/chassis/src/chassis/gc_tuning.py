@@ -16,19 +16,18 @@ ALIVE: Final = 20_000
 
 
 def look_seldom() -> None:
-    """To be called as a service begins, before there is anything that stays.
+    """Make collections rare. Call it at the start of a service, before it loads its state.
 
-    What it reads of a log comes in masses: looking at it again and again was a sixth of a fold of records in
-    memory.
+    A fold creates masses of objects that stay: collecting them again and again took a sixth of a fold's time.
     """
     gc.set_threshold(ALIVE)
 
 
 @cache
 def tune_gc(alive: int) -> None:
-    """To be called once all that stays is loaded: none of it is looked at again.
+    """Exclude all present objects from collections. Call it once the state is loaded.
 
-    `alive` is more objects than live at a time otherwise; cycles are still found, a little later.
+    `alive`: more than the number of other objects that live at a time. Cycles are found a little later.
     """
     gc.set_threshold(alive)
     gc.collect()

@@ -23,4 +23,4 @@ class Generic:
         self._server.add_generic_rpc_handlers(tuple(handlers))
 
     def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """The same once more, in the way that is not wanted."""
+        """Ignore registered methods: this server finds handlers by name."""

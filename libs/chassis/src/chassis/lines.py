@@ -21,30 +21,30 @@ _BELOW: Final = ("exception", "stack")
 
 
 def stamp(time: datetime) -> str:
-    """An instant (aware) as it stands in a line: the order of the texts is that of the instants."""
+    """Format an instant (aware) for a line: texts have the order of the instants."""
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03}Z"
 
 
 def stamp_of(line: str) -> str:
-    """The stamp that a line begins with; empty for one without."""
+    """Return the stamp at the begin of a line; empty without one."""
     match = _STAMP.match(line)
     return match[0].rstrip() if match else ""
 
 
 def line(time: datetime, level: str, logger: str, message: str) -> str:
-    """A line of the log, without its end."""
+    """Format a line of the log, without its end."""
     return f"{stamp(time)} {level} {logger}: {message}"
 
 
 def render(_: Any, __: str, event: structlog.typing.EventDict) -> str:
-    """The line of an event, the last of structlog's processors; a stack trace stands below it."""
+    """Format an event as a line, with a stack trace below; the last of structlog's processors."""
     del event["timestamp"]  # in microseconds
     level, service = str(event.pop("level")), event.pop("service")
     logger = event.pop("logger", service)
     below = [str(event.pop(name)) for name in _BELOW if name in event]
     message = [str(event.pop("event")), *(f"{name}={_value(value)}" for name, value in event.items())]
-    said = line(datetime.now(UTC), _LEVELS.get(level, level.upper()), logger, " ".join(message))
-    return "\n".join([said, *below])
+    first = line(datetime.now(UTC), _LEVELS.get(level, level.upper()), logger, " ".join(message))
+    return "\n".join([first, *below])
 
 
 def _value(value: Any) -> str:

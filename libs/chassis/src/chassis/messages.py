@@ -1,4 +1,4 @@
-"""How large a message to a service may be, and which calls carry what needs more room."""
+"""Size limits of messages to services, and the calls whose messages may be larger."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CARRIED: Final = frozenset(
 
 
 def carries(method: MethodDescriptor) -> bool:
-    """Whether a request of this method has room for a schema or a query, at any depth."""
-    pending, known = [method.input_type], set[str]()
+    """Tell whether a request of this method may have a schema or a query, at any depth."""
+    pending, visited = [method.input_type], set[str]()
     while pending:
         message: Descriptor = pending.pop()
         if message.full_name in _CARRIED:
             return True
-        if message.full_name not in known:
-            known.add(message.full_name)
+        if message.full_name not in visited:
+            visited.add(message.full_name)
             pending += [field.message_type for field in message.fields if field.message_type is not None]
     return False
 

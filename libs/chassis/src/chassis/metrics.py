@@ -1,7 +1,7 @@
-"""What a service tells Prometheus: each metric declared once, calls counted, the rest asked at each scrape.
+"""Metrics of a service for Prometheus: each is declared once; calls are counted, gauges are read at scrapes.
 
-A label has few values, which the code knows: a method, a status, a phase, a topic. No dagger's name, no
-caller's and no address is one; what each dagger does is told by heartbeats (`telemetry`, WatchVitals).
+A label has few values, which are fixed in the code: methods, statuses, phases, topics. Names of daggers and
+callers and addresses are no labels; heartbeats tell about single daggers (`telemetry`, WatchVitals).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Metric:
 
     name: str
     kind: str
-    """counter, told with `_total` behind its name; gauge; histogram; info, with `_info` behind it."""
-    what: str
-    """One sentence, and the unit where the name has none."""
+    """counter, exposed with the suffix `_total`; gauge; histogram; info, with `_info`."""
+    description: str
+    """One sentence, and the unit if the name has none."""
     labels: tuple[str, ...] = ()
 
     def family(self, values: Mapping[Any, float] | float) -> GaugeMetricFamily:
-        """A gauge's values by those of its labels, tuples of text; one value without labels."""
-        family = GaugeMetricFamily(self.name, self.what, labels=self.labels)
+        """Build a gauge: values by label values, tuples of text; one value without labels."""
+        family = GaugeMetricFamily(self.name, self.description, labels=self.labels)
         for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
             family.add_metric(labels, value)
         return family
@@ -84,26 +84,28 @@ class Metrics:
     def __init__(self, service: str) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        Info(SERVICE.name, SERVICE.what, registry=self.registry).info(
+        Info(SERVICE.name, SERVICE.description, registry=self.registry).info(
             {"service": service, "version": version(service)}
         )
 
     def counter(self, metric: Metric) -> Counter:
-        """A counter of this service."""
-        return Counter(metric.name, metric.what, metric.labels, registry=self.registry)
+        """Register a counter of this service."""
+        return Counter(metric.name, metric.description, metric.labels, registry=self.registry)
 
     def calls(self) -> Concern:
         """Counts and times calls, for `chassis.interceptors.interceptor`."""
         ended, going = (
             self.counter(CALLS),
-            Gauge(OPEN_CALLS.name, OPEN_CALLS.what, OPEN_CALLS.labels, registry=self.registry),
+            Gauge(OPEN_CALLS.name, OPEN_CALLS.description, OPEN_CALLS.labels, registry=self.registry),
         )
-        lasted = Histogram(CALL_SECONDS.name, CALL_SECONDS.what, CALL_SECONDS.labels, registry=self.registry)
+        lasted = Histogram(
+            CALL_SECONDS.name, CALL_SECONDS.description, CALL_SECONDS.labels, registry=self.registry
+        )
         # Methods and codes are few; the library locks and writes text at each look.
         going_of, ended_of, lasted_of = cache(going.labels), cache(ended.labels), cache(lasted.labels)
 
         @contextmanager
-        def counted(call: Call) -> Iterator[None]:
+        def count_call(call: Call) -> Iterator[None]:
             begun = time.perf_counter()
             going_of(call.method).inc()
             code = "CANCELLED"
@@ -119,7 +121,7 @@ class Metrics:
                 if call.unary:
                     lasted_of(call.method).observe(time.perf_counter() - begun)
 
-        return counted
+        return count_call
 
     @asynccontextmanager
     async def serving(self, bind: str, gauges: Gauges) -> AsyncIterator[int]:
@@ -131,7 +133,7 @@ class Metrics:
         if not bind:
             yield 0
             return
-        collector = _Asked(gauges, asyncio.get_running_loop())
+        collector = _GaugeCollector(gauges, asyncio.get_running_loop())
         self.registry.register(collector)
         host, port = host_and_port(bind)
         try:
@@ -146,18 +148,18 @@ class Metrics:
             await asyncio.to_thread(thread.join)
 
 
-class _Asked(Collector):
-    """Gauges that are made when somebody scrapes."""
+class _GaugeCollector(Collector):
+    """Collector that reads gauges at each scrape."""
 
     def __init__(self, gauges: Gauges, loop: asyncio.AbstractEventLoop) -> None:
         self._gauges, self._loop = gauges, loop
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing: they are asked for at a scrape alone."""
+        """Describe nothing: registration must not read the gauges."""
         return iter(())
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """What the service says now. Raises: TimeoutError."""
+        """Read the gauges on the service's event loop. Raises: TimeoutError."""
 
         async def ask() -> list[GaugeMetricFamily]:
             return list(self._gauges())
@@ -166,6 +168,6 @@ class _Asked(Collector):
 
 
 def _code(call: Call) -> str:
-    """The name of the status that a call was ended with."""
+    """Return the name of the status that ended a call."""
     code = call.context.code()
     return next((status.name for status in grpc.StatusCode if code in (status, status.value[0])), "UNKNOWN")

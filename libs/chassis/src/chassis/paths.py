@@ -15,7 +15,7 @@ _BMP_END: Final = "\uffff"
 
 
 def unusable(path: Path) -> str | None:
-    """Why what runs cannot work in a directory of this name, a clause without the name; None when it can.
+    """Explain why a driver cannot work in a directory of this name, without the name; None when it can.
 
     Java divides class paths, and the shell PATH, at colons, without a way to quote them; Spark's launcher
     takes characters behind U+FFFF apart; control characters end lines in files of properties and in logs; a
@@ -35,10 +35,10 @@ def unusable(path: Path) -> str | None:
 
 def spark_options(options: Iterable[str]) -> str:
     """Options of a JVM as one text, which Spark's launcher takes apart at white space that is not quoted."""
-    return " ".join(map(_quoted, options))
+    return " ".join(map(_quote, options))
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     if option and not any(character.isspace() or character in "\"'\\" for character in option):
         return option
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')

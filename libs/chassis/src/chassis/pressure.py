@@ -1,8 +1,8 @@
-"""Whether this host has more to do than it can: so that what is only slow is not called broken.
+"""Detects an overloaded host, so that slow processes are not reported as broken.
 
-Linux counts for how long tasks waited for processors, memory and disks ("pressure stall information"): of
-the host in /proc/pressure, of a control group (v2) in its own files. Where it does not, the tasks that want
-to run are counted, for each processor.
+Linux measures the time that tasks wait for processors, memory and disks ("pressure stall information"): of
+the host in /proc/pressure, of a control group (v2) in its own files. Without it, runnable tasks per processor
+are counted.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Final
 
 HOST_OVERLOADED: Final = "HOST_OVERLOADED"
-"""What it is called, wherever it is told."""
+"""Reason in findings and errors."""
 _KINDS: Final = {"cpu": ("some", 75.0), "memory": ("some", 30.0), "io": ("full", 60.0)}
 """Of each what counts, and the share (%) of the last minute from which on it is too much: `some`, that any
 task waited; `full`, that all did."""
 _WAITED: Final = {"cpu": "a processor", "memory": "memory", "io": "a disk"}
 _RUNNABLE: Final = 4.0
-"""So many tasks for each processor are too many, where pressure is not counted."""
+"""Runnable tasks per processor that are an overload, where pressure is not measured."""
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What was measured at one moment."""
+    """Measures of one moment."""
 
     waited: Mapping[str, float] = field(default_factory=dict)
     """By kind (cpu, memory, io): the share (%) of the last minute in which tasks waited; the worst of host
@@ -37,7 +37,7 @@ class Pressure:
 
     @property
     def overload(self) -> str:
-        """What there is too much of, in one clause; empty where nothing is."""
+        """Overload in one clause; empty without one."""
         for kind, share in self.waited.items():
             if share >= _KINDS[kind][1]:
                 whom = "all tasks" if _KINDS[kind][0] == "full" else "tasks"
@@ -49,7 +49,7 @@ class Pressure:
 
 
 def measure(proc: Path = _PROC, cgroup: Path = _CGROUP, processors: int | None = None) -> Pressure:
-    """What this process feels now. Never raises: what cannot be read is not counted."""
+    """Measure the pressure on this process now. Never raises: unreadable files are left out."""
     waited: dict[str, float] = {}
     for kind, (line, _) in _KINDS.items():
         for file in _files(proc, cgroup, kind):
@@ -64,7 +64,7 @@ def measure(proc: Path = _PROC, cgroup: Path = _CGROUP, processors: int | None =
 
 
 def overload() -> str:
-    """As `Pressure.overload`, measured now."""
+    """Describe the overload of this host now in one clause; empty without one."""
     return measure().overload
 
 
@@ -78,6 +78,6 @@ def _files(proc: Path, cgroup: Path, kind: str) -> Iterator[Path]:
 
 
 def _share(text: str, line: str) -> float:
-    """Of the last minute, in %, as "some avg10=1.00 avg60=2.00 …" says. Raises: ValueError, IndexError."""
+    """Read the % of the last minute from "some avg10=1.00 avg60=2.00 …". Raises: ValueError, IndexError."""
     [shares] = [counted for counted in text.splitlines() if counted.startswith(f"{line} ")]
     return float(shares.split("avg60=", 1)[1].split()[0])

@@ -29,7 +29,7 @@ class Process:
     session: int
     """Process id of its session's leader, who may be gone."""
     start_ticks: int
-    """When it started, in clock ticks after boot."""
+    """Start time, in clock ticks after boot."""
 
 
 @cache
@@ -44,7 +44,7 @@ def pid_namespace() -> str:
 
 
 def find(pid: int) -> Process | None:
-    """The living process with this id; None when there is none."""
+    """Find the living process with this id; None when there is none."""
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -66,35 +66,35 @@ def owner(pid: int) -> int | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the living process with this id started, in clock ticks after boot; None when there is none."""
+    """Return the start of the living process with this id, in clock ticks after boot; None without one."""
     process = find(pid)
     return None if process is None else process.start_ticks
 
 
 def everybody() -> Iterator[Process]:
-    """Every living process that we may see."""
+    """Yield all living processes that this user may see."""
     for entry in os.scandir(_PROC):
         if entry.name.isdigit() and (process := find(int(entry.name))) is not None:
             yield process
 
 
 def session(leader: int) -> list[Process]:
-    """The living processes of a session."""
+    """List the living processes of a session."""
     return [process for process in everybody() if process.session == leader]
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What the processes of a session take."""
+class SessionUsage:
+    """Resources that the processes of a session use."""
 
     resident_bytes: int
-    """Memory now; what they share counts for each."""
+    """Memory now; shared memory counts for each process."""
     cpu_seconds: float
     """Processor time since they began, with that of the children that they have waited for."""
 
 
-def used(leader: int) -> Used:
-    """What the processes of a session take, those that nobody has waited for yet among them."""
+def measure_session(leader: int) -> SessionUsage:
+    """Measure the resources of a session's processes, including ended ones that are not reaped yet."""
     pages = ticks = 0
     for entry in os.scandir(_PROC):
         with suppress(OSError, IndexError, ValueError):  # it may have ended meanwhile
@@ -103,7 +103,7 @@ def used(leader: int) -> Used:
                 fields = stat[stat.rindex(b")") + 2 :].split()
                 ticks += sum(map(int, fields[11:15]))  # utime stime cutime cstime
                 pages += int(fields[21])
-    return Used(pages * resource.getpagesize(), ticks / _TICKS)
+    return SessionUsage(pages * resource.getpagesize(), ticks / _TICKS)
 
 
 def resident_bytes() -> dict[int, int]:
@@ -119,7 +119,7 @@ def resident_bytes() -> dict[int, int]:
 
 
 def age_ms(pid: int) -> int:
-    """How long ago the living process with this id started; 0 when there is none."""
+    """Return the age of the living process with this id; 0 without one."""
     started = start_ticks(pid)
     if started is None:
         return 0
@@ -127,15 +127,15 @@ def age_ms(pid: int) -> int:
 
 
 def began() -> int:
-    """When this machine or this container did, in clock ticks after boot: the first process in it.
+    """Return the start of this machine or container, in clock ticks after boot: that of its first process.
 
-    0 where that process cannot be seen.
+    0 where that process is not visible.
     """
     return start_ticks(1) or 0
 
 
 def arguments(pid: int) -> list[str]:
-    """The command line of a process; empty when it is gone or a thread of the kernel."""
+    """Read the command line of a process; empty when it is gone, or a thread of the kernel."""
     try:
         line = (_PROC / str(pid) / "cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -144,7 +144,7 @@ def arguments(pid: int) -> list[str]:
 
 
 def working_directory(pid: int) -> str:
-    """Where a process works; empty when it is gone or another user's.
+    """Read the working directory of a process; empty when it is gone, or another user's.
 
     Linux adds ` (deleted)` to a directory that was deleted.
     """

@@ -1,6 +1,6 @@
-"""What files hold, read again when they change: tokens and certificates are replaced without a restart.
+"""Values that are read from files again when these change, so that secrets rotate without a restart.
 
-Nothing is watched: who needs the value asks for it, at each call or handshake.
+Files are not watched: each call for the value checks them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ T = TypeVar("T")
 _Stamp = tuple[int, int, int, int]
 
 
-class Rotated(Generic[T]):
-    """Called, it answers what `read` makes of some files now. Any thread may call it.
+class ReloadedValue(Generic[T]):
+    """Value that `read` makes of files; calling it returns the newest. Any thread may call it.
 
-    What cannot be used is refused, and what was read last stays: of two files that belong together, one is
-    always replaced first. `refused` is told why, once for each change; `changed` is told of what is taken.
-    The first reading raises what `read` raises.
+    If `read` fails, the last value stays: of two files that belong together, one is always replaced first.
+    `refused` is called with the error, once for each change; `changed` after each successful change. The
+    first read raises what `read` raises.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class Rotated(Generic[T]):
         self._value = read()
 
     def __call__(self) -> T:
-        """The newest that could be used."""
-        stamps = self._now()  # before the files are read: what is written meanwhile is seen the next time
+        """Return the newest value that could be read."""
+        stamps = self._now()  # before the read, so that a change during it is noticed at the next call
         if stamps != self._stamps:
             self._stamps = stamps
             try:

@@ -16,7 +16,7 @@ class UnreadableError(Exception):
 
 
 def content(path: str) -> str:
-    """The text of a regular file of 64 KiB at most, as it stands there. Raises: UnreadableError."""
+    """Read the text of a regular file of at most 64 KiB, unchanged. Raises: UnreadableError."""
     try:
         return _bytes(path).decode()
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def _bytes(path: str) -> bytes:
 
 
 def _kernels() -> set[int]:
-    """The devices of what looks like regular files, and is the kernel's: environments of processes."""
+    """Return the devices of the kernel's files, such as environments of processes, which look regular."""
     devices = set()
     for root in ("/proc", "/sys"):
         with suppress(OSError):

@@ -79,7 +79,7 @@ def run(
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions of a group and of the groups in it."""
+    """Yield the exceptions of a group and of nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for cause in error.exceptions:
             yield from _leaves(cause)

@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from chassis.binding import host_and_port, is_loopback
 from chassis.egress import proxies
-from chassis.egress.addresses import Allowed
+from chassis.egress.addresses import EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.removed_settings import removed_problems
 from daggerspec import folders, places
@@ -38,7 +38,7 @@ class Settings(BaseSettings):
 
 
 class MetricsSettings(Settings):
-    """Where Prometheus asks: a field that services mix into their settings."""
+    """Address for Prometheus: a field that services mix into their settings."""
 
     metrics_bind: str = ""
     """Address to answer Prometheus' /metrics on, host:port, without TLS and tokens: who reaches it reads
@@ -53,7 +53,7 @@ class MetricsSettings(Settings):
 
 
 class EgressSettings(Settings):
-    """What may be reached beside the public internet: fields that services mix into their settings."""
+    """Hosts that may be reached beside the public internet: fields that services mix into their settings."""
 
     # Every service's, so without a prefix; a test gives them by their own names.
     model_config = SettingsConfigDict(populate_by_name=True)
@@ -74,24 +74,24 @@ class EgressSettings(Settings):
     @field_validator("outward_proxy")
     @classmethod
     def _is_proxy(cls, proxy: str) -> str:
-        return proxies.checked(proxy)
+        return proxies.check_setting(proxy)
 
     @field_validator("allowed_hosts")
     @classmethod
     def _are_hosts(cls, hosts: str) -> str:
-        Allowed.parse(hosts)
+        EgressRules.parse(hosts)
         return hosts
 
     @field_validator("allowed_networks")
     @classmethod
     def _are_networks(cls, networks: str) -> str:
-        Allowed.parse("", networks)
+        EgressRules.parse("", networks)
         return networks
 
     @property
-    def allowed(self) -> Allowed:
-        """What an administrator vouches for."""
-        return Allowed.parse(self.allowed_hosts, self.allowed_networks)
+    def allowed(self) -> EgressRules:
+        """Hosts and networks that an administrator vouches for."""
+        return EgressRules.parse(self.allowed_hosts, self.allowed_networks)
 
     @property
     def proxies(self) -> Proxies:
@@ -100,7 +100,7 @@ class EgressSettings(Settings):
 
 
 class FolderSettings(Settings):
-    """Where files may be written: a field that services mix into their settings."""
+    """Folders for files: a field that services mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -117,7 +117,7 @@ class FolderSettings(Settings):
 
 
 class SecretPlacesSettings(Settings):
-    """Where tenants' secrets may be: a field that services mix into their settings."""
+    """Places of tenants' secrets: a field that services mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -140,7 +140,7 @@ class SecretPlacesSettings(Settings):
 
 
 class HostTokenSettings(Settings):
-    """How gateways and the hosts of drivers know each other: a field that both mix into their settings."""
+    """Token between gateways and the hosts of drivers: a field that both mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -151,7 +151,7 @@ class HostTokenSettings(Settings):
 
 
 class ConnectionSettings(Settings):
-    """How many connections a server takes: a field that servers mix into their settings."""
+    """Limit of a server's connections: a field that servers mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -164,7 +164,7 @@ class ConnectionSettings(Settings):
 
 
 class LeaderSettings(Settings):
-    """How patient standbys are: a field that services with a leader mix into their settings."""
+    """Patience of standbys: a field that services with a leader mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -174,7 +174,7 @@ class LeaderSettings(Settings):
 
 
 class LoginSettings(Settings):
-    """What people are logged in with: a field that gateways and portals mix into their settings."""
+    """Login of people: a field that gateways and portals mix into their settings."""
 
     model_config = SettingsConfigDict(populate_by_name=True)
 
@@ -187,9 +187,9 @@ S = TypeVar("S", bound=Settings)
 
 
 def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
-    """The settings of this process; `--help` in `argv` explains them and ends it.
+    """Read the settings of this process; `--help` in `argv` explains them and ends it.
 
-    `prog` is how the process is started, for example "python -m api_gateway".
+    `prog`: command of the process, for example "python -m api_gateway".
     """
     argparse.ArgumentParser(
         prog=prog,
@@ -197,7 +197,7 @@ def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
         epilog=explain(kind),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     ).parse_args(argv)
-    problems = removed(str(kind.model_config.get("env_prefix") or ""))
+    problems = list_removed(str(kind.model_config.get("env_prefix") or ""))
     try:
         settings = kind()
     except ValidationError as error:
@@ -207,7 +207,7 @@ def load(kind: type[S], argv: Sequence[str], *, prog: str) -> S:
     return settings
 
 
-def removed(prefix: str) -> list[str]:
+def list_removed(prefix: str) -> list[str]:
     """Return a line for each variable with this prefix that is set and is no setting any more."""
     environment = os.environ  # noqa: TID251 - nothing is read but whether it is set
     return [f"{name} {problem}" for name, problem in removed_problems(prefix, environment)]
@@ -228,8 +228,8 @@ def _lines(kind: type[Settings], error: ValidationError) -> Iterator[str]:
 
 
 def variable(kind: type[Settings], field: str) -> str:
-    """Name of the environment variable a field is read from."""
-    aliases = {name: known.validation_alias for name, known in kind.model_fields.items()}
+    """Return the name of the environment variable of a field."""
+    aliases = {name: info.validation_alias for name, info in kind.model_fields.items()}
     if field in aliases.values():
         return field
     if isinstance(alias := aliases.get(field), str):
@@ -273,7 +273,7 @@ def own_directory(settings: Settings, field: str) -> None:
 
 
 def problem_of(settings: Settings, error: OSError | ValueError) -> str:
-    """What is wrong with settings, as an error says it; of a file, by the variable that names it."""
+    """Describe an error of settings; of a file, by the variable that names the file."""
     if not isinstance(error, OSError) or not error.filename:
         return str(error)
     kind, place = type(settings), str(error.filename)
@@ -282,7 +282,7 @@ def problem_of(settings: Settings, error: OSError | ValueError) -> str:
 
 
 def explain(kind: type[Settings]) -> str:
-    """One paragraph for each setting: its variable, its default, what it is."""
+    """Write a paragraph for each setting: variable, default, description."""
     paragraphs = ["environment variables:"]
     for name, field in kind.model_fields.items():
         paragraphs.append(f"  {variable(kind, name)}  ({_default(field)})")

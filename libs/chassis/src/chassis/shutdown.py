@@ -7,18 +7,18 @@ import signal
 
 
 def on_signal() -> asyncio.Event:
-    """An event that is set by the first SIGTERM or SIGINT. Call it inside the running loop, once.
+    """Create an event that the first SIGTERM or SIGINT sets. Call it once, inside the running loop.
 
-    A second signal ends the process at once, as if nobody had asked.
+    A second signal ends the process at once, by its default action.
     """
-    asked = asyncio.Event()
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def ask() -> None:
-        asked.set()
+        stopping.set()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask)
-    return asked
+    return stopping

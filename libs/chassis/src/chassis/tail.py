@@ -33,14 +33,14 @@ class Cursor:
 
     @classmethod
     def of(cls, file: BinaryIO, offset: int) -> Cursor:
-        """The cursor at an offset of one of the files. Raises: OSError."""
+        """Build the cursor at an offset of one of the files. Raises: OSError."""
         return cls(offset, _digest_of(_before(file, offset)))
 
 
 class Tail:
-    """What is written behind a cursor in a log, also when the log is moved meanwhile. To be closed.
+    """Reader of a log from a cursor on, also when the log is moved meanwhile. Close it.
 
-    `cursor` is where the last line ends that was read; `gap` says that what was to be read is gone.
+    `cursor`: end of the last line that was read; `gap`: lines behind the cursor were lost.
     """
 
     def __init__(self, log: Path, cursor: Cursor = Cursor()) -> None:
@@ -50,10 +50,10 @@ class Tail:
         self.gap = False
         self._rest = b""
         self._older = identity(older(log))  # what was read before the log
-        self._file, self._window = self._located()
+        self._file, self._window = self._locate()
 
     def read(self) -> list[str]:
-        """The next whole lines; none at the end of the log. Raises: OSError."""
+        """Read the next whole lines; empty at the end of the log. Raises: OSError."""
         while True:
             chunk = b"" if self._cut() else self._file.read(CHUNK)
             if not chunk and self._switch():
@@ -67,15 +67,15 @@ class Tail:
                 return [text(line) for line in whole]
 
     def unfinished(self) -> str:
-        """The beginning of a line, behind all that was read."""
+        """Return the begin of an unfinished line, behind all that was read."""
         return text(self._rest)
 
     def close(self) -> None:
-        """No more of it."""
+        """Close the file."""
         self._file.close()
 
-    def _located(self) -> tuple[BinaryIO, bytes]:
-        """The file that has the cursor, positioned there, and the bytes before it. Raises: OSError."""
+    def _locate(self) -> tuple[BinaryIO, bytes]:
+        """Open the file that has the cursor, positioned there, and read the bytes before. Raises: OSError."""
         for part in (self._log, older(self._log)) if self.cursor.offset else ():
             with suppress(FileNotFoundError):
                 file = open_plain(part)
@@ -89,19 +89,19 @@ class Tail:
         return open_plain(first if first.exists() else self._log), b""
 
     def _cut(self) -> bool:
-        """Whether the file does not hold any more what was read of it."""
-        if not self._file.tell():  # nothing was read of it, but it may have been moved
+        """Tell whether the file was truncated or overwritten since it was read."""
+        if not self._file.tell():  # nothing was read yet, but the file may have been moved
             return self._older != identity(older(self._log))
         return _before(self._file, self._file.tell()) != self._before_end()
 
     def _before_end(self) -> bytes:
-        """What was read last of the file."""
+        """Return the bytes that were read last."""
         read = self._window + self._rest
         return read[max(len(read) - min(self._file.tell(), _BEFORE), 0) :]
 
     def _switch(self) -> bool:
-        """At the end of a file: whether the log goes on in another, which is read then. Raises: OSError."""
-        with suppress(FileNotFoundError):  # tidied away, or moved in this moment
+        """Switch at the end of a file to the one in which the log goes on, if any. Raises: OSError."""
+        with suppress(FileNotFoundError):  # deleted, or moved at this moment
             here, log = os.fstat(self._file.fileno()), self._log.stat()
             is_log, was_moved = os.path.samestat(here, log), identity(older(self._log)) != self._older
             if is_log and not self._cut():
@@ -134,12 +134,12 @@ class Tail:
 
 
 def _holds(file: BinaryIO, cursor: Cursor) -> bool:
-    """Whether this is the file that the cursor is in."""
+    """Tell whether a file is the cursor's."""
     return os.fstat(file.fileno()).st_size >= cursor.offset and Cursor.of(file, cursor.offset) == cursor
 
 
 def identity(file: Path) -> int:
-    """What tells a file from the one that takes its place; 0 when there is none."""
+    """Return a number that distinguishes a file from its replacement; 0 without a file."""
     try:
         return file.stat().st_ino
     except FileNotFoundError:
@@ -147,21 +147,21 @@ def identity(file: Path) -> int:
 
 
 def _before(file: BinaryIO, offset: int) -> bytes:
-    """The bytes that a cursor is known by."""
+    """Read the bytes by which a cursor is recognised."""
     start = max(offset - _BEFORE, 0)
     return os.pread(file.fileno(), offset - start, start)
 
 
 def _digest_of(window: bytes) -> str:
-    """What the bytes before a cursor are known by."""
+    """Digest the bytes before a cursor."""
     return hashlib.sha256(window).hexdigest()[:16]
 
 
 def older(log: Path) -> Path:
-    """Where the driver moves what is in its log when that is long."""
+    """Return the file to which the driver moves a long log."""
     return log.with_name(OLDER_LOG)
 
 
 def text(line: bytes) -> str:
-    """A line without its end."""
+    """Decode a line, without its end."""
     return line.decode(errors="replace").rstrip("\n")

@@ -13,18 +13,18 @@ import re
 from typing import Final
 
 LIFE_S: Final = 12 * 3600
-"""How long a ticket is good that nobody has used, in seconds."""
+"""Validity of an unused ticket, in seconds."""
 _WRITTEN: Final = re.compile(r"(([0-9]{1,12})-([0-9a-f]{32}))-([0-9a-f]{64})")
 
 
-def issued(key: str, nonce: bytes, now: float) -> str:
-    """A ticket. `nonce`: 16 random bytes; `now`: seconds since 1970."""
-    said = f"{int(now) + LIFE_S}-{nonce.hex()}"
-    return f"{said}-{mac(key, said)}"
+def issue_ticket(key: str, nonce: bytes, now: float) -> str:
+    """Issue a ticket. `nonce`: 16 random bytes; `now`: seconds since 1970."""
+    payload = f"{int(now) + LIFE_S}-{nonce.hex()}"
+    return f"{payload}-{mac(key, payload)}"
 
 
 def nonce_of(key: str, ticket: str, now: float) -> str | None:
-    """What tells a good ticket from all others; None for one of another key, and one that has ended."""
+    """Return the nonce of a valid ticket; None for one of another key, or an expired one."""
     match = _WRITTEN.fullmatch(ticket)
     if match is None or not hmac.compare_digest(mac(key, match[1]), match[4]):
         return None

@@ -21,13 +21,13 @@ def read_tokens(path: Path) -> dict[bytes, str]:
 
 
 def first_token(path: Path) -> str:
-    """The token that a caller shows: the first one of such a file. Raises: ValueError, OSError."""
+    """Read the first token of a file, which a caller uses. Raises: ValueError, OSError."""
     return _token_lines(path)[0][1]
 
 
 def name_of(token: str, tokens: Mapping[bytes, str]) -> str | None:
-    """Whose token it is; None when it is nobody's."""
-    # Looked up by digest: how long it takes tells nothing about the tokens.
+    """Find the name of a token; None for an unknown one."""
+    # Looked up by digest, so that the time of the look-up reveals nothing about the tokens.
     return tokens.get(_digest(token))
 
 

@@ -14,7 +14,7 @@ from daggers.v1 import access_pb2, gateway_pb2, gateway_pb2_grpc, spec_pb2
 from google.protobuf.message import Message
 
 from chassis.errors import ApiError, from_rpc_error
-from chassis.rotation import Rotated
+from chassis.rotation import ReloadedValue
 from daggerclient.channel import channel
 from daggerclient.channel import token as token_of
 from daggerclient.errors import (
@@ -73,7 +73,7 @@ class Client:
         self._warned: set[str] = set()
         self._token = token
         if token_file:
-            self._token = Rotated(
+            self._token = ReloadedValue(
                 partial(token_of, token_file),
                 token_file,
                 unusable=(SettingError,),

@@ -1,11 +1,11 @@
-"""The Dagger SQL dialect: parsed, checked against Protobuf schemas, turned into Spark SQL."""
+"""Compiler of the Dagger SQL dialect: parses, checks against Protobuf schemas, and emits Spark SQL."""
 
 from daggersql.check import check
 from daggersql.environment import Reference
 from daggersql.findings import Finding, Severity
 from daggersql.plan import (
     Call,
-    Checked,
+    CheckResult,
     Column,
     Condition,
     Constant,
@@ -19,16 +19,16 @@ from daggersql.plan import (
     Role,
     RowCondition,
     Stage,
-    Staged,
+    StagedQuery,
     Table,
     Value,
     Window,
-    sized,
+    fixed_size,
 )
 
 __all__ = [
     "Call",
-    "Checked",
+    "CheckResult",
     "Column",
     "Condition",
     "Constant",
@@ -45,10 +45,10 @@ __all__ = [
     "RowCondition",
     "Severity",
     "Stage",
-    "Staged",
+    "StagedQuery",
     "Table",
     "Value",
     "Window",
     "check",
-    "sized",
+    "fixed_size",
 ]

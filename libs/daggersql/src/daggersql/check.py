@@ -1,4 +1,4 @@
-"""The way in: a text and the streams it may read go in, a plan or findings come out."""
+"""Entry of the compiler: turns a text and the streams that it may read into a plan, or findings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from daggersql.analyse.outputs import check_outputs, refuse_large_reads
 from daggersql.analyse.queries import QueryChecker
 from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.emit import bounds, partial, queries, reads
-from daggersql.emit.expressions import bounded, original_sql
+from daggersql.emit.expressions import length_limit, original_sql
 from daggersql.emit.expressions import sql as sql_of
 from daggersql.environment import Environment
-from daggersql.findings import Enough, Finding, Refused, Report, Rewrite, Severity, Span, Suggestion
+from daggersql.findings import Finding, QueryError, Report, Rewrite, Severity, Span, Suggestion, TooManyErrors
 from daggersql.functions import registry
 from daggersql.ir import closing, influences, lineage, timeparts, whole
 from daggersql.ir.relations import Select, Union
@@ -28,7 +28,7 @@ from daggersql.lints.timeseries import (
     warn_of_points,
     warn_of_records,
 )
-from daggersql.plan import Checked, Column, Influence, Plan, RowCondition, Table
+from daggersql.plan import CheckResult, Column, Influence, Plan, RowCondition, Table
 from daggersql.syntax.cursor import KEYWORDS
 from daggersql.syntax.parsing import check_expression, parse, parse_expression
 
@@ -44,16 +44,16 @@ def check(
     accepted: bool = False,
     unknown: Collection[str] = (),
     conditions: Collection[str] = (),
-) -> Checked:
-    """What the query needs and gives, or everything that is wrong with it. Never raises for any text.
+) -> CheckResult:
+    """Check a query, and plan it if it has no errors. Never raises, whatever the text.
 
-    `references` are the names of the reference tables there are; None lets any name through. `expressions`
-    are parts of the text that must each be one expression by itself: somebody else wrote the rest. `early`:
-    its rows are written while their windows are open. `points`: whether they go to a time-series store, so
-    that what it cannot tell apart is warned of; None: whoever asks does not know, and records are not spoken
-    of. `accepted`: an earlier check let it through, so that what only later ones object to is a warning.
-    `unknown`: further tables, of which nothing is known: what they hold is not judged, and there is no plan.
-    `conditions` are texts, too: each is to be a condition on the rows that the query gives.
+    references: names of the reference tables; None accepts any name. expressions: parts of the text that must
+    each be one expression, as a template around them has another author. early: rows are written while their
+    windows are open. points: whether rows go to a time-series store, for warnings of rows that it cannot
+    distinguish; None: not known, so that whole records raise no warning. accepted: an earlier check accepted
+    the text, so that errors which only newer checks find are warnings. unknown: further tables without a
+    known schema: expressions over their columns are not checked, and there is no plan. conditions: texts of
+    conditions on the rows of the query.
     """
     names = None if references is None else frozenset(references)
     environment = Environment(names, tuple(table.message for table in tables), frozenset(unknown))
@@ -61,20 +61,20 @@ def check(
     select: Select | Union | None = None
     plan: Plan | None = None
     for part in expressions:
-        with _told(report, tables):
+        with _report_errors(report, tables):
             check_expression(sql, part, report)
-    with _told(report, tables), bounded(bound=not accepted):
+    with _report_errors(report, tables), length_limit(bound=not accepted):
         check_size(sql)
         if not report.failed:
             select = QueryChecker(tables, report, original_sql).check(parse(sql, report))
             plan = None if select is None else _plan(select, report, early=early, points=points)
     findings = report.findings()
     if select is None or plan is None or report.failed:
-        return Checked(None, findings)
-    looked_at = {text: _condition(text, select, tables, environment, early=early) for text in conditions}
-    fine = tuple(told for told in looked_at.values() if isinstance(told, RowCondition))
-    wrong = {text: told for text, told in looked_at.items() if not isinstance(told, RowCondition)}
-    return Checked(replace(plan, conditions=fine), findings, wrong)
+        return CheckResult(None, findings)
+    results = {text: _condition(text, select, tables, environment, early=early) for text in conditions}
+    fine = tuple(result for result in results.values() if isinstance(result, RowCondition))
+    wrong = {text: result for text, result in results.items() if not isinstance(result, RowCondition)}
+    return CheckResult(replace(plan, conditions=fine), findings, wrong)
 
 
 def _condition(
@@ -85,9 +85,9 @@ def _condition(
     *,
     early: bool,
 ) -> RowCondition | tuple[Finding, ...]:
-    """A condition on the rows of a query, or what is wrong with it."""
+    """Check a condition on the rows of a query; return it, or the findings about it."""
     report = Report(text, environment)
-    with _told(report, tables), bounded(bound=True):
+    with _report_errors(report, tables), length_limit(bound=True):
         condition = rowconditions.check(parse_expression(text, report), query, report)
         if early and not report.failed:
             refuse_condition(query, condition, report)
@@ -99,28 +99,30 @@ def _condition(
 
 
 @contextmanager
-def _told(report: Report, tables: Sequence[Table]) -> Iterator[None]:
-    """What cannot be read any further is said in the report."""
+def _report_errors(report: Report, tables: Sequence[Table]) -> Iterator[None]:
+    """Report an error that ends the reading of the text."""
     try:
         yield
-    except Refused as refused:
-        with suppress(Enough):
+    except QueryError as refused:
+        with suppress(TooManyErrors):
             report.error(refused.code, refused.span, *_answer(refused, report, tables))
     except RecursionError:
-        with suppress(Enough):
+        with suppress(TooManyErrors):
             report.error("QUERY_TOO_DEEP", (0, 0), "The query is nested too deep.")
 
 
-def _answer(refused: Refused, report: Report, tables: Sequence[Table]) -> tuple[str, Suggestion]:
-    """What is said of a text that cannot be read, and the repair that makes it a query, or else the guess."""
+def _answer(refused: QueryError, report: Report, tables: Sequence[Table]) -> tuple[str, Suggestion]:
+    """Build the message about an unreadable text, and the repair that makes it a query, or the suggestion."""
     repair = _repair(refused, report.text, tables, replace(report.environment, references=None))
     words = repair and (repair.words or repair.text)
-    meant = words if words in KEYWORDS else refused.guess
-    return refused.problem.removesuffix(".") + hint(meant), repair or refused.suggestion
+    guess = words if words in KEYWORDS else refused.guess
+    return refused.problem.removesuffix(".") + hint(guess), repair or refused.suggestion
 
 
-def _repair(refused: Refused, sql: str, tables: Sequence[Table], environment: Environment) -> Rewrite | None:
-    """The first repair that makes a query of the text with which nothing is wrong."""
+def _repair(
+    refused: QueryError, sql: str, tables: Sequence[Table], environment: Environment
+) -> Rewrite | None:
+    """Find the first repair that turns the text into a query without errors."""
     for repair in refused.repairs if len(sql) <= MOST_REPAIRED else ():
         start, end = repair.span
         if _is_fine(sql[:start] + repair.text + sql[end:], tables, environment):
@@ -129,12 +131,12 @@ def _repair(refused: Refused, sql: str, tables: Sequence[Table], environment: En
 
 
 def _is_fine(sql: str, tables: Sequence[Table], environment: Environment) -> bool:
-    """Whether nothing is wrong with a text."""
+    """Tell whether a text is a query without errors."""
     report = Report(sql, environment)
     try:
         query = QueryChecker(tables, report, original_sql).check(parse(sql, report))
         check_outputs(query.outputs if query else (), report)
-    except (Refused, RecursionError):
+    except (QueryError, RecursionError):
         return False
     return not report.failed
 
@@ -180,7 +182,7 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
         references=tuple(sorted(set(report.references), key=lambda lookup: (lookup.name, lookup.entries))),
         partial_aggregation=added_up,
         closing=closing.closing(select),
-        staged=queries.staged(select),
+        staged=queries.stage_query(select),
         lookahead=whole.lookahead(select),
         key=queries.key_columns(select),
         bounds=bounds.bounds(nodes(select)),
@@ -195,7 +197,7 @@ def _plan(select: Select | Union, report: Report, *, early: bool, points: bool |
 
 
 def _object_to_length(select: Select | Union, report: Report) -> None:
-    """Object to columns that are too long together as Spark is told them, at the longest."""
+    """Object to columns whose emitted SQL is too long together, at the longest one."""
     lengths = [len(sql_of(output.value)) for output in select.outputs]
     if sum(lengths) > MAX_ALL_EMITTED:
         longest = select.outputs[lengths.index(max(lengths))]
@@ -204,7 +206,7 @@ def _object_to_length(select: Select | Union, report: Report) -> None:
 
 
 def _with_cells(columns: Sequence[Column], calls: Sequence[str | None]) -> tuple[Column, ...]:
-    """Columns with what their values name on a map, by the functions that are called for them."""
+    """Add to columns the kind of map cells that their values name, by the functions that compute them."""
     cells = {function.name.lower(): function.cells for function in registry.own()}
     return tuple(
         replace(column, cell=cells.get(call or "")) for column, call in zip(columns, calls, strict=True)

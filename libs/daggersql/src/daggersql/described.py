@@ -1,6 +1,6 @@
-"""What a query can read of a stream, for people and for an editor's completion. Pure.
+"""Describes the columns of a stream for people and for an editor's completion. Pure.
 
-Columns and types are those of the check (`analyse.scope`, `ir.types`); here they are only written down.
+Columns and types come from the check (`analyse.scope`, `ir.types`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from daggersql.ir import types
 from daggersql.ir.types import Array, EnumText, MapOf, Message, Type
 from daggersql.ir.walk import METADATA
 from daggersql.plan import Table
-from daggersql.syntax.cursor import written
+from daggersql.syntax.cursor import quote_path
 
 MOST: Final = 2_000
-"""So many are told of a stream. A schema may be recursive, and large: the deepest are left out."""
+"""Default limit of a stream's columns; the deepest are left out, as schemas may be recursive and large."""
 _BEHIND: Final = 2**30
-"""Positions from here on are of what no query can read."""
+"""Positions from here on are those of fields that no query can read, so that they sort behind all others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A column, or a field inside of one."""
+class ColumnDescription:
+    """Column, or a field in one."""
 
     path: str
-    """As a query names it: `customer.id`, `items[1].name`, `metadata['key'].value`."""
+    """Name in a query: `customer.id`, `items[1].name`, `metadata['key'].value`."""
     type: str
     """SQL type in the words of docs/dialect.md: STRING, ARRAY<STRUCT>."""
     protobuf_type: str
     """int32, shop.v1.Customer, map<string, int32>; empty for what is no field of the message."""
     repeated: bool
-    """Whether it is a repeated field; a map is none."""
+    """True for a repeated field that is no map."""
     enum_values: tuple[tuple[str, int], ...]
     """Names and numbers, for an enum and for lists and maps of one."""
     example: str
@@ -44,7 +44,7 @@ class Described:
     field: str
     """Full name of the field of a message, shop.v1.Customer.id; empty for what is none."""
     unread: str = ""
-    """Why it is no column and has no type; empty for what can be read."""
+    """Reason why it is no column and has no type; empty for a field that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,55 +57,58 @@ class _Node:
     unread: str = ""
 
 
-def columns(table: Table, most: int = MOST) -> tuple[list[Described], bool]:
-    """The columns of a stream, each before the fields in it, in the order of the schema; and whether there
-    are more than `most`, which are not told.
+def columns(table: Table, most: int = MOST) -> tuple[list[ColumnDescription], bool]:
+    """Describe the columns of a stream, each before its fields, in the order of the schema.
+
+    At most `most`; True: there are more.
     """
     fields = table.message.fields_by_name
     level = [
-        _Node(written(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,))
+        _Node(
+            quote_path(name), kind, None if name == "rowtime" or name in METADATA else fields[name], (number,)
+        )
         for number, (name, kind) in enumerate(stream_columns(table).items())
     ]
     level += _unread(types.of_message(table.message), "", ())
-    told: list[_Node] = []
-    while level and len(told) < most:
-        more = len(level) > most - len(told)
-        told += level[: most - len(told)]
+    nodes: list[_Node] = []
+    while level and len(nodes) < most:
+        more = len(level) > most - len(nodes)
+        nodes += level[: most - len(nodes)]
         if more:
             break
         level = [below for node in level for below in _below(node)]
-    ordered = sorted(told, key=lambda node: node.order)
-    return [_described(node) for node in ordered], bool(level)
+    ordered = sorted(nodes, key=lambda node: node.order)
+    return [_describe(node) for node in ordered], bool(level)
 
 
 def _below(node: _Node) -> Iterator[_Node]:
-    """The fields of the message in a column: of the first in a list, and of one in a map."""
+    """Yield the fields of the message in a column: of a list's first element, and of one value of a map."""
     path, kind = node.path + _element(node.type), _inner(node.type)
     if isinstance(kind, Message):
         for number, (name, below) in enumerate(kind.fields().items()):
             field = kind.descriptor.fields_by_name[name]
-            yield _Node(f"{path}.{written(name)}", below, field, (*node.order, number))
+            yield _Node(f"{path}.{quote_path(name)}", below, field, (*node.order, number))
         yield from _unread(kind, f"{path}.", node.order)
 
 
 def _unread(message: Message, prefix: str, order: tuple[int, ...]) -> Iterator[_Node]:
-    """What a message has and no query can read, behind what it can."""
+    """Yield the fields of a message that no query can read."""
     fields = message.descriptor.fields_by_name
     for number, (name, reason) in enumerate(message.unread().items()):
-        field, path = fields.get(name), f"{prefix}{name if name.startswith('[') else written(name)}"
+        field, path = fields.get(name), f"{prefix}{name if name.startswith('[') else quote_path(name)}"
         yield _Node(path, types.UNKNOWN, field, (*order, _BEHIND + number), reason)
 
 
-def _described(node: _Node) -> Described:
+def _describe(node: _Node) -> ColumnDescription:
     field, kind = node.field, _inner(node.type)
     if node.unread:
         names = ("", "") if field is None else (_protobuf(field), str(field.full_name))
         repeated = field is not None and field.is_repeated and map_entry(field) is None
-        return Described(node.path, "", names[0], repeated, (), "", names[1], node.unread)
+        return ColumnDescription(node.path, "", names[0], repeated, (), "", names[1], node.unread)
     values: tuple[tuple[str, int], ...] = ()
     if field is not None and isinstance(kind, EnumText):
         values = tuple((str(value.name), value.number) for value in _enum(field).values)
-    return Described(
+    return ColumnDescription(
         node.path,
         _sql(node.type),
         "" if field is None else _protobuf(field),
@@ -117,7 +120,7 @@ def _described(node: _Node) -> Described:
 
 
 def _example(node: _Node, values: tuple[tuple[str, int], ...]) -> str:
-    """One value: of a message its first field, of a list its first element, of an enum a comparison."""
+    """Write an example: a message's first field, a list's first element, a comparison of an enum."""
     below = next(_below(node), None)
     if below is not None:
         return _example(below, ())

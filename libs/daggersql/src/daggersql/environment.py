@@ -1,4 +1,4 @@
-"""What a query may name beside streams and columns: reference tables, and message types inside bytes."""
+"""Names that a query may use beside streams and columns: reference tables, and message types inside bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference table that a query reads."""
+    """Reference table that a query reads."""
 
     name: str
     entries: bool
-    """Whether it is read as a list of entries, not as values by key."""
+    """True: it is read as a list of entries; False: as values by key."""
     refresh_hours: int
-    """How old its content may grow; 0: it is read for each batch."""
+    """Maximum age of its content; 0: it is read for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Environment:
     """Names that constants in a query may have."""
 
     references: frozenset[str] | None = None
-    """Registered reference tables; None: whoever asks does not know them, and any name is let through."""
+    """Registered reference tables; None: the caller does not know them, and any name is accepted."""
     streams: tuple[Descriptor, ...] = ()
-    """The streams' messages: every message that stands in their descriptor pools can be named."""
+    """Messages of the streams: every message of their descriptor pools can be named."""
     unknown: frozenset[str] = frozenset()
-    """Tables of which nothing is known but that they are streams: what is read of them is not judged."""
+    """Streams without a known schema: expressions over their columns are not checked."""
 
     def message(self, name: str) -> Descriptor | None:
-        """The message type of that full name; None when there is none."""
+        """Find a message type by its full name; None when there is none."""
         for stream in self.streams:
             try:
                 return stream.file.pool.FindMessageTypeByName(name)
@@ -40,7 +40,7 @@ class Environment:
         return None
 
     def messages(self) -> Iterator[str]:
-        """Names of message types, for suggestions: those of the streams' files and all they import."""
+        """Yield full names of message types, for suggestions: of the streams' files and all their imports."""
         pending = [stream.file for stream in self.streams]
         seen: set[str] = set()
         while pending:

@@ -1,6 +1,6 @@
-"""What is wrong with a query, where, and what to write instead.
+"""Findings about a query: problem, place and suggestion.
 
-Offsets are 0-based characters of the text, ends are exclusive; only a `Finding` speaks of lines and columns.
+Offsets are 0-based characters of the text, ends are exclusive; only a `Finding` has lines and columns.
 """
 
 from __future__ import annotations
@@ -22,48 +22,49 @@ Span: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A suggestion that can be applied: what to write instead of a part of the text."""
+    """Suggestion that can be applied: a replacement of a part of the text."""
 
     span: Span
     text: str
     words: str | None = None
-    """What a person reads, where it is not the text."""
+    """Suggestion for a person, where it is not the text itself."""
 
 
 Suggestion: TypeAlias = str | Rewrite | None
-"""What to write instead: words for a person, or a change of the text."""
+"""Suggestion: words for a person, or a change of the text."""
 
 
 def instead(span: Span, text: str | None) -> Rewrite | None:
-    """Another text at this place; None when there is none."""
+    """Replace a part of the text; None without a replacement."""
     return None if text is None else Rewrite(span, text)
 
 
-def quoted(text: str) -> str:
-    """A text constant as the dialect writes it."""
+def quote_constant(text: str) -> str:
+    """Quote a text constant of the dialect."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def instead_of_constant(span: Span, text: str | None) -> Rewrite | None:
-    """Another text constant at this place; None when there is none."""
-    return None if text is None else Rewrite(span, quoted(text), text)
+    """Replace a text constant; None without a replacement."""
+    return None if text is None else Rewrite(span, quote_constant(text), text)
 
 
-def instead_of_step(span: Span, steps: Iterable[str], wrong: str, meant: str | None) -> Rewrite | None:
-    """Another step in a text constant of steps with dots between; None when there is none."""
-    if meant is None:
+def instead_of_step(span: Span, steps: Iterable[str], wrong: str, right: str | None) -> Rewrite | None:
+    """Replace a step in a text constant of dotted steps; None without a replacement."""
+    if right is None:
         return None
-    return Rewrite(span, quoted(".".join(meant if step == wrong else step for step in steps)), meant)
+    path = ".".join(right if step == wrong else step for step in steps)
+    return Rewrite(span, quote_constant(path), right)
 
 
 # A pathological query must not make its own report a bomb.
 MAX_FINDINGS = 100
 MOST_SUGGESTED = 20
-"""For how many misspelt names of a query the nearest one is looked for: that costs more than all else."""
+"""Misspelt names of a query for which the nearest name is searched: that costs more than all other checks."""
 
 
 class Severity(Enum):
-    """Whether a query with this finding may run."""
+    """Severity: a query with an error cannot run."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -71,7 +72,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say about a query.
+    """Error or warning about a query.
 
     `line` and `column` count from 1, in characters (a tab is one); `end_line` and `end_column` are the place
     just behind the last character. `code` is UPPER_SNAKE and listed in docs/dialect.md.
@@ -85,12 +86,12 @@ class Finding:
     end_line: int
     end_column: int
     suggestion: str | None = None
-    """What to write, for a person; not always at the place."""
+    """Suggested text, for a person; not always at the place."""
     edit: Edit | None = None
     """The suggestion as an edit of the text; None where only a person can apply it."""
 
     def violation(self, field: str) -> Violation:
-        """It as one of the field that holds the query."""
+        """Convert it to a violation of the field that has the query."""
         return Violation(
             field,
             self.message,
@@ -110,45 +111,46 @@ class Report:
 
     text: str
     environment: Environment = field(default_factory=Environment)
-    """What the text may name beside the streams' columns."""
+    """Names that the text may use beside the streams' columns."""
     accepted: bool = False
-    """Whether an earlier version took the text and may be running it."""
+    """True if an earlier version accepted the text, and may be running it."""
     references: list[Reference] = field(default_factory=list)
-    """Reference tables that the text reads, as they were come across."""
+    """Reference tables that the text reads, in the order of checking."""
     patterns: set[str] = field(default_factory=set)
-    """Regular expressions of the text that were looked at."""
+    """Regular expressions of the text that were checked."""
     _errors: list[Finding] = field(default_factory=list)
     _warnings: list[Finding] = field(default_factory=list)
     _starts: list[int] | None = None
-    _looked: int = 0
+    _searches: int = 0
 
     def error(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
-        """The query cannot run."""
+        """Report an error: the query cannot run."""
         self._add(Severity.ERROR, code, span, message, suggestion)
 
     def warn(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
-        """The query runs, but someone should know."""
+        """Report a warning: the query can run."""
         self._add(Severity.WARNING, code, span, message, suggestion)
 
     def object_to(self, code: str, span: Span, message: str, suggestion: Suggestion = None) -> None:
-        """What an earlier version let through: an error, but a warning for a text that it accepted.
+        """Report an error that earlier versions did not find; for a text that one accepted, a warning.
 
-        For what Spark can run all the same. A query that runs must not end because its check has learnt more.
+        Use it where Spark can run the query all the same: a running query must not end because its check
+        became stricter.
         """
         severity = Severity.WARNING if self.accepted else Severity.ERROR
         self._add(severity, code, span, message, suggestion)
 
-    def nearest(self, wrong: str, known: Iterable[str]) -> str | None:
-        """The known name that was probably meant; None when none is near, or nobody reads on that far."""
-        self._looked += 1
-        return nearest(wrong, known) if self._looked <= MOST_SUGGESTED else None
+    def nearest(self, wrong: str, names: Iterable[str]) -> str | None:
+        """Find the name that was probably meant; None if none is near, and after MOST_SUGGESTED searches."""
+        self._searches += 1
+        return nearest(wrong, names) if self._searches <= MOST_SUGGESTED else None
 
     def note_reference(self, reference: Reference) -> None:
-        """The text reads a reference table."""
+        """Note a reference table that the text reads."""
         self.references.append(reference)
 
     def together(self, words: str, *rewrites: Rewrite) -> Rewrite:
-        """Several changes of the text as one, of all that lies between the first and the last."""
+        """Join rewrites to one that replaces everything between the first and the last."""
         ordered = sorted(rewrites, key=lambda rewrite: rewrite.span)
         start, end = ordered[0].span[0], ordered[-1].span[1]
         parts, offset = [], start
@@ -159,15 +161,15 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether an error was found."""
+        """True if an error was reported."""
         return bool(self._errors)
 
     def place(self, span: Span) -> tuple[int, int, int, int]:
-        """Line and column of a part of the text, and those of what stands just behind it."""
+        """Return line and column of a part of the text, and those just behind it."""
         return *self._place(span[0]), *self._place(max(span))
 
     def findings(self) -> tuple[Finding, ...]:
-        """Every finding once, errors first, each kind in the order of the text."""
+        """List every finding once, errors first, each severity in the order of the text."""
         return tuple(
             finding
             for kind in (self._errors, self._warnings)
@@ -177,12 +179,13 @@ class Report:
     def _add(self, severity: Severity, code: str, span: Span, message: str, suggestion: Suggestion) -> None:
         kind = self._errors if severity is Severity.ERROR else self._warnings
         if len(kind) < MAX_FINDINGS:
-            words, edit = self._suggested(suggestion)
+            words, edit = self._split(suggestion)
             kind.append(Finding(code, severity, message, *self.place(span), words, edit))
         elif kind is self._errors:
-            raise Enough(code, span, message)
+            raise TooManyErrors(code, span, message)
 
-    def _suggested(self, suggestion: Suggestion) -> tuple[str | None, Edit | None]:
+    def _split(self, suggestion: Suggestion) -> tuple[str | None, Edit | None]:
+        """Split a suggestion into words for a person, and an edit if it can be applied."""
         if not isinstance(suggestion, Rewrite):
             return suggestion, None
         edit = Edit(*self.place(suggestion.span), suggestion.text)
@@ -195,8 +198,8 @@ class Report:
         return line, min(offset, len(self.text)) - self._starts[line - 1] + 1
 
 
-class Refused(Exception):  # noqa: N818 - reads as what happened
-    """The text cannot be read any further; carries the one error that stopped it."""
+class QueryError(Exception):
+    """Error that ends the reading of a text."""
 
     def __init__(
         self,
@@ -208,7 +211,9 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         repairs: Sequence[Rewrite] = (),
         guess: str | None = None,
     ) -> None:
-        """`repairs` may make a query of the text. If none does: `suggestion`, and `guess`, a keyword."""
+        """`repairs`: rewrites, one of which may make the text a query. If none does, `suggestion` is shown,
+        and `guess`, a keyword.
+        """
         super().__init__(problem)
         self.repairs = repairs
         self.code = code
@@ -218,10 +223,10 @@ class Refused(Exception):  # noqa: N818 - reads as what happened
         self.guess = guess
 
 
-class Enough(Refused):
-    """So much is wrong with the text that nobody reads more of it."""
+class TooManyErrors(QueryError):  # noqa: N818 - reads as what happened
+    """The text has more errors than are reported; checking stops."""
 
 
-def all_near(wrong: str, known: Iterable[str]) -> list[str]:
-    """The few known words that may have been meant, the nearest first."""
-    return [word for word in get_close_matches(wrong[:128], sorted(known), n=3) if word != wrong]
+def all_near(wrong: str, words: Iterable[str]) -> list[str]:
+    """Find at most three words that may have been meant, the nearest first."""
+    return [word for word in get_close_matches(wrong[:128], sorted(words), n=3) if word != wrong]

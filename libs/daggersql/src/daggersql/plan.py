@@ -1,4 +1,4 @@
-"""What a query needs and gives, for those who run it: the gateway, the runtime, the sinks."""
+"""Plan of a query, for the gateway, the runtime and the sinks: emitted SQL, reads, state and columns."""
 
 from __future__ import annotations
 
@@ -15,108 +15,108 @@ from daggersql.environment import Reference
 from daggersql.findings import Finding, Severity
 
 RECORD_COLUMNS: Final = frozenset({"__value", "__key", "__headers"})
-"""What a stream has beside the fields of its message where `Table.records` says so."""
+"""Columns of a whole record, which a stream has with `Table.records`."""
 LATE: Final = "__late"
-"""How the columns begin that say how many windows a row is too late for."""
+"""Prefix of the columns that count the windows for which a row is too late."""
 PSEUDO_COLUMNS: Final = RECORD_COLUMNS | {"__topic", "__partition", "__offset", "__timestamp"}
-"""And what it always has."""
+"""All columns beside the fields of the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A stream that a query may read."""
+    """Stream that a query may read."""
 
     name: str
     message: Descriptor
     time_field: str
     """The message's field of type google.protobuf.Timestamp that becomes `rowtime`."""
     records: bool = False
-    """Whether a query may have its records as they are: value, key and headers."""
+    """True if a query may select whole records: value, key and headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What WHERE asks of a column of text or whole numbers. NULL never meets it."""
+    """Condition of WHERE on a column of texts or whole numbers. NULL never meets it."""
 
     column: str
     op: str
     """One of = <> < <= > >= IN."""
     values: tuple[str | int, ...]
-    """One, but for IN; of the column's kind."""
+    """Constants of the column's type: one, or several for IN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What must be decoded of a stream: dotted Protobuf field paths, sorted, and pseudo columns."""
+    """Columns of a stream that must be decoded: dotted Protobuf field paths, sorted, and pseudo columns."""
 
     table: str
     paths: tuple[str, ...]
     equal: tuple[tuple[str, str], ...] = ()
-    """Text columns and the value each must have: whoever reads leaves other rows out, which only move event
-    time. `Plan.spark_sql` asks for it again, `Plan.partial_aggregation` does not."""
+    """Text columns and the value that each must have. The reader drops other rows, which only advance event
+    time. `Plan.spark_sql` repeats the condition, `Plan.partial_aggregation` does not."""
     conditions: tuple[Condition, ...] = ()
-    """What else rows must meet that are not left out; the SQL asks for all of it again."""
+    """Further conditions by which the reader may drop rows; the SQL repeats all of them."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The paths that lead into the message."""
+        """Paths of fields of the message."""
         return tuple(path for path in self.paths if path not in PSEUDO_COLUMNS and path != "rowtime")
 
     @property
     def undecoded(self) -> bool:
-        """Whether nothing of a record is looked at but its bytes: its Kafka time is its event time."""
+        """True if records are not decoded, only passed on: then their Kafka time is their event time."""
         return not RECORD_COLUMNS.isdisjoint(self.paths) and PSEUDO_COLUMNS.issuperset(self.paths)
 
     @property
     def wanted(self) -> tuple[Condition, ...]:
-        """All that rows must meet which are not left out."""
+        """All conditions on the rows that the reader passes on."""
         return (*(Condition(column, "=", (value,)) for column, value in self.equal), *self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window of an aggregation, aligned to the epoch in UTC."""
+    """Window of an aggregation, aligned to the epoch in UTC."""
 
     kind: str
-    """TUMBLE, HOP or SESSION, whose size and slide are its gap."""
+    """TUMBLE, HOP or SESSION; size and slide of a session are its gap."""
     size: timedelta
     slide: timedelta
 
 
-def sized(window: Window | None) -> Window | None:
-    """The window where it has a size of its own, TUMBLE or HOP; else None."""
+def fixed_size(window: Window | None) -> Window | None:
+    """Return a window of fixed size, TUMBLE or HOP; None for a session or no window."""
     return None if window is None or window.kind == "SESSION" else window
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record, by its dotted Protobuf path."""
+    """Field of a record, by its dotted Protobuf path."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number that the query writes out."""
+    """Constant number of the query."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of our own over Arrow arrays: `compute` in a file of runtime/functions/."""
+    """Call of our own function over Arrow arrays: `compute` in a file of runtime/functions/."""
 
     function: str
     arguments: tuple[Value, ...]
     takes: tuple[str, ...]
-    """Spark SQL types that the arguments are made first."""
+    """Spark SQL types to which the arguments are cast first."""
     type: str
-    """Spark SQL type of what it gives."""
+    """Spark SQL type of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts of a DOUBLE whose sums are exact; see `daggersql.exact`."""
+    """Part of a DOUBLE whose sums are exact; see `daggersql.exact`."""
 
     of: Value
     number: int
@@ -127,10 +127,10 @@ Value: TypeAlias = Field | Constant | Call | Part
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """An aggregate of the records that a row stands for."""
+    """Aggregate of the records that a row stands for."""
 
     function: str
-    """count (of what is not NULL), sum, min or max."""
+    """count (of values that are not NULL), sum, min or max."""
     value: Value
     type: str
     """Spark SQL type of the aggregate."""
@@ -138,57 +138,57 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregation:
-    """The same query for whoever reads the stream and adds up what it has read.
+    """Query over rows that the reader of the stream has aggregated.
 
-    A row of the view then stands for all records of a pane that agree in `keys`, and has these columns:
-    `rowtime`, the first instant of the pane; `c0` … the keys; `p0` … the partials; `n`, how many records.
-    Records whose text columns are not `equal` to what they must be are not among them.
+    A row of the view stands for all records of a pane with equal `keys`, and has these columns: `rowtime`,
+    the first instant of the pane; `c0` … the keys; `p0` … the partials; `n`, the number of records. Records
+    that do not meet `Read.equal` are left out.
     """
 
     spark_sql: str
     pane: timedelta
-    """Windows begin and end between panes; panes are aligned to the epoch."""
+    """Length of a pane. Windows begin and end at bounds of panes, which are aligned to the epoch."""
     keys: tuple[Value, ...]
     partials: tuple[Partial, ...]
     functions: tuple[str, ...]
     """Names of our own functions that `spark_sql` calls."""
-    staged: Staged | None = None
-    """As in `Plan`."""
+    staged: StagedQuery | None = None
+    """The query in stages; see `Plan.staged`."""
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """Names of our own functions that whoever reads computes, each once."""
+        """Names of our own functions that the reader computes, each once."""
         values = [*self.keys, *(partial.value for partial in self.partials)]
-        return tuple(sorted({name for value in values for name in _called(value)}))
+        return tuple(sorted({name for value in values for name in _function_names(value)}))
 
 
-def _called(value: Value) -> list[str]:
+def _function_names(value: Value) -> list[str]:
     match value:
         case Call(function=function, arguments=arguments):
-            return [function, *(name for argument in arguments for name in _called(argument))]
+            return [function, *(name for argument in arguments for name in _function_names(argument))]
         case Part(of=of):
-            return _called(of)
+            return _function_names(of)
     return []
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Rows as they come to the first thing above streams that keeps state, which drops what is too late."""
+    """Rows that reach the first operator with state above streams, which drops late ones."""
 
     name: str
-    """Of the view by which what follows reads them."""
+    """Name of the view by which the next operators read them."""
     spark_sql: str
-    """Reads the tables, and columns of theirs beside those of `Plan.reads`: `__late0` says how many of the
-    windows of the first of `Plan.closing` a row is too late for, NULL where none is; and so on."""
+    """Reads the tables, with more columns than `Plan.reads`: `__late0` counts the windows of the first of
+    `Plan.closing` for which a row is too late, NULL for none; and so on."""
     late: tuple[tuple[str, str], ...]
-    """Its columns that say the same of a row, and the table that each is about."""
+    """Columns of the stage that count the same, and the table of each."""
     weight: str = ""
-    """Its column that says how many records a row stands for; empty where it is one."""
+    """Column with the number of records that a row stands for; empty where it is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """A query in stages, so that rows can be counted between them: the same rows as of the whole."""
+class StagedQuery:
+    """Query in stages, so that rows can be counted between them. Its rows are those of the whole query."""
 
     spark_sql: str
     """Reads the stages."""
@@ -196,51 +196,51 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """How many values of a group aggregates of one kind have an answer for."""
+class GroupBound:
+    """Limit of the values of a group for aggregates of one kind."""
 
     kind: str
-    """`list` of what came, or count of what is `distinct`."""
+    """`list` for lists of values, or `distinct` for counts of distinct ones."""
     functions: tuple[str, ...]
     most: int
     beyond: str
-    """What becomes of a group that has more, in a sentence."""
+    """Sentence about groups with more values."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """Which of a query's rows somebody wants."""
+    """Condition that selects rows of a query for one receiver."""
 
     text: str
-    """As it was asked."""
+    """Condition in the dialect, unchanged."""
     spark_sql: str
-    """Over the rows, as a relation that is called `row`."""
+    """Condition in Spark SQL over the rows, a relation that is called `row`."""
     functions: tuple[str, ...]
     """Names of our own functions that it calls."""
     origins: tuple[tuple[str, str], ...] = ()
-    """Tables and dotted paths of the fields that it goes by."""
+    """Tables and dotted paths of the fields that it reads."""
 
 
 Place: TypeAlias = tuple[int, int, int, int]
-"""Line and column of a part of a text, and those of what stands behind it, as in a `Finding`."""
+"""Line and column of a part of a text, and those just behind it, counted as in a `Finding`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Influence:
-    """A place of the query where fields decide which rows there are, or what a group holds."""
+    """Place of the query where fields decide which rows there are, or what a group contains."""
 
     clause: str
-    """Where they decide, for a sentence: WHERE, ON, HAVING, GROUP BY, PARTITION BY, ORDER BY, UNNEST, a
-    window, an aggregate, an ORDER BY whose first rows are equal."""
+    """Clause, for a sentence: WHERE, ON, HAVING, GROUP BY, PARTITION BY, ORDER BY, UNNEST, a window, an
+    aggregate, an ORDER BY whose first rows are equal."""
     origins: tuple[tuple[str, str], ...]
     """Tables and dotted paths of the fields."""
     place: Place
-    """Where that stands."""
+    """Place of the clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query that may run."""
+    """Query that may run."""
 
     spark_sql: str
     """Reads temporary views named as the tables; always generated, never the user's text."""
@@ -248,47 +248,47 @@ class Plan:
     window: Window | None
     """None: a forwarding query, or one with more than one window or with joins."""
     horizon: timedelta
-    """How far behind the newest record it still needs records: windows and bounds of joins. 0: not at all."""
+    """Time behind the newest record within which it still needs records, for windows and joins; 0: none."""
     lookback: timedelta
-    """How long before its window, or its own time, the oldest record may lie that a row needs; where its
-    sessions began is not in it."""
+    """Maximum by which a record that a row needs is older than the row's window or time; the begins of
+    sessions are not included."""
     columns: tuple[Column, ...]
     hidden: tuple[str, ...]
     """Further output columns, in order after the visible ones; docs/contracts.md says which."""
     functions: tuple[str, ...]
-    """Names of our own functions it calls, in lower case: files of runtime/functions/."""
+    """Names of our own functions that it calls, in lower case: files of runtime/functions/."""
     fingerprint: str
     """Identity of the state in a checkpoint: equal fingerprints may share one."""
     warnings: tuple[Finding, ...]
     references: tuple[Reference, ...] = ()
-    """Reference tables it reads; one may stand here more than once, with other needs."""
+    """Reference tables that it reads; one may appear more than once, with other needs."""
     partial_aggregation: PartialAggregation | None = None
-    """Where it can be: the same groups, from rows that whoever reads has added up."""
+    """Query over rows that the reader has aggregated, with equal groups; None where that is not possible."""
     closing: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
-    """By table: the windows that a record comes too late for once they are closed. A join is one of kind
-    JOIN, as long as it waits for joins on its sides; none where rows only pass."""
-    staged: Staged | None = None
-    """The query in stages, where Spark has to count what comes too late: WHERE asks for what whoever reads
-    cannot judge, or rows are not records. None: whoever reads counts them, or none comes too late."""
+    """By table: the windows whose closing makes a record late. A join is a window of kind JOIN, as long as it
+    waits for joins on its sides. None where rows only pass."""
+    staged: StagedQuery | None = None
+    """The query in stages, where Spark must count late rows: WHERE has conditions that the reader cannot
+    evaluate, or rows are not records. None: the reader counts late rows, or there are none."""
     lookahead: timedelta = timedelta()
-    """How long after its window's end, or its own time, the newest record may lie that a row needs."""
+    """Maximum by which a record that a row needs is newer than the end of the row's window, or its time."""
     key: tuple[str, ...] = ()
-    """The visible columns that tell a row from all others: a bound of its window, and what it is grouped by.
-    None where some of that is not seen."""
-    bounds: tuple[Bound, ...] = ()
-    """Bounds of its groups: one for each kind that its aggregates have."""
+    """Visible columns that identify a row: a bound of its window, and its keys. Empty where one of these is
+    not visible."""
+    bounds: tuple[GroupBound, ...] = ()
+    """Bounds of its groups: one for each kind of aggregates."""
     origins: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """Of each of `columns`: tables and dotted paths of the fields that its values are made of."""
+    """For each of `columns`: tables and dotted paths of the fields that its values are made of."""
     copies: tuple[tuple[str, str] | None, ...] = ()
-    """Of each of `columns`: the table and the dotted path of the field that its values are, as they stand in
-    the records; None where they are computed."""
+    """For each of `columns`: table and dotted path of the field that it copies unchanged; None where it is
+    computed."""
     places: tuple[Place, ...] = field(default=(), compare=False)
-    """Of each of `columns`: where its name stands, or what it is when it has none of its own."""
+    """For each of `columns`: place of its name, or of its expression if it has none."""
     influences: tuple[Influence, ...] = ()
-    """All that decides which rows there are beside the records themselves, in the order of the text. What no
-    influence and no column reads can change without a byte of the rows changing."""
+    """Fields that decide which rows there are, in the order of the text. A field that no influence and no
+    column reads changes no byte of the rows."""
     conditions: tuple[RowCondition, ...] = ()
-    """Those that were asked for its rows, and with which nothing is wrong: no part of the query."""
+    """Conditions on its rows that were passed to the check and have no errors; no part of the query."""
 
     @property
     def condition_functions(self) -> tuple[str, ...]:
@@ -297,16 +297,16 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The answer about a text: `plan` is None exactly when a finding is an error."""
+class CheckResult:
+    """Result of a check: `plan` is None exactly when a finding is an error."""
 
     plan: Plan | None
     findings: tuple[Finding, ...]
     conditions: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-    """What was found about each condition on its rows that is wrong, where there is a plan."""
+    """Findings about each condition on its rows that has errors; only with a plan."""
 
     def wrong_conditions(self, path: str, conditions: Sequence[str]) -> Iterator[Violation]:
-        """What is wrong with conditions, those of a list whose items have one each, as `when`."""
+        """Yield the errors of conditions; `path`: the list whose items have one each, as `when`."""
         for number, condition in enumerate(conditions):
             for finding in self.conditions.get(condition, ()):
                 if finding.severity is Severity.ERROR:
@@ -314,13 +314,13 @@ class Checked:
 
 
 __all__ = [
-    "Bound",
     "Call",
-    "Checked",
+    "CheckResult",
     "Column",
     "Condition",
     "Constant",
     "Field",
+    "GroupBound",
     "Influence",
     "Part",
     "Partial",
@@ -330,7 +330,7 @@ __all__ = [
     "Role",
     "RowCondition",
     "Stage",
-    "Staged",
+    "StagedQuery",
     "Table",
     "Value",
     "Window",

@@ -1,8 +1,8 @@
-"""Texts as Spark reads them: how whatever a user wrote comes into what is emitted."""
+"""Quoting: the only way for a user's text into emitted SQL."""
 
 from __future__ import annotations
 
 
 def quote_text(value: str) -> str:
-    """The text as a Spark literal. The dollar is escaped: Spark fills in ${…} even inside literals."""
+    """Quote text as a Spark literal. Dollars are escaped, as Spark substitutes ${…} even inside literals."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"

@@ -1,11 +1,11 @@
 """The log: append, replay and follow records of protobuf events.
 
-What stands here is pure: importing it loads no client and no event loop. `eventlog.kafka` and
+This module is pure: importing it loads no client and no event loop. `eventlog.kafka` and
 `eventlog.memory` are logs, `eventlog.follower` keeps a fold at the end of one.
 """
 
 from eventlog.log import Log, LogDamaged, LogError, LogReplaced, LogUnavailable, RecordTooLarge
-from eventlog.record import Draft, LogPosition, Record, chained, read_record
+from eventlog.record import Draft, LogPosition, Record, extend_history, read_record
 
 __all__ = [
     "Draft",
@@ -17,6 +17,6 @@ __all__ = [
     "LogUnavailable",
     "Record",
     "RecordTooLarge",
-    "chained",
+    "extend_history",
     "read_record",
 ]

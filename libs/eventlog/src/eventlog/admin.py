@@ -1,4 +1,4 @@
-"""How topics come to be."""
+"""Create topics that are missing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RETRY_S: Final = 2.0
 async def await_topics(
     connection: Connection, stop: asyncio.Event, topics: tuple[Topic, ...] = TOPICS
 ) -> bool:
-    """Create the topics that are missing as soon as Kafka answers; False when `stop` is set before.
+    """Create the missing topics as soon as Kafka answers; False: `stop` was set before.
 
-    What it waits for is logged when that changes. Raises: LogRefused when a setting is wrong; LogError when
+    Each new reason to wait is logged once. Raises: LogRefused when a setting is wrong; LogError when
     Kafka refuses a topic.
     """
     stopping = asyncio.create_task(stop.wait())
-    known = ""
+    logged_reason = ""
     try:
         while not stop.is_set():
             creating = asyncio.create_task(ensure_topics(connection, topics))
@@ -43,9 +43,9 @@ async def await_topics(
             except LogRefused:
                 raise
             except LogUnavailable as error:
-                if str(error) != known:
-                    known = str(error)
-                    logger().warning("kafka.awaited", detail=known)
+                if str(error) != logged_reason:
+                    logged_reason = str(error)
+                    logger().warning("kafka.awaited", detail=logged_reason)
             else:
                 return True
             await asyncio.wait((stopping,), timeout=_RETRY_S)
@@ -55,17 +55,21 @@ async def await_topics(
 
 
 async def ensure_topics(connection: Connection, topics: tuple[Topic, ...] = TOPICS) -> None:
-    """Create the topics that are missing, with the broker's replication defaults.
+    """Create the missing topics, with the broker's replication defaults.
 
     Raises: LogUnavailable when Kafka does not answer; LogError when it refuses.
     """
-    async with started(connection) as admin:
+    async with open_admin_client(connection) as admin:
         await create_missing(admin, topics)
 
 
 @asynccontextmanager
-async def started(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient, None]:
-    """An administrator's client. Raises, also in the block: LogUnavailable, which says what to look at."""
+async def open_admin_client(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient, None]:
+    """Start an admin client for the block.
+
+    Errors of Kafka in the block are translated, too. Raises: LogRefused when Kafka refuses the settings;
+    LogUnavailable.
+    """
     admin = None
     try:
         admin = AIOKafkaAdminClient(**connection.aiokafka())
@@ -81,7 +85,7 @@ async def started(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient,
 
 
 async def create_missing(admin: AIOKafkaAdminClient, topics: tuple[Topic, ...]) -> None:
-    """Create the topics that are missing. Raises: LogError when the broker refuses one; KafkaError."""
+    """Create the missing topics. Raises: LogError when the broker refuses one; KafkaError."""
     wanted = [
         NewTopic(
             topic.name,

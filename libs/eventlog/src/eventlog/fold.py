@@ -1,4 +1,4 @@
-"""What a log is folded into, and what a follower hands on of it. Pure."""
+"""State that is folded from a log, steps for subscribers, and the check against another log. Pure."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ BACKLOG: Final = 1_000
 
 
 class Fold(Protocol[A_co]):
-    """A state made of records, one after the other."""
+    """State that is made from records, one after the other."""
 
     @property
     def position(self) -> LogPosition:
-        """How far the log is folded, and which log it is."""
+        """Position of the newest record that was applied; its history identifies the log."""
 
     def apply(self, record: Record) -> A_co:
-        """Fold one record in; what it did. Never raises for any record that can stand in a topic."""
+        """Fold one record in and return what it did. Never raises, whatever record stands in the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[A]):
-    """A record as the fold took it."""
+    """A record, and what the fold made of it."""
 
     record: Record
     applied: A
 
 
 class Subscription(Generic[A]):
-    """The newest steps, for one subscriber, in order. Overflows rather than slow the fold down."""
+    """Queue of steps, in order, for one subscriber. It overflows rather than slow the fold down."""
 
     def __init__(self) -> None:
         self.steps: deque[Step[A]] = deque()
         self.overflowed = False
 
     def take(self, step: Step[A]) -> None:
-        """One step more."""
+        """Queue a step; behind BACKLOG steps set `overflowed` instead."""
         if len(self.steps) < BACKLOG:
             self.steps.append(step)
         else:
@@ -51,15 +51,15 @@ class Subscription(Generic[A]):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What log was read before this process began, and how far: a shorter or another one is damage."""
+class LogBaseline:
+    """Position that was read before this process began: a log that is shorter, or another one, is damaged."""
 
     position: LogPosition = LogPosition()  # noqa: RUF009 - a constant
-    anew: str = ""
-    """How a person makes the service forget that, in a sentence."""
+    reset_hint: str = ""
+    """Clause, without a full stop, that tells a person how to make the service forget the position."""
 
     def check_end(self, end: int) -> None:
-        """Raises: LogDamaged when the log ends, at the sequence `end`, before what was read."""
+        """Compare with the log's last sequence. Raises: LogDamaged when the log is shorter than it was."""
         if end < self.position.sequence:
             raise LogDamaged(
                 f"the log ends at sequence {end}, but {self.position.sequence} was read before: it lost"
@@ -67,7 +67,7 @@ class Seen:
             )
 
     def check(self, position: LogPosition) -> None:
-        """Raises: LogReplaced when the log, folded as far as it was read before, is not that one."""
+        """Compare the histories, once the fold is at the sequence. Raises: LogReplaced when they differ."""
         if position.sequence == self.position.sequence and position != self.position:
             raise LogReplaced(
                 f"the log was read up to sequence {position.sequence} before, and holds other records there"
@@ -76,4 +76,4 @@ class Seen:
 
     @property
     def _advice(self) -> str:
-        return f". If it is meant, {self.anew}" if self.anew else ""
+        return f". If it is meant, {self.reset_hint}" if self.reset_hint else ""

@@ -1,7 +1,7 @@
-"""Keeps a fold at the end of a log: one task reads, whoever needs something of it waits.
+"""Keep a fold at the end of a log: one task reads, all others wait for what they need of it.
 
-Everything here runs on one event loop, and nothing blocks it. What a record means is the fold's to say, which
-is pure; what is due because of it, the service's.
+All runs on one event loop, and nothing blocks it. The fold, which is pure, decides what a record means; the
+service decides what to do about it.
 """
 
 from __future__ import annotations
@@ -12,86 +12,87 @@ from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
 from chassis.logging import logger
-from eventlog.fold import Fold, Seen, Step, Subscription
+from eventlog.fold import Fold, LogBaseline, Step, Subscription
 from eventlog.log import Log, LogDamaged, LogError, LogUnavailable
 from eventlog.record import Draft, Record
 
 A = TypeVar("A")
 
 _RETRY_S: Final = 1.0
-_BREATH: Final = 1_000
+_YIELD_EVERY: Final = 1_000
+"""Records between two turns for the other tasks of the event loop."""
 
 
 class Follower(Generic[A]):
-    """Follows a log into a fold, from where the fold is."""
+    """Reads a log into a fold, from the fold's position on."""
 
     def __init__(
         self,
         log: Log,
         fold: Fold[A],
         *,
-        seen: Seen = Seen(),  # noqa: B008 - a constant
+        baseline: LogBaseline = LogBaseline(),  # noqa: B008 - a constant
         patience_s: float | None = None,
         on_step: Callable[[Step[A]], None] = lambda _: None,
     ) -> None:
-        """`seen`: what log was read before; another one is damage. `on_step` hears of every step.
+        """`baseline`: the log that was read before; another one is damage. `on_step` is called for each step.
 
-        `patience_s`: how long a record may take to come back. None: a log that does not answer is asked
-        again, for as long as it takes, and nothing here raises LogUnavailable.
+        `patience_s`: how long a record may take to come back. None: retry without end while the log does not
+        answer; then no method raises LogUnavailable.
         """
         self.failure: LogError | None = None
-        """Why nothing is read any more; None while all is well."""
+        """Error that ended reading; None while it goes on."""
         self.draining = False
-        """Whether subscribers are to leave."""
+        """Whether subscribers should leave."""
         self._log, self._fold, self._on_step = log, fold, on_step
-        self._seen, self._patience_s = seen, patience_s
+        self._baseline, self._patience_s = baseline, patience_s
         self._begun = False
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
-        """Who waits, and for what."""
+        """Futures of waiting tasks, with the condition that each waits for."""
         self._awaited: dict[str, list[asyncio.Future[Step[A]]]] = {}
         self._subscriptions: set[Subscription[A]] = set()
 
     @property
     def sequence(self) -> int:
-        """How far the log is folded."""
+        """Sequence of the newest record that is folded in; -1 before the first."""
         return self._fold.position.sequence
 
     @property
     def damage(self) -> str:
-        """Why the log must not be written to any more; empty while it is sound."""
+        """Reason why the log must not be written to any more; empty while it is sound."""
         return str(self.failure) if isinstance(self.failure, LogDamaged) else ""
 
     # ---- Reading -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Fold what stands in the log and what comes, for ever.
+        """Fold the records of the log, then new ones for ever.
 
-        Raises: LogDamaged; LogUnavailable when the log does not answer at the start, unless that is borne.
+        Raises: LogDamaged; with a `patience_s` also LogUnavailable, if the log does not answer at the start.
         """
         try:
             while True:
                 try:
                     await self._follow()
                 except LogUnavailable as error:
-                    await self._bear(error)
+                    await self._wait_to_retry(error)
         except LogError as error:
             self.fail(error)
             raise
 
     async def _follow(self) -> None:
-        if self.sequence < self._seen.position.sequence:
-            self._seen.check_end(await self._log.end())
+        if self.sequence < self._baseline.position.sequence:
+            self._baseline.check_end(await self._log.end())
         self._begun = True
         self.wake()
         async with aclosing(self._log.follow(self.sequence)) as records:
             async for record in records:
                 self._take(record)
-                if record.sequence % _BREATH == 0:
-                    await asyncio.sleep(0)  # a long replay leaves room for signals and health checks
+                if record.sequence % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)  # signals and health checks must be served during a long replay
 
     def _take(self, record: Record) -> None:
         step = Step(record, self._fold.apply(record))
-        self._seen.check(self._fold.position)
+        self._baseline.check(self._fold.position)
         for expected in self._awaited.pop(record.id, ()):
             if not expected.done():
                 expected.set_result(step)
@@ -101,7 +102,7 @@ class Follower(Generic[A]):
         self.wake()
 
     def fail(self, error: LogError) -> None:
-        """Nothing more is read or written: whoever waits is told why."""
+        """Stop reading and writing for good, and raise the error in all tasks that wait."""
         if isinstance(error, LogDamaged):
             logger().error("log.damaged", detail=str(error))
         self.failure = error
@@ -111,7 +112,8 @@ class Follower(Generic[A]):
                     expected.set_exception(error)
         self.wake()
 
-    async def _bear(self, error: LogUnavailable) -> None:
+    async def _wait_to_retry(self, error: LogUnavailable) -> None:
+        """Sleep before a retry. Raises: `error`, where the follower has a `patience_s`."""
         if self._patience_s is not None:
             raise error
         logger().warning("log.lost", detail=str(error))
@@ -120,13 +122,16 @@ class Follower(Generic[A]):
     # ---- Waiting -------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let go on whoever has what it waits for."""
+        """Check all conditions that tasks wait for, and resume those that are met."""
         for waiting, met in self._waiting.items():
-            if not waiting.done() and _looks_again(met):
+            if not waiting.done() and _is_due(met):
                 waiting.set_result(None)
 
     async def until(self, met: Callable[[], bool]) -> None:
-        """Wait until `met()`; asked again after each step, a failure, a drain and a `wake`. Raises: as it."""
+        """Wait until `met()` is true. It is called after each step, failure, drain and `wake`.
+
+        Raises: what `met` raises.
+        """
         while not met():
             waiting = asyncio.get_running_loop().create_future()
             self._waiting[waiting] = met
@@ -135,39 +140,42 @@ class Follower(Generic[A]):
             finally:
                 del self._waiting[waiting]
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_for(self, sequence: int) -> None:
         """Wait until the log is folded to `sequence`. Raises: what ended `run`, when it never will be."""
         await self.until(lambda: self._holds(sequence) or self.failure is not None)
         if not self._holds(sequence) and self.failure is not None:
             raise self.failure.with_traceback(None)
 
     async def catch_up(self) -> None:
-        """Wait until everything is folded that stands in the log now. Raises: as `append`."""
+        """Wait until all that the log holds now is folded in.
+
+        Raises: LogUnavailable (see __init__); LogDamaged.
+        """
         while True:
             try:
                 end = await self._log.end()
                 break
             except LogUnavailable as error:
-                await self._bear(error)
+                await self._wait_to_retry(error)
         while not self._holds(end):
             before = self.sequence
             try:
                 async with asyncio.timeout(self._patience_s):
-                    await self.reached(end)
+                    await self.wait_for(end)
             except TimeoutError as error:
-                if self.sequence == before:  # else it only takes long
+                if self.sequence == before:  # otherwise the log is only long: patience is for standstill
                     raise LogUnavailable(f"nothing was read in {self._patience_s:g} s") from error
 
     def _holds(self, sequence: int) -> bool:
-        # An empty log that is not the one read before holds everything, too, until that is known.
+        # Before `_begun` an empty log would hold everything, too, though it may not be the baseline's.
         return self._begun and self.sequence >= sequence
 
     # ---- Writing -------------------------------------------------------------------------------------------
 
     async def append(self, draft: Draft) -> Step[A]:
-        """Append a record and read it back: the first with its id that comes, and what the fold made of it.
+        """Append a record, and wait until the first with its id is read back; return that step.
 
-        Raises: LogUnavailable, unless that is borne: it may stand in the log all the same; LogDamaged;
+        Raises: LogUnavailable (see __init__): the record may be in the log all the same; LogDamaged;
         RecordTooLarge.
         """
         if self.failure is not None:
@@ -199,7 +207,7 @@ class Follower(Generic[A]):
 
     def _forget(self, id_: str, expected: asyncio.Future[Step[A]]) -> None:
         if expected.done() and not expected.cancelled():
-            expected.exception()  # whoever waited may have been cancelled meanwhile
+            expected.exception()  # mark it retrieved: the waiting task may have been cancelled meanwhile
         waiting = self._awaited.get(id_)
         if waiting is not None and expected in waiting:
             waiting.remove(expected)
@@ -209,13 +217,13 @@ class Follower(Generic[A]):
     # ---- Subscribers ---------------------------------------------------------------------------------------
 
     def subscribe(self) -> Subscription[A]:
-        """The steps after `sequence`, from now on."""
+        """Queue all steps after `sequence`, from now on."""
         subscription: Subscription[A] = Subscription()
         self._subscriptions.add(subscription)
         return subscription
 
     def unsubscribe(self, subscription: Subscription[A]) -> None:
-        """No more steps for it."""
+        """Stop queueing steps."""
         self._subscriptions.discard(subscription)
 
     def drain(self) -> None:
@@ -224,9 +232,9 @@ class Follower(Generic[A]):
         self.wake()
 
 
-def _looks_again(met: Callable[[], bool]) -> bool:
-    """Whether who waits has something to see: what it waits for, or an error."""
+def _is_due(met: Callable[[], bool]) -> bool:
+    """Decide whether to resume the task that waits: the condition is met, or raises."""
     try:
         return met()
-    except Exception:  # noqa: BLE001 - it is asked again where it is waited for, and raises there
+    except Exception:  # noqa: BLE001 - the task calls it again, and it raises there
         return True

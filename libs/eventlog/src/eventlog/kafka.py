@@ -2,7 +2,7 @@
 
 Appends are idempotent (`acks=all`): the producer repeats a send until the broker has it, once. When the
 producer itself fails, a new one sends the record again, under the same id. Readers have no consumer group:
-whoever reads knows where it stands.
+each remembers its own sequence.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from chassis.logging import logger
 from eventlog.admin import create_missing
 from eventlog.log import LogDamaged, LogError, LogUnavailable, RecordTooLarge
-from eventlog.reader import BACKOFF_MS, REQUEST_TIMEOUT_MS, TEMPORARY, Message, Reader, client, unavailable
+from eventlog.reader import (
+    BACKOFF_MS,
+    REQUEST_TIMEOUT_MS,
+    TEMPORARY,
+    Message,
+    PartitionReader,
+    client,
+    unavailable,
+)
 from eventlog.record import Draft, Record, read_record
-from eventlog.topics import forever
+from eventlog.topics import log_topic
 from kafkaclient import Connection
 from kafkaclient.behind import is_behind
 from kafkaclient.replacing import Spell
 
 SILENCE_S: Final = 0.05
-"""What comes behind such a silence may be another log's: to make a topic anew takes longer."""
+"""Silence after which new records may be those of another log: recreating a topic takes longer than this."""
 _ACK_S: Final = 15.0
-# Without it nearly every record is a request of its own to Kafka, and a fetch of its own for each follower.
+# Without lingering nearly every record is its own produce request, and its own fetch for each follower.
 _LINGER_MS: Final = 5
 _PRODUCERS: Final = 2
-# Kafka gives a batch that is larger whole, and no second one.
+# A fetch of at most one byte: Kafka returns the first batch whole even if it is larger, and no second one.
 _ONE_BATCH: Final = 1
 _CLUSTER_CHECK_S: Final = 60.0
 _CHECK_S: Final = 5.0
@@ -47,7 +55,7 @@ class KafkaLog:
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self.away = ""
-        """Why nothing new can be known of the log, while a follower cannot reach it; empty when one can."""
+        """Reason why a follower cannot reach the log at the moment; empty while it can."""
         self._connection = connection
         self._topic = topic
         self._partition = TopicPartition(topic, 0)
@@ -62,7 +70,7 @@ class KafkaLog:
         self._admin = AIOKafkaAdminClient(**client(self._connection))
         try:
             await self._admin.start()
-            await create_missing(self._admin, (forever(self._topic),))
+            await create_missing(self._admin, (log_topic(self._topic),))
             self._cluster_id = await self._current_cluster()
             await self._connected_producer()
         except BaseException as error:
@@ -78,7 +86,7 @@ class KafkaLog:
         await self._close()
 
     async def append(self, draft: Draft) -> None:
-        """Append a record; see `Log.append`. Waits 15 s at most; the record may still be written then.
+        """Append a record, in _ACK_S at most; after an error it may still be written.
 
         Raises: LogUnavailable, RecordTooLarge.
         """
@@ -91,7 +99,7 @@ class KafkaLog:
                     producer = await self._connected_producer()
                     try:
                         sent = await producer.send(self._topic, value, key=key, headers=headers, partition=0)
-                        sent.add_done_callback(_seen)
+                        sent.add_done_callback(_retrieve_error)
                         await asyncio.shield(sent)
                     except MessageSizeTooLargeError as error:
                         text = f"a record of {len(value)} bytes is more than topic {self._topic} takes"
@@ -106,38 +114,45 @@ class KafkaLog:
             failure = error
         self._writing = self._writing.fails(clock.time() - _ACK_S)
         if self._producer is not None and self._writing.due(clock.time()):
-            # Not acknowledged, not refused: one that is stuck waits for a broker that is not there any more.
+            # Neither acknowledged nor refused: a stuck producer waits for a broker that has left the cluster.
             self._writing = self._writing.looks(clock.time())
             await self._replace_producer(self._producer)
         raise unavailable(self._connection, failure) from failure
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
-        """The records with sequence > since up to the end at the call; see `Log.replay`."""
-        async with Reader(self._connection, self._partition) as reader:
+        """Yield the records with sequence > since up to the end at the call.
+
+        Raises: LogUnavailable; LogDamaged.
+        """
+        async with PartitionReader(self._connection, self._partition) as reader:
             end = await self._seek(reader, since)
             sequence = since
             while sequence < end:
-                for record in self._unbroken(await reader.read_to(end), sequence):
+                for record in self._decode_all(await reader.read_to(end), sequence):
                     if record.sequence > end:
                         return
                     sequence = record.sequence
                     yield record
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
-        """The records with sequence > since, for ever; see `Log.follow`."""
-        async with Reader(self._connection, self._partition) as reader:
+        """Yield the records with sequence > since, then new ones for ever; wait through outages.
+
+        Raises: LogUnavailable at the start; LogDamaged, also when the topic is recreated or another cluster
+        takes over the address.
+        """
+        async with PartitionReader(self._connection, self._partition) as reader:
             await self._seek(reader, since)
             clock = asyncio.get_running_loop()
             last: Record | None = None
-            # The newest record that was read again since, and stood there still: what came after it may be
-            # another log's, when the topic was made anew between two reads.
+            # Newest record whose presence was confirmed by a second read. Records after it may belong to
+            # another log, if the topic was recreated between two reads.
             anchor: Record | None = None
             doubted, checked, reached, silence = False, clock.time(), True, Spell()
             while True:
-                asked = clock.time()
+                read_began = clock.time()
                 messages = await reader.read()
                 idle = not messages
-                silence = silence.fails(asked) if idle else Spell()
+                silence = silence.fails(read_began) if idle else Spell()
                 if silence.due(clock.time()):
                     silence = Spell()
                     if await is_behind(self._connection, {self._partition: since + 1}):
@@ -146,7 +161,8 @@ class KafkaLog:
                             await reader.renew(since + 1)
                             doubted = False
                         continue
-                if messages and anchor is not None and not doubted and clock.time() - asked > SILENCE_S:
+                waited_s = clock.time() - read_began
+                if messages and anchor is not None and not doubted and waited_s > SILENCE_S:
                     reader.seek(anchor.sequence)
                     doubted = True
                     continue
@@ -156,14 +172,14 @@ class KafkaLog:
                     messages = [message for message in messages if message.offset > since]
                     if not messages:
                         reader.seek(since + 1)
-                for record in self._unbroken(messages, since):
+                for record in self._decode_all(messages, since):
                     last, since = record, record.sequence
                     anchor = anchor or record
                     yield record
-                # Silence may be an outage; another cluster, or another topic, may have taken over the name.
+                # Silence may be an outage, or another cluster or topic may have taken over the name.
                 if idle or clock.time() - checked > _CLUSTER_CHECK_S:
-                    before, reached = reached, await self._reached()
-                    # Back at the second look: those who write could not, either, and have that long for it.
+                    before, reached = reached, await self._check_reachable()
+                    # Back at the second success only: writers were cut off, too, and get that long to resume.
                     back = reached and before
                     where = f"Kafka at {self._connection.bootstrap_servers}"
                     self.away = "" if back else f"{where} does not answer"
@@ -171,7 +187,7 @@ class KafkaLog:
                         event = "kafka.found" if reached else "kafka.lost"
                         logger().warning(event, topic=self._topic)
                     if doubted and reached:
-                        # The very end of a topic that ends before `since` reads as silence.
+                        # A topic that ends before `since` is silent, too, so the end needs a check.
                         with suppress(LogUnavailable):
                             await reader.check_end(since)
                     if anchor is not None:
@@ -180,25 +196,28 @@ class KafkaLog:
                     checked = clock.time()
 
     async def read(self, sequences: Sequence[int]) -> list[Record]:
-        """The records at these sequences; see `Log.read`. Kafka is asked once for each."""
+        """Read the records at these sequences, by one fetch for each. Raises: LogUnavailable, LogDamaged."""
         records: list[Record] = []
-        async with Reader(self._connection, self._partition, fetch_bytes=_ONE_BATCH) as reader:
+        async with PartitionReader(self._connection, self._partition, fetch_bytes=_ONE_BATCH) as reader:
             await self._seek(reader, max(sequences, default=-1))
             for sequence in sequences:
                 reader.seek(sequence)
                 messages: list[Message] = []
                 while not messages:
                     messages = await reader.read_to(sequence)
-                records += self._unbroken(messages[:1], sequence - 1)
+                records += self._decode_all(messages[:1], sequence - 1)
         return records
 
     async def end(self) -> int:
-        """Sequence of the last record; -1 when there is none."""
-        async with Reader(self._connection, self._partition) as reader:
+        """Fetch the sequence of the last record; -1 for an empty log. Raises: LogUnavailable."""
+        async with PartitionReader(self._connection, self._partition) as reader:
             return (await reader.bounds())[1]
 
-    async def _seek(self, reader: Reader, since: int) -> int:
-        """Put the reader behind `since`; answers the sequence of the last record."""
+    async def _seek(self, reader: PartitionReader, since: int) -> int:
+        """Move the reader behind `since`, and return the sequence of the last record.
+
+        Raises: LogUnavailable; LogDamaged when the topic has lost the records there.
+        """
         try:
             await self._check_cluster()
         except TEMPORARY as error:
@@ -213,8 +232,8 @@ class KafkaLog:
         reader.seek(max(since, -1) + 1)
         return last
 
-    def _unbroken(self, messages: list[Message], since: int) -> Iterator[Record]:
-        """The records behind `since`, one after the other. Raises: LogDamaged where one is missing."""
+    def _decode_all(self, messages: list[Message], since: int) -> Iterator[Record]:
+        """Decode the messages, which must follow `since` without a gap. Raises: LogDamaged at a gap."""
         for message in messages:
             if message.offset != since + 1:
                 raise LogDamaged(
@@ -225,15 +244,15 @@ class KafkaLog:
             yield read_record(message.offset, message.headers, message.value)
 
     def _check_same(self, before: Record | None, message: Message) -> None:
-        """Raises: LogDamaged when a record that was read before is another one now."""
+        """Compare a message with the record that was read there before. Raises: LogDamaged if it differs."""
         if before != read_record(message.offset, message.headers, message.value):
             raise LogDamaged(
                 f"topic {self._topic} holds another record at sequence {message.offset} than was read there"
                 " before: it was made anew"
             )
 
-    async def _reached(self) -> bool:
-        """Whether the cluster answers. Raises: LogDamaged when it is another one."""
+    async def _check_reachable(self) -> bool:
+        """Tell whether the cluster answers. Raises: LogDamaged when it is another cluster."""
         clock = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_CHECK_S):
@@ -248,7 +267,10 @@ class KafkaLog:
         return True
 
     async def _replace_admin(self) -> bool:
-        """Ask by another client, if it is answered; whether it is. Raises: LogDamaged as `_reached`."""
+        """Replace a stuck admin client by a fresh one; tell whether Kafka answers that.
+
+        Raises: LogDamaged when it is another cluster.
+        """
         fresh, stuck = AIOKafkaAdminClient(**client(self._connection)), self._admin
         try:
             async with asyncio.timeout(_CHECK_S):
@@ -284,10 +306,10 @@ class KafkaLog:
     async def _connected_producer(self) -> AIOKafkaProducer:
         async with self._producer_lock:
             if self._producer is None:
-                self._producer = await self._started_producer()
+                self._producer = await self._start_producer()
             return self._producer
 
-    async def _started_producer(self) -> AIOKafkaProducer:
+    async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(
             **client(self._connection),
             acks="all",
@@ -304,17 +326,17 @@ class KafkaLog:
         return producer
 
     async def _replace_producer(self, stuck: AIOKafkaProducer) -> None:
-        """Write by another producer from now on, if Kafka answers it.
+        """Replace a stuck producer by a fresh one, if Kafka answers that.
 
-        What the old one had not been told of may be written, or never: whoever waits for it says that it
-        could not be told, and sends it again under the same id.
+        Records that the old one has no acknowledgement of may be written, or never: their callers get
+        LogUnavailable, and send them again under the same id.
         """
         async with self._producer_lock:
             if self._producer is not stuck:
                 return
             try:
                 async with asyncio.timeout(_CHECK_S):
-                    self._producer = await self._started_producer()
+                    self._producer = await self._start_producer()
             except TEMPORARY:
                 return
         logger().warning("kafka.producer_replaced", topic=self._topic)
@@ -339,14 +361,14 @@ def _encode(draft: Draft) -> bytes:
     return draft.message.SerializeToString(deterministic=True)
 
 
-def _seen(sent: asyncio.Future[Any]) -> None:
-    """A send that nobody waits for any more may fail in silence: its caller was told that it may have."""
+def _retrieve_error(sent: asyncio.Future[Any]) -> None:
+    """Mark the error of a send as retrieved: its caller may have timed out, and asyncio would log it."""
     if not sent.cancelled():
         sent.exception()
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """Stop, without waiting for batches that cannot be delivered."""
+    """Stop a producer within a second, without waiting for batches that cannot be delivered."""
     try:
         await asyncio.wait_for(producer.stop(), timeout=1)
     except TEMPORARY:

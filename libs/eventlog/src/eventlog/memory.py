@@ -1,4 +1,4 @@
-"""The log in memory: for tests. Trusted because it passes `testing.LogContract`, as Kafka's does."""
+"""The log in memory, for tests. It passes the contract that Kafka's passes, `testing.LogContract`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eventlog.record import Draft, Record, read_record
 
 
 class MemoryLog:
-    """A log that lives as long as its object; for one event loop."""
+    """Log of one event loop that lives as long as its object."""
 
     def __init__(self) -> None:
         self._records: list[Record] = []
@@ -21,18 +21,18 @@ class MemoryLog:
         self.place(draft.headers(), draft.message.SerializeToString(deterministic=True))
 
     def place(self, headers: list[tuple[str, bytes]], value: bytes) -> None:
-        """Append raw headers and bytes, as any program can do to a topic."""
+        """Append raw headers and bytes, valid or not: any program may write such to a topic."""
         self._records.append(read_record(len(self._records), headers, value))
         self._grown.set()
         self._grown = asyncio.Event()
 
     async def replay(self, since: int = -1) -> AsyncGenerator[Record, None]:
-        """The records with sequence > since that are there now."""
+        """Yield the records with sequence > since that the log holds now. Raises: LogDamaged."""
         for sequence in range(self._start(since), len(self._records)):
             yield self._records[sequence]
 
     async def follow(self, since: int = -1) -> AsyncGenerator[Record, None]:
-        """The records with sequence > since, for ever."""
+        """Yield the records with sequence > since, then new ones for ever. Raises: LogDamaged."""
         sequence = self._start(since)
         while True:
             while sequence < len(self._records):
@@ -41,11 +41,11 @@ class MemoryLog:
             await self._grown.wait()
 
     async def read(self, sequences: Sequence[int]) -> list[Record]:
-        """The records at these sequences, in this order."""
+        """Read the records at these sequences, in this order. Raises: LogDamaged behind the end."""
         return [self._records[self._start(sequence) - 1] for sequence in sequences]
 
     async def end(self) -> int:
-        """Sequence of the last record; -1 when there is none."""
+        """Return the sequence of the last record; -1 for an empty log."""
         return len(self._records) - 1
 
     def _start(self, since: int) -> int:

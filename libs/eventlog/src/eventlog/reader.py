@@ -1,6 +1,6 @@
-"""Consumers of topics.
+"""Consumers of topics, without groups or commits.
 
-A log's knows where it stands and never jumps anywhere by itself; another reads all partitions of a topic.
+`PartitionReader` reads a log: it never resets its offset by itself. `all_partitions` reads any topic whole.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FETCH_BYTES: Final = 8 * 1024 * 1024
 
 
 def unavailable(connection: Connection, error: BaseException | None) -> LogUnavailable:
-    """Kafka does not answer, said in one way."""
+    """Build the error of a Kafka that does not answer, so that its text is the same everywhere."""
     return LogUnavailable(sentence(connection, error))
 
 
 def client(connection: Connection) -> dict[str, Any]:
-    """The configuration of a client. Raises: LogUnavailable when a file of it cannot be read."""
+    """Build the arguments of an aiokafka client. Raises: LogUnavailable if a secret's file is unreadable."""
     try:
         return connection.aiokafka()
     except SecretUnreadable as error:
@@ -45,10 +45,10 @@ def client(connection: Connection) -> dict[str, Any]:
 async def all_partitions(
     connection: Connection, topic: str, *, begin: Literal["earliest", "latest"]
 ) -> AsyncGenerator[tuple[AIOKafkaConsumer, list[TopicPartition]]]:
-    """A consumer of the partitions that a topic has now, and these; no group, nothing is committed.
+    """Start a consumer of the partitions that a topic has now; yield it and the partitions.
 
-    `begin`: where it stands in a partition until told otherwise, and where it goes on when what it was to
-    read is gone. Raises, also in the block: KafkaError, OSError, TimeoutError.
+    `begin`: where it starts in each partition without a seek, and after its offset was deleted. Raises, also
+    in the block: KafkaError, OSError, TimeoutError.
     """
     consumer = AIOKafkaConsumer(
         topic,
@@ -61,7 +61,7 @@ async def all_partitions(
     )
     try:
         await consumer.start()
-        consumer.unsubscribe()  # its partitions are known now
+        consumer.unsubscribe()  # subscribing has fetched the partitions; from here on they are assigned
         numbers = sorted(consumer.partitions_for_topic(topic) or ())
         partitions = [TopicPartition(topic, number) for number in numbers]
         consumer.assign(partitions)
@@ -73,7 +73,7 @@ async def all_partitions(
 async def offsets_since(
     consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition], instant: datetime
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where in each partition begins what came since then, and where it ends now.
+    """Look up each partition's first offset since then (its end, if nothing came), and its end now.
 
     Raises: KafkaError, OSError, TimeoutError.
     """
@@ -86,31 +86,31 @@ async def offsets_since(
     }, ends
 
 
-class Reader:
-    """Reads one partition, without a group. An async context manager. Raises on entering: LogUnavailable."""
+class PartitionReader:
+    """Consumer of one partition. An async context manager. Raises on entering: LogUnavailable."""
 
     def __init__(
         self, connection: Connection, partition: TopicPartition, *, fetch_bytes: int | None = None
     ) -> None:
-        """`fetch_bytes`: how much Kafka gives at once; None: as much as is read soonest."""
+        """`fetch_bytes`: limit of one fetch; None: the limit that replays a long log fastest."""
         self._connection = connection
         self._partition = partition
         self._fetch_bytes = _FETCH_BYTES if fetch_bytes is None else fetch_bytes
-        self._consumer = self._unstarted()
+        self._consumer = self._new_consumer()
 
     async def __aenter__(self) -> Self:
         await self._start(self._consumer)
         return self
 
     async def renew(self, sequence: int) -> None:
-        """Read by another consumer from this sequence on, as this one is stuck. Raises: LogUnavailable."""
-        fresh, stuck = self._unstarted(), self._consumer
+        """Replace a stuck consumer, and read on from this sequence. Raises: LogUnavailable."""
+        fresh, stuck = self._new_consumer(), self._consumer
         await self._start(fresh)
         self._consumer = fresh
         self.seek(sequence)
         await stop_consumer(stuck)
 
-    def _unstarted(self) -> AIOKafkaConsumer:
+    def _new_consumer(self) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             **client(self._connection),
             group_id=None,
@@ -137,7 +137,7 @@ class Reader:
         await stop_consumer(self._consumer)
 
     async def bounds(self) -> tuple[int, int]:
-        """Sequences of the first and the last record; (0, -1) for a new topic. Raises: LogUnavailable."""
+        """Fetch the sequences of the first and last record; (0, -1): a new topic. Raises: LogUnavailable."""
         try:
             first = await self._consumer.beginning_offsets([self._partition])
             last = await self._consumer.end_offsets([self._partition])
@@ -146,16 +146,16 @@ class Reader:
         return first[self._partition], last[self._partition] - 1
 
     def seek(self, sequence: int) -> None:
-        """Read from this sequence on."""
+        """Read on from this sequence."""
         self._consumer.seek(self._partition, sequence)
 
     async def position(self) -> int:
-        """The sequence to be read next."""
+        """Return the sequence that is read next."""
         sequence: int = await self._consumer.position(self._partition)
         return sequence
 
     async def read_to(self, end: int) -> list[Message]:
-        """As `read`, of a topic that held the sequence `end`: when nothing came, Kafka is asked for it.
+        """Read the next records of a topic that held the sequence `end`; if none come, check that it does.
 
         Raises: LogUnavailable, LogDamaged.
         """
@@ -165,13 +165,13 @@ class Reader:
         return messages
 
     async def check_end(self, sequence: int) -> None:
-        """Raises: LogDamaged when the topic ends before a sequence that was known; LogUnavailable."""
+        """Compare the end with a sequence read before. Raises: LogDamaged if shorter; LogUnavailable."""
         _, last = await self.bounds()
         if last < sequence:
             raise LogDamaged(f"topic {self._partition.topic} ends at {last}, but {sequence} was read before")
 
     async def read(self) -> list[Message]:
-        """What came next; empty when nothing came for a while. Raises: LogDamaged."""
+        """Read the next records; empty when none come within _POLL_MS. Raises: LogDamaged."""
         topic = self._partition.topic
         try:
             fetched = await self._consumer.getmany(self._partition, timeout_ms=_POLL_MS)

@@ -1,4 +1,4 @@
-"""What stands in a topic: a record, the draft of one, and the CloudEvents headers that carry it.
+"""Records of a topic, drafts of them, and the CloudEvents headers that carry their attributes.
 
 The `cloudevents` SDK's Kafka binding is not used here: it validates every attribute of every event and parses
 times in Python, which costs a replay several times what decoding does. The format is the SDK's (a test keeps
@@ -32,21 +32,21 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A record to append. Its message must not change any more once it is appended."""
+    """Record to append. Do not change its message once it is appended."""
 
     id: str
-    """ce_id: whatever reads the log applies the same id once."""
+    """ce_id: readers of the log apply records of the same id once."""
     source: str
-    """ce_source: who writes, for example /api-gateway/HOST-PID."""
+    """ce_source: the writer, for example /api-gateway/HOST-PID."""
     subject: str
-    """ce_subject and the record's key: what it is about (a dagger's name, a cluster's …)."""
+    """ce_subject and key: the name of the dagger, cluster, … that the record is about."""
     time: datetime
     """ce_time, UTC."""
     message: Message
     """The event; ce_type is its full name."""
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """The record's CloudEvents headers, binary mode."""
+        """Build the CloudEvents headers, in binary mode."""
         return cloudevents.headers(
             ce_id=self.id,
             ce_type=self.message.DESCRIPTOR.full_name,
@@ -57,7 +57,7 @@ class Draft:
 
 
 class Record(NamedTuple):  # a frozen dataclass takes three times as long to make, and a start makes millions
-    """A record as read."""
+    """Record that was read from a topic."""
 
     sequence: int
     """Offset in the topic."""
@@ -72,29 +72,29 @@ class Record(NamedTuple):  # a frozen dataclass takes three times as long to mak
     type: str
     """ce_type: full message name."""
     message: Message | None
-    """None when the value is unreadable or of a type we do not know: never fatal."""
+    """None when the value is unreadable or its type unknown: not fatal, as newer versions have more types."""
     value: bytes
-    """The value as it stands in the topic."""
+    """Serialised message, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """How far a log was read, and which log it was: what is kept beside what was made from it."""
+    """Position in a log, with a digest that identifies the log. Stored beside state that was made from it."""
 
     sequence: int = -1
     """Of the newest record read; -1 before the first."""
     history: bytes = b""
-    """`chained` over every record up to it."""
+    """Digest of every record up to `sequence`, by `extend_history`; empty before the first."""
 
 
-def chained(history: bytes, record: Record) -> bytes:
-    """The digest of a log up to `record`, given that of what stands before it: equal for equal logs only."""
+def extend_history(history: bytes, record: Record) -> bytes:
+    """Digest a log up to `record`, from the digest of all records before it. Equal for equal logs only."""
     about = f"{record.id}\n{record.type}\n{record.subject}\n".encode()
     return blake2b(history + about + record.value, digest_size=16).digest()
 
 
 def read_record(sequence: int, headers: Iterable[tuple[str, bytes]], value: bytes | None) -> Record:
-    """The record behind one Kafka message. Never raises: what cannot be read has `message` None."""
+    """Decode one Kafka message. Never raises: an unreadable value has `message` None, headers are empty."""
     values = dict(headers)
     type_name = _text(values.get("ce_type"))
     value = value or b""

@@ -1,6 +1,6 @@
-"""The last minutes of a topic, and what comes: for who needs what is said now, and no history.
+"""The tail of a topic: its last minutes, then new records, for readers that need no history.
 
-Any number of partitions, no group, nothing committed. Records of several partitions come in any order.
+All partitions are read, without a consumer group or commits; there is no order across partitions.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ _POLL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record as it came."""
+    """A record, and whether it is old."""
 
     record: Record
     past: bool
-    """Whether it stood there before the reading began: nobody knows by whose clock it came when."""
+    """True of a record that was in the topic before reading began: its arrival was not observed, and its time
+    is that of the writer's clock."""
 
 
 class Tail(Protocol):
-    """A topic of which only the newest is of use."""
+    """Topic of which only the newest records matter."""
 
     def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """What came `since` then, and then what comes, for ever. Raises: LogUnavailable."""
+        """Yield the records that arrived since, then new ones for ever. Raises: LogUnavailable."""
 
 
 class KafkaTail:
-    """The tail of a topic in Kafka."""
+    """Tail of a topic in Kafka."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection = connection
         self._topic = topic
 
     async def follow(self, since: datetime | None) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`; None: only what comes. An outage in between is waited for.
+        """Yield the records that Kafka stamped since, then new ones for ever; None: only new ones.
 
-        Raises: LogUnavailable, also where Kafka answers others: whoever follows begins anew.
+        Waits through outages once it has begun. Raises: LogUnavailable, when Kafka does not answer at the
+        start, or answers other clients but not this one: then follow again.
         """
         try:
             async with all_partitions(self._connection, self._topic, begin="latest") as (
@@ -70,10 +72,10 @@ class KafkaTail:
             raise unavailable(self._connection, error) from error
 
 
-class Silence:
-    """A topic that nobody writes to."""
+class SilentTail:
+    """Tail of a topic that nobody writes to."""
 
     async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`."""
+        """Wait for ever, and yield nothing."""
         await asyncio.Event().wait()
         yield  # type: ignore[misc] # what makes it a generator

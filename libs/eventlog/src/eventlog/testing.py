@@ -23,7 +23,7 @@ _DEADLINE_S = 30.0
 
 
 def record(message: Message, *, sequence: int = 0, id: str | None = None, source: str = "/test") -> Record:  # noqa: A002 - the field's name
-    """The record that `message` is at `sequence`, written that many seconds after START.
+    """Build the record of `message` at `sequence`, written that many seconds after START.
 
     The id is `id-SEQUENCE` unless given; the subject is read from the message.
     """
@@ -38,12 +38,15 @@ def record(message: Message, *, sequence: int = 0, id: str | None = None, source
 
 
 def given(*messages: Message, since: int = -1) -> list[Record]:
-    """What a fold is fed: one record for each message, with sequences since + 1, since + 2, …"""
+    """Build one record for each message, with sequences since + 1, since + 2, …
+
+    It is the "given" of given/when/then: `fold.apply` them, then decide.
+    """
     return [record(message, sequence=sequence) for sequence, message in enumerate(messages, start=since + 1)]
 
 
 def subject_of(event: Any) -> str:
-    """What an event is about: a dagger, cluster or stream, by name; a schema, by its messages."""
+    """Return the name of the dagger, cluster or stream that an event is about; of a schema, its messages."""
     fields = event.DESCRIPTOR.fields_by_name
     for field in ("cluster", "stream", "meta"):
         if field in fields and "name" in fields[field].message_type.fields_by_name:
@@ -54,13 +57,13 @@ def subject_of(event: Any) -> str:
 
 
 class LogTail:
-    """The tail of a log."""
+    """Tail of any log, by the records' own time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     async def follow(self, since: datetime) -> AsyncGenerator[Arrival]:
-        """As `Tail.follow`."""
+        """Yield the records with a time since then, then new ones for ever."""
         end = await self._log.end()
         async with aclosing(self._log.follow()) as records:
             async for record in records:
@@ -69,10 +72,10 @@ class LogTail:
 
 
 class LogContract:
-    """What a log promises. A subclass brings an async fixture `log` (a new, empty one) and `write_raw`."""
+    """Tests of what a log promises. Subclasses have an async fixture `log`, a new one, and `write_raw`."""
 
     async def write_raw(self, log: Any, headers: list[tuple[str, bytes]], value: bytes) -> None:
-        """Write a record into the topic of `log` behind its back."""
+        """Write a record to the topic of `log` without calling `log`."""
         raise NotImplementedError
 
     async def test_a_new_log_is_empty(self, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""The topics of Daggers: their names, and how they are kept."""
+"""The topics of Daggers: names, partitions and retention."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ __all__ = [
     "QUARANTINE_KEPT_MS",
     "TOPICS",
     "Topic",
-    "forever",
+    "log_topic",
 ]
 
 _HOUR_MS = 3_600_000
 QUARANTINE_KEPT_MS: Final = 14 * 24 * _HOUR_MS
-"""How long what was set aside is kept, unless its topic was made otherwise."""
+"""Retention of the quarantine, for topics that the suite creates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is created; one that exists is left as it is."""
+    """Name, partitions and configuration of a topic when it is created; an existing one is never altered."""
 
     name: str
     partitions: int
     config: Mapping[str, str]
 
 
-def forever(name: str) -> Topic:
-    """A topic that is a log: one partition, one order, nothing is ever removed."""
+def log_topic(name: str) -> Topic:
+    """Configure a topic as a log: one partition gives one order, and retention removes nothing."""
     return Topic(name, 1, {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"})
 
 
 TOPICS: Final = (
-    forever(CONTROL),
+    log_topic(CONTROL),
     Topic(HEARTBEATS, 1, {"cleanup.policy": "delete", "retention.ms": str(24 * _HOUR_MS)}),
     Topic(QUARANTINE, 4, {"cleanup.policy": "delete", "retention.ms": str(QUARANTINE_KEPT_MS)}),
 )
 AUDITS: Final = Topic(AUDIT, 1, {"cleanup.policy": "delete", "retention.ms": str(90 * 24 * _HOUR_MS)})
-"""The gateways' own: one that may not write there serves all the same."""
+"""Audit topic. Not in TOPICS: only gateways write it, and one that may not write it serves all the same."""

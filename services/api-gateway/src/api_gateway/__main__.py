@@ -27,7 +27,7 @@ from api_gateway.state.projection import Projection
 from api_gateway.validate.query_check_pool import check_processes
 from chassis import logging, service
 from chassis.connections import PER_ADDRESS
-from chassis.endpoint import Endpoint, endpoint, rotated
+from chassis.endpoint import Endpoint, endpoint, reload_files
 from chassis.gc_tuning import ALIVE, tune_gc
 from chassis.metrics import Metrics
 from chassis.tokenfile import first_token
@@ -147,7 +147,7 @@ def _host_access(settings: GatewaySettings) -> Callable[[], HostAccess]:
         token = first_token(tokens) if tokens else ""
         return HostAccess(token, authority.read_bytes() if authority else None, socket.gethostname())
 
-    return rotated(read, *(file for file in (tokens, authority) if file))
+    return reload_files(read, *(file for file in (tokens, authority) if file))
 
 
 if __name__ == "__main__":

@@ -34,16 +34,16 @@ from api_gateway.state.projector import Projector
 from api_gateway.validate.query_check_pool import Checker, in_thread
 from api_gateway.validate.reachability import Bounds
 from chassis.connections import PER_ADDRESS, Connections, guarding
-from chassis.endpoint import Endpoint, bounded
+from chassis.endpoint import Endpoint, server_options
 from chassis.generic import Generic
 from chassis.interceptors import Concern, Interceptor, interceptor
 from chassis.logging import logger
 from chassis.messages import MAX_CARRIER
 from daggerspec.places import Place
 from eventlog import Log, LogDamaged, LogPosition, LogReplaced
-from eventlog.fold import Seen
+from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
-from eventlog.tail import Silence, Tail
+from eventlog.tail import SilentTail, Tail
 from fleet import Applied
 from fleet.snapshot.entries import Unusable
 
@@ -86,7 +86,7 @@ async def serving(
     endpoint: Endpoint,
     *,
     alerts: Log,
-    heartbeats: Tail = Silence(),  # noqa: B008 - a constant
+    heartbeats: Tail = SilentTail(),  # noqa: B008 - a constant
     source: str,
     reference_places: Sequence[str] = (),
     secret_places: Sequence[Place] = (),
@@ -215,8 +215,8 @@ def begin(projection: Projection) -> tuple[Fold, LogPosition]:
 
 def following(log: Log, fold: Fold, seen: LogPosition) -> Follower[Applied]:
     """What follows the control topic for a gateway whose database has `seen` that much of it."""
-    known = Seen(seen, "give the gateway an empty database")
-    return Follower(log, fold, seen=known, patience_s=_PATIENCE_S)
+    known = LogBaseline(seen, "give the gateway an empty database")
+    return Follower(log, fold, baseline=known, patience_s=_PATIENCE_S)
 
 
 async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
@@ -232,7 +232,7 @@ async def fold_on(follower: Follower[Applied], fold: Fold) -> None:
 async def _hear(heard: Heard, follower: Follower[Applied], end: int) -> None:
     """Hear drivers once it is known which daggers there are. Raises: LogUnavailable."""
     with suppress(LogDamaged):
-        await follower.reached(end)
+        await follower.wait_for(end)
     await heard.run()
 
 
@@ -251,7 +251,7 @@ async def _served(
     server = grpc.aio.server(
         interceptors=[calls],
         options=[
-            *bounded(MAX_CARRIER, _MAX_STREAMS),
+            *server_options(MAX_CARRIER, _MAX_STREAMS),
             ("grpc.max_send_message_length", _MAX_ANSWER),
             ("grpc.max_connection_idle_ms", 10 * _MINUTE_MS),
             ("grpc.max_connection_age_ms", 60 * _MINUTE_MS),
@@ -297,7 +297,7 @@ async def _until_ready(
 
     async def ready() -> None:
         with suppress(LogDamaged):
-            await follower.reached(end)
+            await follower.wait_for(end)
             await projector.reached(end)
 
     waiting = asyncio.create_task(ready())

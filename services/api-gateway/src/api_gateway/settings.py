@@ -11,7 +11,7 @@ from access.limits import CallLimits
 from api_gateway.auth.oidc import Provider
 from api_gateway.auth.teams import Unknown
 from api_gateway.validate.reachability import Bounds
-from chassis.binding import host_and_port, secured
+from chassis.binding import check_secure_url, host_and_port
 from chassis.settings import (
     ConnectionSettings,
     EgressSettings,
@@ -117,7 +117,7 @@ class GatewaySettings(
     @field_validator("oidc_issuer")
     @classmethod
     def _is_reached_safely(cls, issuer: str | None) -> str | None:
-        return None if issuer is None else secured(issuer)
+        return None if issuer is None else check_secure_url(issuer)
 
     @field_validator("oidc_audience")
     @classmethod

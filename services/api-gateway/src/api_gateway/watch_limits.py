@@ -49,7 +49,7 @@ async def begin(
         metadata = {"asked": str(since), "end": str(end)}
         raise ApiError(grpc.StatusCode.OUT_OF_RANGE, "BEHIND_END", text, metadata)
     try:
-        await follower.reached(end)
+        await follower.wait_for(end)
     except LogDamaged as error:
         raise damaged(str(error), follower.sequence) from error
     return end

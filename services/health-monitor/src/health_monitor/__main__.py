@@ -1,4 +1,4 @@
-"""`python -m health_monitor`: settings, the real adapters, and the monitor inside its Faust host."""
+"""`python -m health_monitor`: reads settings, and runs the monitor with real adapters in its Faust host."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ from eventlog.tail import KafkaTail
 from eventlog.topics import ALERTS, AUDIT, AUDITS, CONTROL, HEARTBEATS
 from fleet.health.degradation import Limits
 from fleet.health.watch import RECALL
-from health_monitor import host, recall
-from health_monitor.journal import FileJournal
-from health_monitor.leadership import Identity
+from health_monitor import host
+from health_monitor.alerts.journal import FileJournal
+from health_monitor.alerts.leadership import Identity
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.metrics import gauges
 from health_monitor.monitor import Monitor
+from health_monitor.observe import recall
 from health_monitor.settings import MonitorSettings, monitor_settings
-from health_monitor.webhook import Channel, Webhooks
 from kafkaclient import Connection
 
 _AGAIN_S: Final = 5.0
 _GRACE: Final = timedelta(seconds=15)
 _PATIENCE: Final = timedelta(seconds=15)
-"""How long a leader's beat may be missing before another monitor takes over, unless a setting says so."""
+"""Default time without a leader's beat after which another monitor takes over."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT; answers the exit code."""
+    """Run until SIGTERM or SIGINT; return the exit code."""
     kind = monitor_settings()
     return service.run("health-monitor", kind, argv, read=_read, serve=_serve, away=(LogError,))
 
 
 def _read(configured: MonitorSettings) -> tuple[MonitorSettings, Sequence[Channel]]:
-    """Raises: ValueError."""
+    """Read the settings, and build the receivers. Raises: ValueError."""
     configured.watchdog()
     own_directory(configured, "state_dir")
     return configured, configured.channels()
@@ -71,10 +72,10 @@ async def serve(
     audit_topic: str = AUDIT,
     limits: Limits | None = None,
 ) -> None:
-    """Run the monitor until it is asked to stop.
+    """Run the monitor until `stop` is set.
 
-    limits: what is still healthy; None: what the settings and the constants of `fleet.health` say.
-    Raises: LogError; whatever a part of it fails with.
+    limits: of healthy daggers; None: those of the settings and of `fleet.health`.
+    Raises: LogError; any error that ends a part of the monitor.
     """
     kafka = configured.kafka()
     log = logging.logger()
@@ -84,7 +85,7 @@ async def serve(
         control = await stack.enter_async_context(KafkaLog(kafka, control_topic))
         alerts = await stack.enter_async_context(KafkaLog(kafka, alerts_topic))
         beats = await stack.enter_async_context(KafkaLog(kafka, heartbeats_topic))
-        # Drivers are ours, and where they are they say themselves: no proxy, no redirects.
+        # Spark UIs are inside the platform, at addresses from heartbeats: use no proxy, follow no redirect.
         inside = CheckedTransport(INSIDE, httpx.create_ssl_context(trust_env=False))
         spark = await stack.enter_async_context(httpx.AsyncClient(transport=inside, trust_env=False))
         monitor = Monitor(
@@ -113,11 +114,11 @@ async def serve(
             if not channels:
                 log.warning("receivers.not_configured", detail="nobody is told: alerts are only recorded")
             monitor.observer.recall(datetime.now(UTC) - RECALL)
-            asked = asyncio.create_task(stop.wait())
-            while await _host(monitor, kafka, heartbeats_topic, [*following, asked]):
-                pass  # its consumer was stuck: what came meanwhile is recalled by the next one
+            stopping = asyncio.create_task(stop.wait())
+            while await _host(monitor, kafka, heartbeats_topic, [*following, stopping]):
+                pass  # the consumer was stuck: the next application recalls what arrived meanwhile
             await monitor.drain(_GRACE)
-            for task in following:  # what failed, if anything did, ends the service with its error
+            for task in following:  # raise the error of one that failed
                 if task.done():
                     task.result()
         finally:
@@ -127,8 +128,8 @@ async def serve(
 
 
 async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None:
-    """Hear the audit for ever, from when it is there and may be read."""
-    said = ""
+    """Follow the audit topic for ever, as soon as it exists and may be read; log each new error once."""
+    logged_error = ""
     while True:
         try:
             try:
@@ -136,24 +137,25 @@ async def _follow_audit(monitor: Monitor, kafka: Connection, topic: str) -> None
             except LogUnavailable:
                 raise
             except LogError:
-                pass  # it may not make topics: gateways do
+                pass  # the monitor may lack the right to create topics: gateways create this one
             await monitor.follow_audit(KafkaTail(kafka, topic))
         except LogError as error:
-            if str(error) != said:
-                said = str(error)
-                logging.logger().warning("audit.follow_failed", why=said)
+            if str(error) != logged_error:
+                logged_error = str(error)
+                logging.logger().warning("audit.follow_failed", why=logged_error)
         await asyncio.sleep(_AGAIN_S)
 
 
 async def _host(monitor: Monitor, kafka: Connection, topic: str, others: Sequence[asyncio.Task[Any]]) -> bool:
-    """Run the monitor in a Faust application until that or one of the others ends; whether it was deaf.
+    """Run the monitor in a Faust application until that or one of the others ends; True: run another one, as
+    its consumer was stuck.
 
     Raises: LogUnavailable; what the application failed with.
     """
     group = f"daggers.health-monitor.{uuid.uuid4().hex[:12]}"
     recalled = await recall.rewind(kafka, topic=topic, group=group, since=datetime.now(UTC) - RECALL)
     deaf = asyncio.Event()
-    # Faust wants a directory to start with; without tables nothing is ever kept there.
+    # Faust needs a directory at the start; without tables it stays empty.
     with tempfile.TemporaryDirectory(prefix="health-monitor-") as datadir:
         app = host.build(
             monitor, recalled, connection=kafka, topic=topic, group=group, datadir=Path(datadir), deaf=deaf

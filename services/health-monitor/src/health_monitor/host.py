@@ -1,10 +1,10 @@
-"""Faust hosts the monitor: its agent keeps the watches by the heartbeats topic, its timers do what is due.
+"""Hosts the monitor in Faust: an agent folds the heartbeats topic, timers call the parts of the monitor.
 
-The watches are a table whose changelog is the heartbeats topic. A monitor that begins is a consumer group of
-its own, which `recall.rewind` has put a window back. It judges nothing until the agent has read what stood
-there. With tables of Faust's own and one group for all monitors, heartbeats go unheard until the session of
-a dead monitor has timed out (ADR 35). No web server, no topic of its own, raw bytes.
-Kafka forgets a group that nobody is in after a week.
+The watches are a table whose changelog is the heartbeats topic. Each start of a monitor has a consumer group
+of its own, which `recall.rewind` has moved back by a window; it judges nothing until the agent has read that.
+With Faust's own tables and one group for all monitors, no heartbeat would be read until the session of a dead
+monitor has timed out (ADR 35). Faust gets no web server and no topic of its own. Kafka deletes an empty group
+after a week.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from aiokafka import TopicPartition
 
 from chassis.logging import logger
 from eventlog import LogUnavailable, read_record
+from health_monitor.deliver.watchdog import INTERVAL
 from health_monitor.monitor import Monitor
-from health_monitor.recall import Recall
-from health_monitor.watchdog import INTERVAL
+from health_monitor.observe.recall import Recall
 from kafkaclient import Connection
 from kafkaclient.behind import is_behind
 from kafkaclient.replacing import Spell
@@ -35,7 +35,7 @@ PROBE_S: Final = 5.0
 NOTIFY_S: Final = 0.25
 _STOP_S: Final = 10.0
 RECALL_S: Final = 60.0
-"""What could not be recalled by then, in seconds, is not waited for."""
+"""Limit of the recall, in seconds; after it the monitor judges without the rest."""
 
 
 def build(
@@ -48,12 +48,12 @@ def build(
     datadir: Path,
     deaf: asyncio.Event,
 ) -> faust.App:
-    """The Faust application around a monitor. The topic must exist; `datadir` stays empty.
+    """Build the Faust application around a monitor. The topic must exist; `datadir` stays empty.
 
-    `recall`: what the group is to read first. `deaf` is set when the application hears nothing of what is
-    written: its consumer is stuck, and another application is to take its place.
+    `recall`: old records, which the group reads first. `deaf` is set when the application's consumer is
+    stuck: then replace the application.
     """
-    # A notification may well take longer than the interval of its timer.
+    # Faust warns of timers that are late, but a notification may take longer than its timer's interval.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     app = faust.App(
         group,
@@ -67,7 +67,7 @@ def build(
         topic_disable_leader=True,
         worker_redirect_stdouts=False,
         consumer_auto_offset_reset="latest",
-        stream_wait_empty=False,  # nobody needs what it would commit: each has a group of its own
+        stream_wait_empty=False,  # skip the last commit: nobody resumes this group
         key_serializer="raw",
         value_serializer="raw",
     )
@@ -78,19 +78,19 @@ def build(
     async def listen(stream: Any) -> None:
         async for event in stream.events():
             message = event.message
-            attention.hears(message.partition, message.offset)
+            attention.note(message.partition, message.offset)
             came = None
             if recall.holds(message.partition, message.offset):
                 came = datetime.fromtimestamp(message.timestamp, UTC)
             try:
-                monitor.heard(read_record(message.offset, message.headers or (), message.value), came)
+                monitor.receive(read_record(message.offset, message.headers or (), message.value), came)
             except Exception as error:  # noqa: BLE001 - Faust would drop the event and end the agent
-                set_aside(message.partition, message.offset, message.value or b"", error)
+                log_skipped(message.partition, message.offset, message.value or b"", error)
             recall.read(message.partition, message.offset)
             if recall.done:
                 begin()
 
-    async def lose_patience() -> None:
+    async def end_recall() -> None:
         await asyncio.sleep(0 if recall.done else RECALL_S)
         begin()
 
@@ -100,7 +100,7 @@ def build(
             logger().info("heartbeats.recalled", records=recall.count, all=recall.done)
 
     app.agent(source, name="heartbeats")(listen)
-    app.task(lose_patience)
+    app.task(end_recall)
     every(app, JUDGE_S, "lead", monitor.leadership.lead)
     every(app, JUDGE_S, "judge", monitor.judge)
     every(app, JUDGE_S, "judge platform", monitor.judge_platform)
@@ -108,16 +108,18 @@ def build(
     every(app, PROBE_S, "check hearing", attention.check)
     every(app, INTERVAL.total_seconds(), "watchdog", monitor.call_watchdog)
     every(app, NOTIFY_S, "notify teams", monitor.team_deliveries.notify)
-    told = monitor.deliveries
+    deliveries = monitor.deliveries
     for channel in monitor.channels:
-        every(app, NOTIFY_S, f"notify {channel.name}", partial(told.notify, channel))
-        every(app, NOTIFY_S, f"notify {channel.name} of an outage", partial(told.notify_outage, channel))
+        every(app, NOTIFY_S, f"notify {channel.name}", partial(deliveries.notify, channel))
+        notify_outage = partial(deliveries.notify_outage, channel)
+        every(app, NOTIFY_S, f"notify {channel.name} of an outage", notify_outage)
     return app
 
 
 async def end_stuck(app: faust.App) -> None:
-    """Stop an application that is stuck. Its consumer commits and leaves its group first, for which it asks
-    for ever: after a while all that its thread does is cancelled, and the application let go of.
+    """Stop an application whose consumer is stuck. To stop, the consumer commits and leaves its group, and
+    retries that for ever: after _STOP_S all tasks of its thread are cancelled, and the application is
+    abandoned.
     """
     stopping = asyncio.create_task(app.stop())
     await asyncio.wait({stopping}, timeout=_STOP_S)
@@ -125,7 +127,7 @@ async def end_stuck(app: faust.App) -> None:
         return stopping.result()
     logger().warning("consumer.abandoned")
     consumer: Any = app.consumer
-    thread = consumer._thread  # noqa: SLF001 - Faust has no other way to it
+    thread = consumer._thread  # noqa: SLF001 - Faust has no public access to it
     for task in asyncio.all_tasks(thread.thread_loop):
         thread.thread_loop.call_soon_threadsafe(task.cancel)
     stopping.cancel()
@@ -134,25 +136,25 @@ async def end_stuck(app: faust.App) -> None:
 
 
 class Attention:
-    """How far an application has heard its topic, and whether it misses what is written there."""
+    """Positions of an application in its topic, to detect that its consumer is stuck."""
 
     def __init__(
         self, connection: Connection, topic: str, ends: Mapping[int, int], deaf: asyncio.Event
     ) -> None:
-        """`ends`: by partition, where it ends of what there was to recall. `deaf` is set by `check`."""
+        """`ends`: offset behind the old records, by partition. `deaf` is set by `check`."""
         self._connection, self._topic, self._deaf = connection, topic, deaf
         self._positions = {TopicPartition(topic, partition): end for partition, end in ends.items()}
         self._silence = Spell()
 
-    def hears(self, partition: int, offset: int) -> None:
-        """A record came."""
+    def note(self, partition: int, offset: int) -> None:
+        """Note that a record arrived."""
         self._positions[TopicPartition(self._topic, partition)] = offset + 1
         self._silence = Spell()
 
     async def check(self) -> None:
-        """Set `deaf` after half a minute without a record, where a fresh consumer knows of further ones."""
+        """Set `deaf` after half a minute without a record, if a fresh consumer finds that there are more."""
         now = asyncio.get_running_loop().time()
-        self._silence = self._silence.fails(now)  # until a record comes
+        self._silence = self._silence.fails(now)  # `note` resets it
         if self._silence.due(now):
             self._silence = Spell()
             if await is_behind(self._connection, self._positions):
@@ -161,7 +163,7 @@ class Attention:
 
 
 def credentials(connection: Connection) -> faust.auth.Credentials | None:
-    """Who we are to Kafka, as Faust takes it. Raises: SecretUnreadable."""
+    """Build the credentials of Kafka in Faust's form; None: plain. Raises: SecretUnreadable."""
     context = connection.ssl_context()
     if connection.authenticated:
         return faust.SASLCredentials(
@@ -173,8 +175,8 @@ def credentials(connection: Connection) -> faust.auth.Credentials | None:
     return None if context is None else faust.SSLCredentials(context)
 
 
-def set_aside(partition: int, offset: int, value: bytes, error: Exception) -> None:
-    """Say where a record lies that could not be taken in: it stays in its topic, and can be read there."""
+def log_skipped(partition: int, offset: int, value: bytes, error: Exception) -> None:
+    """Log the place of a record that could not be folded, so that it can be read in its topic."""
     logger().error(
         "heartbeat.skipped",
         partition=partition,
@@ -186,7 +188,7 @@ def set_aside(partition: int, offset: int, value: bytes, error: Exception) -> No
 
 
 def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitable[None]]) -> None:
-    """Run `body` again and again; also when Kafka was away, while any other failure ends the service."""
+    """Call `body` at an interval. LogUnavailable is logged once per outage; other errors end the service."""
     lost = False
 
     async def run() -> None:
@@ -194,7 +196,7 @@ def every(app: faust.App, seconds: float, name: str, body: Callable[[], Awaitabl
         try:
             await body()
         except LogUnavailable as error:
-            if not lost:  # once for each outage
+            if not lost:
                 logger().warning("kafka.lost", timer=name, detail=str(error))
             lost = True
         else:

@@ -1,4 +1,4 @@
-"""What a monitor tells Prometheus."""
+"""Metrics of a monitor for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 
 from chassis.metrics import LOG_DAMAGED, LOG_SEQUENCE, Metric
 from eventlog.topics import ALERTS, CONTROL
-from health_monitor.condition import SEVERITIES
+from health_monitor.conditions.dagger_conditions import SEVERITIES
 from health_monitor.monitor import Monitor
 
 LEADS: Final = Metric("daggers_monitor_leads", "gauge", "1 while this monitor leads.")
@@ -27,12 +27,12 @@ DECLARED: Final = (LEADS, JUDGED, FIRING)
 
 
 def gauges(monitor: Monitor) -> Iterator[GaugeMetricFamily]:
-    """A monitor as it is now."""
+    """Yield the metrics of a monitor as it is now."""
     followers = dict(zip((CONTROL, ALERTS), monitor.followers, strict=True))
     yield LOG_SEQUENCE.family({(topic,): follower.sequence for topic, follower in followers.items()})
     yield LOG_DAMAGED.family({(topic,): bool(follower.damage) for topic, follower in followers.items()})
     yield LEADS.family(monitor.leads)
-    yield JUDGED.family(monitor.judged.timestamp() if monitor.judged and monitor.leads else 0)
+    yield JUDGED.family(monitor.judged_at.timestamp() if monitor.judged_at and monitor.leads else 0)
     firing = Counter(key[1] for key, alert in monitor.ledger.alerts.items() if alert.firing)
     yield FIRING.family({_labels(condition): firing[condition] for condition in SEVERITIES})
 

@@ -1,15 +1,15 @@
-"""The monitor: its rooms put together. It folds the logs and does what the pure parts say; nobody else acts.
+"""The monitor: puts its rooms together. It folds the logs, and acts as the pure parts decide.
 
-    leadership   the log of alerts: who leads, what is written
-    observer     what is heard and watched
-    refusals     what the audit said of late
-    judge        what has held, and the turn of an alert that follows
-    deliveries   who is told, and what became of it
-    journal      the outage that the log does not hold yet
-    watchdog     who is called while all is well
+    observe/observer      watches by heartbeats and probes
+    conditions/refusals   refused calls by the audit
+    alerts/judge          findings that have lasted long enough turn an alert
+    alerts/leadership     the election, and the log of alerts
+    alerts/journal        the outage that the log does not hold yet
+    deliver/deliveries    notifications and their outcomes
+    deliver/watchdog      the dead man's switch
 
-Level-triggered: every timer looks at all that is known and does the next thing that is due, so nothing hangs
-on a single event. Nothing is sent before its alert stands in the log; every attempt is recorded afterwards.
+Level-triggered: every timer looks at the whole state and does the next thing that is due, so nothing depends
+on a single event. Nothing is sent before its alert is in the log; every attempt is recorded afterwards.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from fleet import Fleet
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM
 from fleet.alerts.ledger import Ledger
 from fleet.health.degradation import Limits
-from health_monitor import alert, outage, refusals, team_quota
-from health_monitor.condition import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
-from health_monitor.deliveries import Deliveries
-from health_monitor.journal import KeptOutage
-from health_monitor.judge import Judge
-from health_monitor.leadership import PATIENCE_S, Identity, Leadership
-from health_monitor.observer import Observer
-from health_monitor.outage import Journal, Outage
-from health_monitor.refusals import Refusals
-from health_monitor.team_receivers import TeamDeliveries, of_team
-from health_monitor.watchdog import INTERVAL, Watchdog
-from health_monitor.webhook import Channel, Webhooks
+from health_monitor.alerts import alert, outage
+from health_monitor.alerts.journal import PendingOutage
+from health_monitor.alerts.judge import Judge
+from health_monitor.alerts.leadership import PATIENCE_S, Identity, Leadership
+from health_monitor.alerts.outage import Journal, Outage
+from health_monitor.conditions import refusals, team_quota
+from health_monitor.conditions.dagger_conditions import OF_DAGGERS, OF_PLATFORM, OF_PRINCIPALS, OF_TEAMS
+from health_monitor.conditions.refusals import Refusals
+from health_monitor.deliver.deliveries import Deliveries
+from health_monitor.deliver.team_receivers import TeamDeliveries, receivers_of_team
+from health_monitor.deliver.watchdog import INTERVAL, Watchdog
+from health_monitor.deliver.webhook import Channel, Webhooks
+from health_monitor.observe.observer import Observer
 
 
 class Monitor:
-    """One monitor; leading, or standing by with the same knowledge."""
+    """One monitor; leading, or standing by with the same state."""
 
     def __init__(
         self,
@@ -66,8 +67,8 @@ class Monitor:
         watchdog: SecretStr | None = None,
         dead: Callable[[str], bool] = proven_dead,
     ) -> None:
-        """`patience`: how long a leader's missing beat is borne. `beats`: where its own go. `dead` proves the
-        death of a monitor by its identity. `watchdog`: URL of who notices when it is called no more.
+        """`patience`: time without a leader's beat after which another monitor claims. `beats`: log of the
+        beats. `dead`: proves the death of a monitor by its id. `watchdog`: URL of the dead man's switch.
         """
         self.channels = tuple(channels)
         self.fleet = Fleet()
@@ -75,27 +76,27 @@ class Monitor:
         gap = max(limits.silence, patience)
         self.observer = Observer(self.fleet, spark=spark, limits=limits, gap=gap, clock=clock)
         self.refusals = Refusals()
-        self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self.observer.folded)
+        self._control = Follower(control, self.fleet, patience_s=PATIENCE_S, on_step=self.observer.on_step)
         self._platforms = [channel.name for channel in channels]
-        self._judge = Judge(self.leadership.ledger, receivers=self._told, policy=policy)
-        self._kept = KeptOutage(journal)
+        self._judge = Judge(self.leadership.ledger, receivers=self._receivers_of, policy=policy)
+        self._outage = PendingOutage(journal)
         self.deliveries = Deliveries(
-            self.leadership, self._kept, webhooks=webhooks, policy=policy, clock=clock
+            self.leadership, self._outage, webhooks=webhooks, policy=policy, clock=clock
         )
         self.team_deliveries = TeamDeliveries(self.deliveries, self.fleet, self.leadership)
         self._watchdog = Watchdog(watchdog, webhooks, clock)
         self._limits, self._clock = limits, clock
-        self._judged: datetime | None = None
+        self._judged_at: datetime | None = None
 
     @property
     def leads(self) -> bool:
-        """Whether this monitor's claim is the newest, as far as it has read."""
+        """True if the newest claim that was read is this monitor's."""
         return self.leadership.leads
 
     @property
-    def judged(self) -> datetime | None:
-        """When every dagger was last judged."""
-        return self._judged
+    def judged_at(self) -> datetime | None:
+        """Time at which every dagger was last judged; None before the first."""
+        return self._judged_at
 
     @property
     def ledger(self) -> Ledger:
@@ -104,47 +105,47 @@ class Monitor:
 
     @property
     def followers(self) -> tuple[Follower[Any], ...]:
-        """What must run for as long as the monitor does."""
+        """Followers that the caller must run for as long as the monitor."""
         return self._control, self.leadership.follower
 
     async def catch_up(self) -> None:
-        """Wait until both logs are folded to their ends. Nothing is done before. Raises: LogError."""
+        """Wait until both logs are folded to their ends, before all else. Raises: LogError."""
         await self._catch_up()
-        self.leadership.caught_up()
-        self._kept.load(self.ledger)
+        self.leadership.note_catch_up()
+        self._outage.load(self.ledger)
 
     async def _catch_up(self) -> None:
         for follower in self.followers:
             await follower.catch_up()
 
-    def heard(self, record: Record, came: datetime | None = None) -> None:
-        """Take in a record of the heartbeats topic. Raises: UnreadableHeartbeat, to have it set aside.
+    def receive(self, record: Record, came: datetime | None = None) -> None:
+        """Fold a record of the heartbeats topic, of a driver or a monitor. Raises: UnreadableHeartbeat.
 
-        `came`: when it came, of one that is recalled.
+        `came`: time of arrival of a recalled record; None: now.
         """
-        self.observer.heard(record, came)
+        self.observer.receive(record, came)
         if isinstance(record.message, alerts_pb2.MonitorBeat) and came is None:
-            self.leadership.heard(record.message.epoch)  # whether a leader lives now is heard now
+            self.leadership.note_beat(record.message.epoch)  # a recalled one proves no living leader
 
-    # ---- What is done, each by a timer ---------------------------------------------------------------------
+    # ---- Timers --------------------------------------------------------------------------------------------
 
     async def judge(self) -> None:
-        """Look at every dagger, and write what begins or is over. Raises: LogUnavailable."""
+        """Judge every dagger, team and principal, and write the alerts that turn. Raises: LogUnavailable."""
         if not self.observer.begun:
             return
         for name in tuple(self.fleet.daggers):
             while (turn := self._next_turn(name)) is not None:
                 await self.leadership.write(turn)
-        for team in team_quota.watched(self.fleet, self.ledger):
+        for team in team_quota.teams_to_judge(self.fleet, self.ledger):
             while (turn := self._next_turn_of_team(team)) is not None:
                 await self.leadership.write(turn)
-        for principal in self.refusals.watched(self.ledger, self._clock()):
+        for principal in self.refusals.principals_to_judge(self.ledger, self._clock()):
             while (turn := self._next_turn_of_principal(principal)) is not None:
                 await self.leadership.write(turn)
-        self._judged = self._clock()
+        self._judged_at = self._clock()
 
     def _next_turn(self, name: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
-        """Of a dagger as it is now: the fleet goes on while the fact before is written."""
+        """Judge a dagger by its state now, which may have changed while the turn before was written."""
         dagger = self.fleet.daggers[name]
         turn = self._judge.next_turn(
             name,
@@ -158,7 +159,7 @@ class Monitor:
         return turn if self.leadership.begins else None
 
     def _next_turn_of_team(self, team: str) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
-        finding = self.observer.of_team(team)
+        finding = self.observer.finding_of_team(team)
         findings = {} if finding is None else {team_quota.CONDITION: finding}
         turn = self._judge.next_turn(TEAM + team, findings, of=OF_TEAMS, now=self._clock(), team=team)
         return turn if self.leadership.begins else None
@@ -167,30 +168,30 @@ class Monitor:
         self, principal: str
     ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
         now = self._clock()
-        finding = self.refusals.judged(principal, now)
+        finding = self.refusals.judge(principal, now)
         findings = {} if finding is None else {refusals.CONDITION: finding}
         turn = self._judge.next_turn(PRINCIPAL + principal, findings, of=OF_PRINCIPALS, now=now)
         return turn if self.leadership.begins else None
 
     async def follow_audit(self, tail: Tail) -> None:
-        """Hear what the audit says, for as long as it does. Raises: LogUnavailable."""
+        """Count refused calls of the audit until the tail fails. Raises: LogUnavailable."""
         self.refusals.begin()
         try:
             async with aclosing(tail.follow(self._clock() - refusals.WITHIN)) as arrivals:
                 async for arrival in arrivals:
-                    self.refusals.heard(arrival.record, self._clock())
+                    self.refusals.add(arrival.record, self._clock())
         finally:
             self.refusals.hears = False
 
-    def _told(self, team: str) -> Sequence[str]:
-        return of_team(self.fleet, team) or self._platforms
+    def _receivers_of(self, team: str) -> Sequence[str]:
+        return receivers_of_team(self.fleet, team) or self._platforms
 
     async def judge_platform(self) -> None:
-        """Look at Kafka itself. What begins is journaled until the log has it. Raises: LogUnavailable."""
+        """Judge Kafka itself, and journal an outage until the log has it. Raises: LogUnavailable."""
         if not self.observer.begun:
             return
-        if self._kept.current is not None:
-            await self._bring_in(self._kept.current)
+        if self._outage.current is not None:
+            await self._bring_in(self._outage.current)
             return
         now = self._clock()
         away = outage.kafka_away(self.leadership.reach, now=now, limit=self._limits.kafka)
@@ -201,24 +202,25 @@ class Monitor:
         match turn:
             case alerts_pb2.AlertFired() as fired:
                 fired.meta.epoch = self.leadership.epoch
-                self._kept.keep(outage.begun(fired, self.ledger.alert(PLATFORM, outage.CONDITION), now))
+                logged_alert = self.ledger.alert(PLATFORM, outage.CONDITION)
+                self._outage.keep(outage.begin_outage(fired, logged_alert, now))
             case alerts_pb2.AlertResolved() as resolved:
                 await self.leadership.write(resolved)
 
-    async def _bring_in(self, brought: Outage) -> None:
-        """Write what was told without the log, when it takes records again. Who leads then tells the rest, so
-        nothing is under way. Raises: LogUnavailable.
+    async def _bring_in(self, pending: Outage) -> None:
+        """Write the outage to the log when that takes records again, and no delivery is under way: from then
+        on the leader delivers by the log. Raises: LogUnavailable.
         """
         if self.deliveries.under_way or (self.leads and self.leadership.reach.missing is not None):
             return
-        await self.leadership.bring_in(brought.report)
-        if self._kept.current is brought:
-            self._kept.keep(None)
+        await self.leadership.bring_in(pending.report)
+        if self._outage.current is pending:
+            self._outage.keep(None)
 
     async def call_watchdog(self) -> None:
-        """Say outside that somebody leads, is caught up, hears and judges. Raises: LogUnavailable."""
-        judged = self._judged is not None and self._clock() - self._judged < INTERVAL
-        if self._watchdog.url is None or not self.leadership.begins or not judged:
+        """Call the watchdog if this monitor leads, judges, is caught up and hears. Raises: LogUnavailable."""
+        has_judged = self._judged_at is not None and self._clock() - self._judged_at < INTERVAL
+        if self._watchdog.url is None or not self.leadership.begins or not has_judged:
             return
         await self._catch_up()
         if self.observer.hears is None or self.leadership.reach.missing is not None:
@@ -226,7 +228,7 @@ class Monitor:
         await self._watchdog.call()
 
     async def drain(self, grace: timedelta) -> None:
-        """Begin nothing more, and let what is under way be recorded; the followers must still run."""
+        """Begin nothing more, and record deliveries under way, for `grace`; the followers must still run."""
         self.leadership.draining = True
         self.team_deliveries.stop()
         await self.deliveries.drain(grace)

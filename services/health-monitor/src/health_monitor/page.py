@@ -1,4 +1,4 @@
-"""What a person is told of an alert: the same facts for every receiver, each with its number. Pure."""
+"""Facts of a notification, the same for receivers of every kind. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from daggers.v1 import alerts_pb2, events_pb2
 
-from chassis.durations import measured, spoken
+from chassis.durations import format_measure, spoken
 from fleet.alerts.alert import PLATFORM, PRINCIPAL, TEAM, Alert, Condition, Notify, condition_name
 from fleet.health import advice
 from fleet.health.advice import Advice
@@ -25,7 +25,7 @@ _WHOSE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One notification, as a person reads it."""
+    """Texts of one notification, for a person."""
 
     notify: Notify
     portal: str = ""
@@ -33,35 +33,37 @@ class Page:
 
     @property
     def alert(self) -> Alert:
-        """What it is about."""
+        """The alert that fired or resolved."""
         return self.notify.alert
 
     @property
     def fired(self) -> alerts_pb2.AlertFired:
-        """How it began."""
+        """Event that began the incident."""
         assert self.alert.fired is not None
         return self.alert.fired
 
     @property
     def condition(self) -> str:
-        """In words."""
+        """Name of the condition, in words."""
         return condition_name(self.alert.condition)
 
     @property
     def facts(self) -> dict[str, str]:
-        """What to know and do beside what happened, by label; only what is known."""
-        known = {
-            "measured": self._measured(),
+        """Facts beside the summary, by label: measure, owner, last change, next step, runbook. Unknown ones
+        are left out.
+        """
+        texts = {
+            "measured": self._measure_text(),
             "who has to act": _WHOSE[self.fired.domain or self._advice.domain],
-            "last change": self._change(),
+            "last change": self._change_text(),
             "next": self.fired.next or self._advice.next_of(self.alert.dagger),
             "runbook": runbook(self.alert.condition),
         }
-        return {label: text for label, text in known.items() if text}
+        return {label: text for label, text in texts.items() if text}
 
     @property
     def link(self) -> str:
-        """Where it is in the portal; empty without one."""
+        """URL of the page in the portal; empty without a portal."""
         if not self.portal:
             return ""
         base = self.portal.rstrip("/")
@@ -73,16 +75,18 @@ class Page:
 
     @property
     def _advice(self) -> Advice:
-        """For records from before it was said."""
+        """Advice of the condition, for events of releases that did not record any."""
         return advice.of_condition(self.alert.condition)
 
-    def _measured(self) -> str:
+    def _measure_text(self) -> str:
         if not self.fired.HasField("value"):
             return ""
-        value, limit = (measured(number, self.fired.unit) for number in (self.fired.value, self.fired.limit))
+        value, limit = (
+            format_measure(number, self.fired.unit) for number in (self.fired.value, self.fired.limit)
+        )
         return f"{value}, limit {limit}"
 
-    def _change(self) -> str:
+    def _change_text(self) -> str:
         if not self.fired.HasField("last_change"):
             return ""
         change = self.fired.last_change
@@ -92,5 +96,5 @@ class Page:
 
 
 def runbook(condition: Condition) -> str:
-    """The section of the runbook."""
+    """Build the link to the condition's section of the runbook."""
     return f"{RUNBOOK}#alert-{condition_name(condition).replace(' ', '-')}"

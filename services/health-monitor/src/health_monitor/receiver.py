@@ -1,7 +1,7 @@
-"""`python -m health_monitor.receiver`: prints what on-call would get, for the embedded stack and for tests.
+"""`python -m health_monitor.receiver`: prints notifications, for the embedded stack and for tests.
 
-It listens on loopback only and answers as the real ones do: Slack's incoming webhooks at /slack, PagerDuty's
-Events v2 at /v2/enqueue. As at PagerDuty, events with the dedup key of an open incident belong to it.
+It listens on loopback only and imitates Slack's incoming webhooks at /slack and PagerDuty's Events v2 at
+/v2/enqueue, where events with the dedup key of an open incident belong to that incident.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from chassis import logging, settings, shutdown
 
 PROG: Final = "python -m health_monitor.receiver"
 _HOST: Final = "127.0.0.1"
-"""Loopback alone: this receiver checks no keys."""
+"""Loopback only, as this receiver checks no keys."""
 _PORT: Final = 9199
 _MAX_PORT: Final = 65_535
 _DATE: Final = re.compile(r"<!date\^[^|>]*\|([^>]*)>")
@@ -35,26 +35,27 @@ _ACTIONS: Final = ("trigger", "acknowledge", "resolve")
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """One call that came in."""
+class ReceivedCall:
+    """Call that arrived."""
 
     host: str
-    """Its Host header."""
+    """Host header."""
     body: Any
-    """The decoded JSON; None when it was none."""
+    """Decoded JSON; None when it was none."""
 
 
-Misbehave = Callable[[Received], Awaitable[web.StreamResponse | None]]
+Misbehave = Callable[[ReceivedCall], Awaitable[web.StreamResponse | None]]
+"""Returns an answer in place of the receiver's own; None: let the receiver answer."""
 
 
-async def behave(_: Received) -> None:
-    """Answer as a receiver in good health."""
+async def behave(_: ReceivedCall) -> None:
+    """Let the receiver answer."""
 
 
 class AlertReceiver:
-    """An HTTP server on loopback; an async context manager that listens while it is open.
+    """HTTP server on loopback; an async context manager that listens while it is open.
 
-    `show` gets a line for a person for each notification taken; `misbehave` may answer a call itself.
+    `show` gets a line for a person for each accepted notification; `misbehave` may answer a call itself.
     """
 
     def __init__(
@@ -66,8 +67,8 @@ class AlertReceiver:
         misbehave: Misbehave = behave,
     ) -> None:
         self.host, self.port = host, port
-        self.received: list[Received] = []
-        """Every call, in order."""
+        self.received: list[ReceivedCall] = []
+        """All calls, in order."""
         self._show = show
         self._misbehave = misbehave
         self._open: set[str] = set()
@@ -89,12 +90,12 @@ class AlertReceiver:
 
     @property
     def slack_url(self) -> str:
-        """Where Slack's webhook is."""
+        """URL of Slack's webhook."""
         return f"http://{self.host}:{self.port}/slack"
 
     @property
     def pagerduty_url(self) -> str:
-        """Where PagerDuty's endpoint is."""
+        """URL of PagerDuty's endpoint."""
         return f"http://{self.host}:{self.port}/v2/enqueue"
 
     async def _slack(self, request: web.Request) -> web.StreamResponse:
@@ -123,35 +124,35 @@ class AlertReceiver:
         answer = {"status": "success", "message": "Event processed", "dedup_key": key}
         return web.json_response(answer, status=202)
 
-    async def _receive(self, request: web.Request) -> tuple[Received, web.StreamResponse | None]:
+    async def _receive(self, request: web.Request) -> tuple[ReceivedCall, web.StreamResponse | None]:
         try:
             body = json.loads(await request.read())
         except ValueError:
             body = None
-        received = Received(request.host, body)
+        received = ReceivedCall(request.host, body)
         self.received.append(received)
         return received, await self._misbehave(received)
 
     def _effect(self, event: dict[str, Any], key: str) -> str:
-        """What the event does to the incident of its key."""
-        known = key in self._open
+        """Apply the event to the incident of its key, and describe the effect."""
+        is_open = key in self._open
         if event["event_action"] == "trigger":
             self._open.add(key)
-            what = f"{event['payload']['severity'].upper()} {event['payload']['summary']}"
-            return f"{'repeated' if known else 'triggered'}  {what}  [{key}]"
+            text = f"{event['payload']['severity'].upper()} {event['payload']['summary']}"
+            return f"{'repeated' if is_open else 'triggered'}  {text}  [{key}]"
         if event["event_action"] == "resolve":
             self._open.discard(key)
-            return f"resolved   [{key}]" if known else f"resolved   [{key}] (no such incident)"
+            return f"resolved   [{key}]" if is_open else f"resolved   [{key}] (no such incident)"
         return f"acknowledged [{key}]"
 
 
 def plain(text: str) -> str:
-    """Slack's markup as a person would read it."""
+    """Render Slack's markup as plain text."""
     return unescape(_DATE.sub(r"\1", text))
 
 
 def event_errors(event: Any, *, size: int) -> list[str]:
-    """What PagerDuty would find wrong with an event of `size` bytes."""
+    """List the errors that PagerDuty would answer to an event of `size` bytes."""
     if not isinstance(event, dict):
         return ["it is not a JSON object"]
     errors = []
@@ -187,13 +188,13 @@ async def serve(port: int) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT; answers the exit code."""
+    """Run until SIGTERM or SIGINT; return the exit code."""
     parser = argparse.ArgumentParser(prog=PROG, description="Prints what on-call would get.")
     parser.add_argument(
         "--port", type=_port, default=_PORT, help=f"to listen on ({_PORT}); 0: any free one, which is printed"
     )
     port: int = parser.parse_args(argv).port
-    if problems := settings.removed("DAGGERS_RECEIVER_"):
+    if problems := settings.list_removed("DAGGERS_RECEIVER_"):
         settings.refuse(problems, prog=PROG)
     logging.configure("alert-receiver")
     try:

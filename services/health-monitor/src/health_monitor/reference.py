@@ -1,4 +1,4 @@
-"""The reference of receivers, docs/receivers.md, from what the kinds say; `make receivers-doc` writes it."""
+"""Builds docs/receivers.md from the settings and docstrings of the kinds; `make receivers-doc` writes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ of networks, and proxies that block, answer. Redirects are never followed.
 
 
 def text() -> str:
-    """The whole reference, as Markdown."""
+    """Build the whole reference, as Markdown."""
     return "\n".join([_HEAD, *(_section(name) for name in receivers.names())])
 
 
@@ -36,12 +36,12 @@ def _section(name: str) -> str:
 
 
 def _row(name: str, field: str, info: FieldInfo) -> str:
-    shown = f"`{variable(MonitorSettings, f'{name}_{field}')}`"
+    variable_name = f"`{variable(MonitorSettings, f'{name}_{field}')}`"
     if info.is_required():
-        file = f", or `{shown.strip('`')}_FILE`" if info.annotation is SecretStr else ""
-        return f"| {shown}{file} | {info.description} For example `{(info.examples or ['?'])[0]}` |"
+        file = f", or `{variable_name.strip('`')}_FILE`" if info.annotation is SecretStr else ""
+        return f"| {variable_name}{file} | {info.description} For example `{(info.examples or ['?'])[0]}` |"
     default = info.default.get_secret_value() if isinstance(info.default, SecretStr) else info.default
-    return f"| {shown} (`{default}`) | {info.description} |"
+    return f"| {variable_name} (`{default}`) | {info.description} |"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What can be set, and nothing else: read once, in `__main__`. Receivers bring their own settings."""
+"""Settings of the monitor, read once, in `__main__`. Kinds of receivers add their own."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pydantic_settings import SettingsConfigDict
 from chassis.settings import EgressSettings, LeaderSettings, MetricsSettings
 from fleet.health.degradation import Limits
 from health_monitor import receivers
-from health_monitor.alert import Policy
-from health_monitor.webhook import Channel
+from health_monitor.alerts.alert import Policy
+from health_monitor.deliver.webhook import Channel
 from kafkaclient.settings import KafkaSettings
 
 
@@ -72,29 +72,32 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
         return self
 
     def channels(self) -> list[Channel]:
-        """The receivers that are configured. Raises: ValueError naming what is not valid."""
+        """Build the configured receivers. Raises: ValueError that names the invalid variable."""
         channels = []
         for name in receivers.names():
             kind = receivers.kind(name)
             fields = kind.Settings.model_fields
-            given = {field: value for field in fields if (value := self._given(name, field)) is not None}
+            given = {field: value for field in fields if (value := self._read_field(name, field)) is not None}
             if any(info.is_required() for field, info in fields.items() if field in given):
-                channels.append(Channel(name, kind, _valid(name, kind.Settings, given)))
+                channels.append(Channel(name, kind, _validate(name, kind.Settings, given)))
         return channels
 
     def watchdog(self) -> SecretStr | None:
-        """Who is called every minute. Raises: ValueError."""
+        """Read the watchdog's URL from its file; None without one. Raises: ValueError."""
         if self.watchdog_url_file is None:
             return None
         name = "DAGGERS_MONITOR_WATCHDOG_URL_FILE"
-        url = _stripped(name, _read(name, self.watchdog_url_file))
+        url = _strip(name, _read(name, self.watchdog_url_file))
         try:
             return TypeAdapter(receivers.SecretUrl).validate_python(url)
         except ValidationError:
             raise ValueError(f"{name}: what is in it is not an http or https URL") from None
 
-    def _given(self, kind: str, field: str) -> Any:
-        """What a field of a kind is set to, white space around a secret dropped; None when it is not."""
+    def _read_field(self, kind: str, field: str) -> Any:
+        """Read a field of a kind from its variable or file, without white space around a secret; None: unset.
+
+        Raises: ValueError.
+        """
         name = f"{kind}_{field}"
         value = getattr(self, name)
         file = getattr(self, f"{name}_file", None)
@@ -102,10 +105,10 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
             value = _read(f"DAGGERS_MONITOR_{name.upper()}_FILE", file)
         if not isinstance(value, SecretStr):
             return value
-        return _stripped(f"DAGGERS_MONITOR_{name.upper()}", value)
+        return _strip(f"DAGGERS_MONITOR_{name.upper()}", value)
 
     def limits(self) -> Limits:
-        """What is still healthy."""
+        """Build the limits of healthy daggers."""
         return Limits(
             progress=timedelta(seconds=self.progress_s),
             quarantine_share=self.quarantine_percent / 100,
@@ -114,7 +117,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
         )
 
     def policy(self) -> Policy:
-        """How patient the monitor is."""
+        """Build the times that findings must hold."""
         return Policy(
             hold=timedelta(seconds=self.hold_s),
             resolve_hold=timedelta(seconds=self.resolve_hold_s),
@@ -122,7 +125,7 @@ class MonitorSettings(EgressSettings, LeaderSettings, KafkaSettings, MetricsSett
 
 
 def monitor_settings() -> type[MonitorSettings]:
-    """The settings, with those of every kind of receiver."""
+    """Create the class of the settings, with those of every kind of receiver."""
     fields: dict[str, Any] = {}
     for name in receivers.names():
         for field, info in receivers.kind(name).Settings.model_fields.items():
@@ -133,21 +136,22 @@ def monitor_settings() -> type[MonitorSettings]:
 
 
 def _variables(kind: str, field: str, info: FieldInfo) -> dict[str, tuple[Any, Any]]:
-    """The settings that a field of a kind becomes: two when it is a secret. What has a default is none."""
-    name, what = f"{kind}_{field}", info.description or ""
+    """Build the settings of a field of a kind: a secret without a default has a second one, for a file."""
+    name, description = f"{kind}_{field}", info.description or ""
     if not info.is_required():
         default = info.default.get_secret_value() if isinstance(info.default, SecretStr) else info.default
-        return {name: (type(default), Field(default=default, description=what))}
+        return {name: (type(default), Field(default=default, description=description))}
     without = f"Without it {kind} is not told."
     if info.annotation is not SecretStr:
-        return {name: (info.annotation, Field(default=None, description=f"{what} {without}"))}
+        return {name: (info.annotation, Field(default=None, description=f"{description} {without}"))}
+    in_file = f"File that holds it instead: {description}"
     return {
-        name: (SecretStr | None, Field(default=None, description=f"{what} {without}")),
-        f"{name}_file": (Path | None, Field(default=None, description=f"File that holds it instead: {what}")),
+        name: (SecretStr | None, Field(default=None, description=f"{description} {without}")),
+        f"{name}_file": (Path | None, Field(default=None, description=in_file)),
     }
 
 
-def _valid(
+def _validate(
     name: str, kind: type[receivers.ReceiverSettings], given: dict[str, Any]
 ) -> receivers.ReceiverSettings:
     try:
@@ -158,7 +162,7 @@ def _valid(
         raise ValueError(f"{variable}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
-def _stripped(variable: str, secret: SecretStr) -> SecretStr:
+def _strip(variable: str, secret: SecretStr) -> SecretStr:
     text = secret.get_secret_value().strip()
     if not text:
         raise ValueError(f"{variable}: there is nothing in it")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import FilePath, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from chassis.binding import host_and_port, is_loopback, secured
+from chassis.binding import check_secure_url, host_and_port, is_loopback
 from chassis.settings import (
     ConnectionSettings,
     LoginSettings,
@@ -87,7 +87,7 @@ class PortalSettings(ConnectionSettings, LoginSettings, MetricsSettings):
     @field_validator("oidc_issuer", "public_url")
     @classmethod
     def _is_reached_safely(cls, url: str | None) -> str | None:
-        return None if url is None else secured(url)
+        return None if url is None else check_secure_url(url)
 
     @field_validator("notebook_url", "grafana_url")
     @classmethod

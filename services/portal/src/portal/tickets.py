@@ -22,7 +22,7 @@ def main(words: list[str]) -> int:
     except (OSError, UnicodeDecodeError) as error:
         sys.stderr.write(f"{words[0]} cannot be read: {error}\n")
         return 2
-    sys.stdout.write(f"{PATH}{tickets.issued(key, secrets.token_bytes(16), time.time())}\n")
+    sys.stdout.write(f"{PATH}{tickets.issue_ticket(key, secrets.token_bytes(16), time.time())}\n")
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from chassis import service
 from eventlog import LogError
 from eventlog.admin import await_topics
-from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, forever
+from eventlog.topics import ALERTS, CONTROL, HEARTBEATS, TOPICS, log_topic
 from kafkaclient import Connection
 from telemetry import points
 from telemetry.projector import Database, project
@@ -38,7 +38,7 @@ async def _serve(parts: tuple[Connection, Database], stop: asyncio.Event) -> Non
 
 async def serve(kafka: Connection, database: Database, stop: asyncio.Event) -> None:
     """Write points until `stop` is set. Raises: LogError."""
-    if not await await_topics(kafka, stop, (*TOPICS, forever(ALERTS))):
+    if not await await_topics(kafka, stop, (*TOPICS, log_topic(ALERTS))):
         return
     stopping = asyncio.create_task(stop.wait())
     projections = {HEARTBEATS: points.of_beat, CONTROL: points.of_event, ALERTS: points.of_alert}

@@ -1,7 +1,7 @@
-"""Which addresses may be reached from here: the check against server-side request forgery. Pure.
+"""Rules of the addresses that may be reached: the check against server-side request forgery. Pure.
 
-Hosts are checked by what they resolve to, whatever they look like (decimal, octal, a name somebody rebinds),
-and the connection is made to the very address that was checked: see `transport` and `pools`.
+Hosts are checked by the addresses that they resolve to, whatever their form (decimal, octal, a name that is
+rebound), and connections are made to the checked address itself: see `transport` and `pools`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METADATA: Final = frozenset(
         ),
     )
 )
-"""Where clouds tell a machine its secrets: in no network that is allowed."""
+"""Addresses of the metadata services of clouds, which reveal secrets: no allowed network includes them."""
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _TRANSLATED: Final = IPv6Network("::ffff:0:0:0/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
@@ -54,24 +54,24 @@ class AddressRefused(Exception):  # noqa: N818 - reads as what happened
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """What an administrator vouches for beside the public internet."""
+class EgressRules:
+    """Hosts and networks that an administrator vouches for, beside the public internet."""
 
     hosts: frozenset[tuple[str, int | None]] = frozenset()
     """Host as it stands in a URL, lower case, and its port; None: any port. DAGGERS_ALLOWED_HOSTS."""
     networks: tuple[Network, ...] = ()
-    """Where plain http will do, too. DAGGERS_ALLOWED_NETWORKS."""
+    """Networks in which plain http is allowed, too. DAGGERS_ALLOWED_NETWORKS."""
     plain: bool = False
-    """Whether plain http will do everywhere."""
+    """True if plain http is allowed everywhere."""
 
     @classmethod
-    def parse(cls, text: str, networks: str = "") -> Allowed:
-        """From `host[:port], …`, an IPv6 address in brackets, and `10.0.0.0/8, …`.
+    def parse(cls, text: str, networks: str = "") -> EgressRules:
+        """Parse `host[:port], …`, with IPv6 addresses in brackets, and `10.0.0.0/8, …`.
 
         Raises: ValueError naming the entry.
         """
         hosts = set()
-        for entry in _listed(text):
+        for entry in _split(text):
             try:
                 parts = urlsplit(f"//{entry}")
                 host, port = parts.hostname, parts.port
@@ -84,14 +84,14 @@ class Allowed:
             ):
                 raise ValueError(f"{entry!r} is not a host or host:port")
             hosts.add((host, port))
-        return cls(frozenset(hosts), tuple(map(_network, _listed(networks))))
+        return cls(frozenset(hosts), tuple(map(_network, _split(networks))))
 
     def has(self, host: str, port: int) -> bool:
-        """Whether the host is vouched for, at this port."""
+        """Tell whether the host is vouched for at this port."""
         return not self.hosts.isdisjoint({(host.lower(), None), (host.lower(), port)})
 
 
-INSIDE: Final = Allowed(
+INSIDE: Final = EgressRules(
     networks=tuple(
         map(
             ip_network,
@@ -106,8 +106,10 @@ INSIDE: Final = Allowed(
 """For calls of the platform's own machines: they stand anywhere but where a cloud tells secrets."""
 
 
-def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], allowed: Allowed) -> str | None:
-    """Why nothing may be sent to a host with these addresses, one sentence; None when it may.
+def refusal(
+    scheme: str, host: str, port: int, addresses: Sequence[Address], allowed: EgressRules
+) -> str | None:
+    """Explain in a sentence why a host with these addresses may not be reached; None when it may.
 
     One forbidden address among several is enough. The sentence names no host: URLs may be secrets.
     """
@@ -122,8 +124,8 @@ def refusal(scheme: str, host: str, port: int, addresses: Sequence[Address], all
 
 
 def public(address: Address) -> bool:
-    """Whether an address is of the public internet, seen through every form that embeds another address."""
-    if embedded := _embedded(address):
+    """Tell whether an address is of the public internet; addresses that embed others are judged by those."""
+    if embedded := _embedded_addresses(address):
         return all(map(public, embedded))
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return False
@@ -132,15 +134,15 @@ def public(address: Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def within(address: Address, allowed: Allowed) -> bool:
-    """Whether an address is in a network that is vouched for, seen through the same forms."""
-    if embedded := _embedded(address):
+def within(address: Address, allowed: EgressRules) -> bool:
+    """Tell whether an address, or each that it embeds, is in a network that is vouched for."""
+    if embedded := _embedded_addresses(address):
         return all(within(address, allowed) for address in embedded)
     return address not in METADATA and any(address in network for network in allowed.networks)
 
 
-def _embedded(address: Address) -> Sequence[IPv4Address]:
-    """The addresses that an address stands for; none when it stands for itself."""
+def _embedded_addresses(address: Address) -> Sequence[IPv4Address]:
+    """List the addresses that an address embeds; empty for a plain one."""
     if isinstance(address, IPv4Address) or address in _OWN:
         return ()
     if address.ipv4_mapped is not None:
@@ -155,7 +157,7 @@ def _embedded(address: Address) -> Sequence[IPv4Address]:
 
 
 def parse(address: str) -> Address:
-    """An address as a resolver writes it."""
+    """Parse an address of a resolver."""
     return ip_address(address)
 
 
@@ -166,5 +168,5 @@ def _network(text: str) -> Network:
         raise ValueError(f"{text!r} is not a network such as 10.0.0.0/8") from None
 
 
-def _listed(text: str) -> Iterator[str]:
+def _split(text: str) -> Iterator[str]:
     return filter(None, (part.strip() for part in text.split(",")))

@@ -13,14 +13,14 @@ from aiohttp import TCPConnector
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.helpers import is_ip_address
 
-from chassis.egress.addresses import Address, AddressRefused, Allowed, parse, refusal
+from chassis.egress.addresses import Address, AddressRefused, EgressRules, parse, refusal
 from chassis.egress.pools import Judge, Resolve, refuse, resolve
 
 
 class CheckedResolver(AbstractResolver):
     """Gives the addresses of a host that may be reached."""
 
-    def __init__(self, scheme: str, allowed: Allowed, judge: Judge, resolver: Resolve) -> None:
+    def __init__(self, scheme: str, allowed: EgressRules, judge: Judge, resolver: Resolve) -> None:
         self._scheme = scheme
         self._allowed = allowed
         self._judge = judge
@@ -29,8 +29,8 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses. Raises: OSError, AddressRefused."""
-        del family  # of whichever the host has
+        """Resolve and check the addresses of a host. Raises: OSError, AddressRefused."""
+        del family  # all families of the host are used
         try:
             addresses = await asyncio.to_thread(self._resolver, host, port)
         except UnicodeError as error:
@@ -45,7 +45,7 @@ class CheckedResolver(AbstractResolver):
             self._judge(why)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: it has nothing to close."""
 
 
 def connector(
@@ -53,18 +53,18 @@ def connector(
     host: str,
     port: int,
     context: ssl.SSLContext,
-    allowed: Allowed,
+    allowed: EgressRules,
     judge: Judge = refuse,
     resolver: Resolve = resolve,
 ) -> TCPConnector:
-    """For requests to one host, which may be told by its address. Raises: AddressRefused."""
+    """Build a connector for requests to one host, a name or an address. Raises: AddressRefused."""
     checked = CheckedResolver(scheme, allowed, judge, resolver)
-    if is_ip_address(host):  # aiohttp asks no resolver for these, and connects to no other spelling
-        checked.check(host, port, [_written(host)])
+    if is_ip_address(host):  # aiohttp calls no resolver for these, and connects to no other spelling
+        checked.check(host, port, [_parse_address(host)])
     return TCPConnector(resolver=checked, use_dns_cache=False, limit=0, ssl=context)
 
 
-def _written(host: str) -> Address:
+def _parse_address(host: str) -> Address:
     try:
         return parse(host)
     except ValueError:

@@ -14,7 +14,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 from urllib3.util.connection import create_connection
 
-from chassis.egress.addresses import PORTS, Address, AddressRefused, Allowed, parse, refusal
+from chassis.egress.addresses import PORTS, Address, AddressRefused, EgressRules, parse, refusal
 
 Resolve = Callable[[str, int], list[Address]]
 Judge = Callable[[str], None]
@@ -23,7 +23,7 @@ Pools = dict[str, type]
 
 
 def resolve(host: str, port: int) -> list[Address]:
-    """The addresses of a host, as this machine resolves it. Raises: OSError."""
+    """Resolve a host on this machine. Raises: OSError."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in answers))
 
@@ -38,15 +38,19 @@ Target = tuple[str, str, int]
 
 
 def pools(
-    allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve, *, by_proxy: Target | None = None
+    allowed: EgressRules,
+    judge: Judge = refuse,
+    resolver: Resolve = resolve,
+    *,
+    by_proxy: Target | None = None,
 ) -> Pools:
-    """What a PoolManager takes as `pool_classes_by_scheme`.
+    """Build the `pool_classes_by_scheme` of a PoolManager.
 
-    by_proxy: whom a ProxyManager's proxy is to call, which is judged in the place of the proxy.
-    Connections of theirs raise AddressRefused beside what urllib3 raises.
+    by_proxy: target that a ProxyManager's proxy calls, which is checked in place of the proxy. Connections
+    raise AddressRefused beside urllib3's errors.
     """
 
-    def connected(connection: HTTPConnection) -> socket.socket:
+    def connect(connection: HTTPConnection) -> socket.socket:
         if by_proxy is not None:
             judge_target(*by_proxy, allowed, judge, resolver)
             return create_connection((connection.host.strip("[]"), connection.port or 0), connection.timeout)
@@ -61,14 +65,14 @@ def pools(
             judge(why)
         return _first(connection, addresses, port)
 
-    class Checked(HTTPConnection):
-        _new_conn = connected
+    class CheckedConnection(HTTPConnection):
+        _new_conn = connect
 
     class CheckedTLS(HTTPSConnection):
-        _new_conn = connected
+        _new_conn = connect
 
     class Pool(HTTPConnectionPool):
-        ConnectionCls = Checked
+        ConnectionCls = CheckedConnection
 
     class PoolTLS(HTTPSConnectionPool):
         ConnectionCls = CheckedTLS
@@ -77,7 +81,12 @@ def pools(
 
 
 def judge_target(
-    scheme: str, host: str, port: int, allowed: Allowed, judge: Judge = refuse, resolver: Resolve = resolve
+    scheme: str,
+    host: str,
+    port: int,
+    allowed: EgressRules,
+    judge: Judge = refuse,
+    resolver: Resolve = resolve,
 ) -> None:
     """Judge whom a proxy is to call, by what this machine resolves. A name that it does not know the proxy
     judges. Raises: AddressRefused.
@@ -92,7 +101,7 @@ def judge_target(
 
 
 def _first(connection: HTTPConnection, addresses: Sequence[Address], port: int) -> socket.socket:
-    """A connection to the first address that answers. Raises: NewConnectionError, ConnectTimeoutError."""
+    """Connect to the first address that answers. Raises: NewConnectionError, ConnectTimeoutError."""
     failure: HTTPError = NewConnectionError(connection, "the host has no address")
     for address in addresses:
         try:

@@ -20,38 +20,38 @@ VARIABLES: Final = tuple(
     name for word in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (word, word.upper())
 )
 AUTHORITIES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "AWS_CA_BUNDLE")
-"""Who names the authorities that sign the certificates of others: OpenSSL and httpx, and the client of S3."""
+"""Variables that name certificate authorities, of OpenSSL and httpx, and of the client of S3."""
 _LOCAL: Final = "localhost"
 
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """Which proxy is whose. The default: none, of nobody."""
+    """Proxies by scheme, and exempt hosts. The default: no proxies."""
 
     by_scheme: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The URL of the proxy for http and for https; it may hold a password."""
     exempt: tuple[str, ...] = ()
-    """Who is called directly: hosts, .suffixes, networks; * is everybody."""
+    """Targets that are called directly: hosts, .suffixes, networks; * is all."""
 
     @classmethod
     def of_environment(cls, own: str = "") -> Self:
-        """Those of this process's environment.
+        """Read the proxies of this process's environment.
 
-        own: a setting in their place: the URL of a proxy for all, or `direct`; who is exempt stays so.
+        own: a setting in their place: the URL of a proxy for all, or `direct`; exemptions stay.
         Raises: ValueError for a setting that is neither.
         """
-        said = getproxies_environment()
+        variables = getproxies_environment()
         if own == DIRECT:
             return cls()
         if own:
-            said |= dict.fromkeys(("http", "https"), checked(own))
-        exempt = tuple(said.get("no", "").replace(",", " ").split())
-        every = said.get("all", "")
-        urls = {scheme: _url(said.get(scheme, "") or every) for scheme in ("http", "https")}
+            variables |= dict.fromkeys(("http", "https"), check_setting(own))
+        exempt = tuple(variables.get("no", "").replace(",", " ").split())
+        every = variables.get("all", "")
+        urls = {scheme: _url(variables.get(scheme, "") or every) for scheme in ("http", "https")}
         return cls({scheme: url for scheme, url in urls.items() if url}, exempt)
 
     def of(self, scheme: str, host: str, port: int) -> str | None:
-        """The URL of the proxy by which a host is called; None: it is called directly."""
+        """Return the URL of the proxy for a host; None: call it directly."""
         host = host.strip("[]").rstrip(".").lower()
         if is_local(host) or any(_covers(entry.lower(), host, port) for entry in self.exempt):
             return None
@@ -59,30 +59,28 @@ class Proxies:
 
 
 def handed_on(inherited: Mapping[str, str], own: str = "") -> dict[str, str]:
-    """An environment of a child that leaves this machine as `own` says; see `Proxies.of_environment`."""
+    """Build the environment of a child whose calls use the proxies of `own`; see `Proxies.of_environment`."""
     if own == "":
         return dict(inherited)
     exempt = {"no_proxy", "NO_PROXY"}
-    kept = {name: value for name, value in inherited.items() if name not in VARIABLES or name in exempt}
-    return kept if own == DIRECT else kept | dict.fromkeys(("http_proxy", "https_proxy"), own)
+    others = {name: value for name, value in inherited.items() if name not in VARIABLES or name in exempt}
+    return others if own == DIRECT else others | dict.fromkeys(("http_proxy", "https_proxy"), own)
 
 
-def passed(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment says by which proxies calls leave, and who is trusted there: for a child that is
-    given little else.
-    """
+def proxy_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Select the variables of proxies and certificate authorities, for a child that gets few others."""
     return {name: inherited[name] for name in (*VARIABLES, *AUTHORITIES) if name in inherited}
 
 
-def checked(setting: str) -> str:
-    """A setting as it is. Raises: ValueError, without what stands in it, where it is no proxy's."""
+def check_setting(setting: str) -> str:
+    """Check that a setting is a proxy's URL or `direct`; return it. Raises: ValueError, without the value."""
     if setting and setting != DIRECT and not _url(setting):
         raise ValueError(f"must be http://HOST:PORT of a proxy, or {DIRECT}")
     return setting
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine by its name or address."""
+    """Tell whether a host is this machine, by its name or address."""
     if host == _LOCAL or host.endswith(f".{_LOCAL}"):
         return True
     try:
@@ -93,18 +91,18 @@ def is_local(host: str) -> bool:
 
 
 def _url(text: str) -> str:
-    """The URL of an HTTP proxy, which may be told without http://; empty where it is none."""
+    """Complete the URL of an HTTP proxy, which may lack http://; empty when it is none."""
     url = text if "://" in text else f"http://{text}"
     try:
         parts = urlsplit(url)
-        known = bool(text and parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+        is_proxy = bool(text and parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
     except ValueError:
         return ""
-    return url if known else ""
+    return url if is_proxy else ""
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of no_proxy means a host: *, a host, a domain, an address, a network; host:port."""
+    """Tell whether an entry of no_proxy covers a host: *, host, domain, address or network; or host:port."""
     if entry == "*":
         return True
     try:

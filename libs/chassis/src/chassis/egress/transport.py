@@ -16,14 +16,14 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from chassis.egress.addresses import PORTS, Address, AddressRefused, Allowed, parse, refusal
+from chassis.egress.addresses import PORTS, Address, AddressRefused, EgressRules, parse, refusal
 from chassis.egress.proxies import Proxies
 
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
 async def resolve(host: str, port: int) -> list[Address]:
-    """The addresses of a host, as this machine resolves it. Raises: OSError."""
+    """Resolve a host on this machine. Raises: OSError."""
     loop = asyncio.get_running_loop()
     answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(parse(str(sockaddr[0])) for *_, sockaddr in answers))
@@ -37,7 +37,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
 
     def __init__(
         self,
-        allowed: Allowed,
+        allowed: EgressRules,
         context: ssl.SSLContext,
         resolver: Resolve = resolve,
         proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen

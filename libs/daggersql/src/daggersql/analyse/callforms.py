@@ -66,10 +66,10 @@ def _call(node: tree.Anonymous, checks: Checks, where: Expr | None = None) -> Ex
 
 
 def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> Expr | None:
-    """What is written as a call and is none of a function; None for what calls one."""
+    """Check special forms that look like calls; None for a call of a function."""
     name, span = node.name.upper(), span_of(node)
     if windows.is_bound(node):
-        return windows.bound(node, checks)
+        return windows.check_bound(node, checks)
     if (rule := _BY_NAME.get(name)) is not None:
         return rule(node, checks)
     if name == "MOD" and len(node.expressions) == 2:
@@ -86,7 +86,7 @@ def _special(node: tree.Anonymous, first: tree.Node | None, checks: Checks) -> E
 
 
 def check_rows(node: tree.Node, checks: Checks) -> Expr:
-    """A call that gives rows, which stands in FROM."""
+    """Check a call in FROM, which must return rows."""
     function = find_function(node.name, span_of(node), checks.report)
     arguments = [checks.check(expression) for expression in node.expressions]
     if function is None:
@@ -99,8 +99,8 @@ def _by_time(op: Op, value: Expr, span: Span, checks: Checks, where: Expr | None
     assert checks.window is not None
     if _has_aggregate([value], checks.report):
         return wrong(span)
-    known = call(Op.IS_NOT_NULL, BOOLEAN, span, value)
-    when = both(known, where) or known
+    has_value = call(Op.IS_NOT_NULL, BOOLEAN, span, value)
+    when = both(has_value, where) or has_value
     time = call(Op.CASE, TIMESTAMP, span, when, checks.window.time)
     return Expr(op, value.type, span, (value, time), aggregate=True)
 
@@ -130,7 +130,7 @@ def _distinct(node: tree.Anonymous, distinct: tree.Distinct, checks: Checks, whe
 
 
 def _has_aggregate(values: Sequence[Expr], report: Report) -> bool:
-    """Whether something to be aggregated is made of an aggregate. Says so."""
+    """Report an aggregate of an aggregate; True if there is one."""
     inner = next((value for value in values if value.has_aggregate), None)
     if inner is not None:
         report.error("AGGREGATE_NOT_ALLOWED", inner.span, "An aggregate cannot be aggregated again.")
@@ -151,4 +151,4 @@ _BY_NAME: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(windows.KINDS, windows.refuse_window),
 }
 RULES: Final[Mapping[type[tree.Node], Rule]] = {tree.Anonymous: _call, tree.Filter: _filter}
-"""How each kind of node is checked."""
+"""Rules by kind of node."""

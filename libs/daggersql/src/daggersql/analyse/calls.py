@@ -18,7 +18,7 @@ from daggersql.operators.coercion import choose, describe
 
 
 def find_function(name: str, span: Span, report: Report) -> Function | None:
-    """The function of that name; None, with a finding that says why, when there is none to use."""
+    """Find a function by its name; None, with a finding, when there is none that can be used."""
     function = registry.find(name)
     if function is not None:
         return function
@@ -46,7 +46,7 @@ def find_function(name: str, span: Span, report: Report) -> Function | None:
 def call_function(
     function: Function, arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None = None
 ) -> Expr:
-    """The call, checked; `where` is the condition of a FILTER."""
+    """Check a call; `where`: the condition of a FILTER."""
     signatures = [signature for signature in function.signatures if _takes(signature, len(arguments))]
     if not signatures:
         report.error(
@@ -64,8 +64,8 @@ def call_function(
     if function.warning is not None:
         report.warn("APPROXIMATE", span, function.warning)
     if function.build is not None:
-        made = function.build(arguments, span, report, where)
-        return replace(made, function=function.name.lower()) if function.own else made
+        built = function.build(arguments, span, report, where)
+        return replace(built, function=function.name.lower()) if function.own else built
     return _build(function, signature, arguments, span, report, where)
 
 
@@ -81,13 +81,14 @@ def _counts(function: Function) -> str:
     return f"{' or '.join(map(str, counts))}{more} argument{plural}"
 
 
-def _wanted(signature: Signature, span: int) -> Family:
-    return signature.parameters[min(span, len(signature.parameters) - 1)]
+def _parameter(signature: Signature, index: int) -> Family:
+    """Return the family of an argument's parameter; the last one repeats."""
+    return signature.parameters[min(index, len(signature.parameters) - 1)]
 
 
 def _choose(signatures: Sequence[Signature], arguments: Sequence[Expr]) -> Signature | None:
     for signature in signatures:
-        if all(fits(argument.type, _wanted(signature, span)) for span, argument in enumerate(arguments)):
+        if all(fits(argument.type, _parameter(signature, span)) for span, argument in enumerate(arguments)):
             return signature
     return None
 
@@ -96,7 +97,7 @@ def _say_mismatch(
     function: Function, signatures: Sequence[Signature], arguments: Sequence[Expr], report: Report
 ) -> None:
     for span, argument in enumerate(arguments):
-        wanted = list(dict.fromkeys(_wanted(signature, span) for signature in signatures))
+        wanted = list(dict.fromkeys(_parameter(signature, span) for signature in signatures))
         if not any(fits(argument.type, family) for family in wanted):
             words = " or ".join(dict.fromkeys(WORDS[family] for family in wanted))
             report.error(
@@ -142,5 +143,5 @@ def _build(
 
 
 def replace_where(argument: Expr, where: Expr) -> Expr:
-    """The argument of an aggregate, NULL where the FILTER's condition is not true."""
+    """Make the argument of an aggregate NULL where the FILTER's condition is not true."""
     return call(Op.CASE, argument.type, argument.span, where, argument)

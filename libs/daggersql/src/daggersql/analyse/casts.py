@@ -53,7 +53,7 @@ def check_cast(value: Expr, to: tree.DataType, span: Span, report: Report) -> Ex
     if family(value.type) is not Family.NULL and family(value.type) not in _FROM[family(kind)]:
         report.error("TYPE_MISMATCH", span, f"One cannot cast {describe(value)} to {kind.spark.upper()}.")
         return wrong(span)
-    result = replace(_converted(value, kind), span=span, type=kind)
+    result = replace(_convert(value, kind), span=span, type=kind)
     length = _numbers(to)
     if kind == TIMESTAMP and length and length[0] < _DIGITS:
         return call(Op.CUT_TIME, TIMESTAMP, span, result, name=str(10 ** (_DIGITS - length[0])))
@@ -62,7 +62,7 @@ def check_cast(value: Expr, to: tree.DataType, span: Span, report: Report) -> Ex
     return result
 
 
-def _converted(value: Expr, kind: Type) -> Expr:
+def _convert(value: Expr, kind: Type) -> Expr:
     before = family(value.type)
     if kind == STRING and before is Family.TIMESTAMP:
         return call(Op.TEXT_OF_TIME, STRING, value.span, value)
@@ -89,6 +89,6 @@ def _target(to: tree.DataType, report: Report) -> Type | None:
 
 
 def _numbers(to: tree.DataType) -> tuple[int, ...]:
-    """The numbers in brackets behind a type's name."""
+    """Read the numbers in brackets behind a type's name."""
     texts = (expression.name for expression in to.expressions)
     return tuple(int(text) for text in texts if text.isdigit() and len(text) < 10)

@@ -1,4 +1,4 @@
-"""Who checks the expressions of one SELECT, as the rules for their parts see it."""
+"""Interface of a checker of a SELECT's expressions, for the rules of their parts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Checks(Protocol):
     scope: Scope
     report: Report
     window: GroupWindow | None
-    """What it groups by, if anything."""
+    """Window that it groups by; None without one."""
     has_group: bool
-    """Whether the SELECT has a GROUP BY, whatever is wrong with its window."""
+    """True if the SELECT has a GROUP BY, even one with errors."""
 
     def group_by(self) -> Suggestion:
-        """What gives the SELECT a window; None where nothing is known that does."""
+        """Suggest a window for the SELECT; None where there is no suggestion."""
 
     def check(self, node: tree.Node) -> Expr:
-        """The checked expression."""
+        """Check an expression."""
 
     def condition(self, node: tree.Node, where: str) -> Expr:
-        """An expression that must be true or false."""
+        """Check an expression that must be true or false. `where`: the clause, for messages."""
 
 
 Rule: TypeAlias = Callable[[Any, Checks], Expr]
-"""How nodes of one kind are checked."""
+"""Checks nodes of one kind."""

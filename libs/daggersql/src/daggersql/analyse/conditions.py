@@ -8,7 +8,7 @@ from daggersql.syntax import tree
 
 
 def conjuncts(node: tree.Node) -> Iterator[tree.Node]:
-    """What a condition joins by AND, from left to right."""
+    """Yield the conditions that AND joins, from left to right."""
     stack = [node]
     while stack:
         part = stack.pop()
@@ -19,14 +19,14 @@ def conjuncts(node: tree.Node) -> Iterator[tree.Node]:
 
 
 def most(around: tree.Select, name: str) -> int | None:
-    """The greatest number that WHERE around a numbering lets through; None when it sets no bound."""
+    """Find the greatest row number that WHERE around a numbering accepts; None when it sets no bound."""
     where = around.args.get("where")
-    bounds = (_bound(conjunct, name) for conjunct in conjuncts(where.this)) if where else ()
+    bounds = (_upper_bound(conjunct, name) for conjunct in conjuncts(where.this)) if where else ()
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _bound(node: tree.Node, name: str) -> int | None:
-    """The greatest number that a condition lets through."""
+def _upper_bound(node: tree.Node, name: str) -> int | None:
+    """Find the greatest row number that a condition accepts; None when it sets no bound."""
     match node:
         case tree.LTE() | tree.EQ() if _is(node.this, name):
             return _number(node.expression)

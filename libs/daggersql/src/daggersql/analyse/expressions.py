@@ -44,7 +44,7 @@ class Analyser:
         self.window = window
 
     def check(self, node: tree.Node) -> Expr:
-        """The checked expression; something `wrong`, with findings, when it cannot be."""
+        """Check an expression; return a `wrong` placeholder, with findings, if it has errors."""
         rule = _RULES.get(type(node))
         if rule is None:
             self.report.error("UNSUPPORTED_OPERATION", span_of(node), "This is not supported here.")
@@ -52,7 +52,7 @@ class Analyser:
         return rule(node, self)
 
     def condition(self, node: tree.Node, where: str) -> Expr:
-        """An expression that must be true or false."""
+        """Check an expression that must be true or false."""
         return condition(self.check(node), self.report, where)
 
 

@@ -1,4 +1,4 @@
-"""What a query would have to group by: changes of the text that give a SELECT a window or a key more."""
+"""Suggestions for GROUP BY: rewrites that add a window or a key to a SELECT."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 from daggersql.analyse import windows
 from daggersql.analyse.callforms import BY_TIME
 from daggersql.analyse.checks import Checks
-from daggersql.analyse.scope import Given, Scope, Source
+from daggersql.analyse.scope import Scope, Source, UnreadableName
 from daggersql.analyse.windows import KINDS, of_bound, tumble
 from daggersql.findings import Report, Rewrite
 from daggersql.functions import registry
@@ -20,15 +20,15 @@ from daggersql.syntax.cursor import behind, span_of
 _SHOWN = 60
 """Characters of an expression that a message repeats."""
 Lacking: TypeAlias = tuple[str, Rewrite | None] | None
-"""What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
+"""Text of a window in GROUP BY, and the rewrite that a sub-query needs for it; None: there is no window."""
 
 
 def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | None) -> Lacking:
-    """What stands in GROUP BY for a window, and what a sub-query lacks for it; None when there is no way."""
+    """Find the window that a SELECT could group by."""
     if table_window is not None:
         return "window_start, window_end", None
     time = scope.event_time()
-    if time is not None and (bound := _bound(select)) is not None:
+    if time is not None and (bound := _window_bound(select)) is not None:
         return of_bound(bound, scope.report), None
     if time is not None:
         return tumble(time), None
@@ -37,14 +37,14 @@ def window_of(select: tree.Select, scope: Scope, table_window: GroupWindow | Non
     return tumble(missing.name), missing.rewrite
 
 
-def _bound(select: tree.Select) -> tree.Node | None:
-    """The first bound of a window that the SELECT names."""
+def _window_bound(select: tree.Select) -> tree.Node | None:
+    """Find the first bound of a window that the SELECT names."""
     nodes = (node for expression in select.expressions for node in _all(expression))
     return next((node for node in nodes if windows.is_bound(node)), None)
 
 
 def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite | str:
-    """A window in front of the keys of GROUP BY."""
+    """Suggest a window in front of the keys of GROUP BY."""
     if window is None:
         return f"add {tumble()} to GROUP BY"
     text, lacks = window
@@ -53,8 +53,8 @@ def with_window(group: tree.Group, window: Lacking, report: Report) -> Rewrite |
     return report.together(f"add {text} to GROUP BY", *([lacks] if lacks else []), added)
 
 
-def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
-    """GROUP BY a window and whatever the SELECT names outside of aggregates, for one that has no GROUP BY."""
+def with_group_by(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
+    """Suggest a GROUP BY of a window and all that the SELECT names outside of aggregates."""
     if window is None or any(_is_star(expression) for expression in select.expressions):
         return f"GROUP BY {tumble()}"
     text, lacks = window
@@ -68,34 +68,35 @@ def grouped(select: tree.Select, window: Lacking, report: Report) -> Rewrite | s
 
 
 def without_distinct(select: tree.Select, window: Lacking, report: Report) -> Rewrite | str:
-    """The same rows once in each window, in place of DISTINCT."""
+    """Suggest GROUP BY in place of DISTINCT: the same rows, once in each window."""
     start, end = span_of(select.args["distinct"])
     word = Rewrite((start, end + 1), "")
     if select.args.get("group") is not None:
         return report.together("leave DISTINCT out", word)
-    change = grouped(select, window, report)
+    change = with_group_by(select, window, report)
     if isinstance(change, str):
         return change
     return report.together(change.words or change.text, word, change)
 
 
-def meant(key: tree.Node, select: tree.Select, checks: Checks) -> tree.Node:
-    """A key of GROUP BY: the column that a name in SELECT stands for, where what is read has none of it."""
+def resolve_key(key: tree.Node, select: tree.Select, checks: Checks) -> tree.Node:
+    """Resolve a key of GROUP BY that is a name of SELECT, unless a source has a column of that name."""
     if not isinstance(key, tree.Column) or any(key.name in source.columns for source in checks.scope.sources):
         return key
     named = (expression for expression in select.expressions if isinstance(expression, tree.Alias))
     return next((name.this for name in named if name.args["alias"].name == key.name), key)
 
 
-def given(
+def given_names(
     select: tree.Select, sources: Sequence[Source], report: Report, *, single: bool = False
-) -> dict[str, Given]:
-    """The names that SELECT gives, for where they are not read; `single`: for WHERE, which has no aggregates.
+) -> dict[str, UnreadableName]:
+    """Collect the names that SELECT gives, for clauses that cannot read them; `single`: for WHERE, which has
+    no aggregates.
 
-    What reads only columns of FROM can be written in place of its name: that is no step in a circle.
+    An expression over columns of FROM alone can be suggested in place of its name, as that cannot recur.
     """
-    known = {name for source in sources for name in (source.alias, *source.columns)}
-    names: dict[str, Given] = {}
+    readable = {name for source in sources for name in (source.alias, *source.columns)}
+    names: dict[str, UnreadableName] = {}
     for expression in select.expressions:
         if not isinstance(expression, tree.Alias):
             continue
@@ -105,30 +106,32 @@ def given(
         )
         why = f"SELECT gives the name {name}, which GROUP BY alone reads"
         if single and _has_aggregate(expression.this):
-            names[name] = Given(f"{why}; an aggregate is asked for in HAVING.")
-        elif read <= known:
+            names[name] = UnreadableName(f"{why}; an aggregate is asked for in HAVING.")
+        elif read <= readable:
             text = _operand(expression.this, report)
-            names[name] = Given(f"{why}: write {text if len(text) <= _SHOWN else 'what it is'}.", text)
+            names[name] = UnreadableName(
+                f"{why}: write {text if len(text) <= _SHOWN else 'what it is'}.", text
+            )
         elif name not in read:
-            names[name] = Given(f"{why}.")
+            names[name] = UnreadableName(f"{why}.")
     return names
 
 
 def is_key(column: tree.Alias, select: tree.Select, checks: Checks) -> bool:
-    """Whether a key of GROUP BY is the name of this column."""
+    """Tell whether a key of GROUP BY is the name of this column."""
     group = select.args.get("group")
     keys = group.expressions if group is not None else ()
-    return any(key is not column.this and meant(key, select, checks) is column.this for key in keys)
+    return any(key is not column.this and resolve_key(key, select, checks) is column.this for key in keys)
 
 
 def is_bound(key: tree.Node, select: tree.Select, checks: Checks) -> bool:
-    """Whether a key of GROUP BY is a bound of a window, or a name of one."""
-    return windows.is_bound(meant(key, select, checks))
+    """Tell whether a key of GROUP BY is a bound of a window, or a name of one."""
+    return windows.is_bound(resolve_key(key, select, checks))
 
 
 def refuse_bound(key: tree.Node, select: tree.Select, checks: Checks) -> None:
     """Say that the window itself stands in GROUP BY, not a bound of it."""
-    window = of_bound(meant(key, select, checks), checks.report)
+    window = of_bound(resolve_key(key, select, checks), checks.report)
     group = select.args["group"]
     index, span = group.expressions.index(key), span_of(key)
     if any(expression.name.upper() in KINDS for expression in group.expressions):
@@ -150,7 +153,7 @@ def _is_star(node: tree.Node) -> bool:
 
 
 def _outside(node: tree.Node) -> Iterator[tree.Node]:
-    """What a column of the result names outside of aggregates: all of it, or its columns, to group by."""
+    """Yield the keys that a column of the result needs: the whole, or its parts outside of aggregates."""
     if isinstance(node, tree.Alias):
         yield from _outside(node.this)
     elif not _has_aggregate(node):
@@ -165,7 +168,7 @@ def _has_aggregate(node: tree.Node) -> bool:
 
 
 def _is_aggregate(node: tree.Node) -> bool:
-    """Whether it is an aggregate, or a bound of the window: what a group has besides its keys."""
+    """Tell whether a node is an aggregate or a bound of the window, which a group has besides its keys."""
     if isinstance(node, tree.Filter):
         return True
     if not isinstance(node, tree.Anonymous):
@@ -176,7 +179,7 @@ def _is_aggregate(node: tree.Node) -> bool:
 
 
 def _operand(node: tree.Node, report: Report) -> str:
-    """The text of an expression as it stands between operators."""
+    """Write an expression as an operand, in brackets where needed."""
     text = report.text[slice(*span_of(node))]
     return text if isinstance(node, tree.Column | tree.Dot | tree.Anonymous | tree.Literal) else f"({text})"
 

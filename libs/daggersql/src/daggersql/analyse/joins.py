@@ -13,9 +13,9 @@ from daggersql.analyse.results import object_to_join
 from daggersql.analyse.scope import Scope, Source
 from daggersql.findings import Report, Span
 from daggersql.ir import reach
-from daggersql.ir.expr import Expr, Kind, Ref, call
+from daggersql.ir.expr import Expr, ExprKind, Ref, call
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Alone, Join, Picked, Relation
+from daggersql.ir.relations import Alone, Join, Projection, Relation
 from daggersql.ir.types import BOOLEAN
 from daggersql.ir.whole import has_session
 from daggersql.limits import MAX_JOIN_BOUND
@@ -44,7 +44,7 @@ class JoinChecker:
     def check(
         self, join: tree.Node, where: tree.Node | None, left: Relation, right: Relation, span: Span
     ) -> Join | None:
-        """The join; None, with findings, when it is none that can be."""
+        """Check a join; None, with findings, if it has errors."""
         outer, comma = (join.args.get("kind") or "").startswith("LEFT"), join.args.get("kind") == "COMMA"
         node = where.this if comma and where is not None else join.args.get("on")
         if node is None:
@@ -73,7 +73,7 @@ class JoinChecker:
                 "INTERVAL_TOO_LONG", span_of(node), f"A join reaches at most {MAX_JOIN_BOUND.days} days."
             )
             return None
-        if isinstance(left, Picked):
+        if isinstance(left, Projection):
             # Spark allows one event time on a side: of a join below, the one that this join goes by.
             left = replace(left, time=_first(self._times).ref)
         # Under a comma the condition is WHERE, which stays where it is.
@@ -85,19 +85,19 @@ class JoinChecker:
         return joined
 
     def _with_where(self, on: Expr, conditions: Iterator[tree.Node]) -> Expr:
-        """The condition with the keys and bounds of WHERE, which partial sessions pass."""
+        """Add keys and bounds of WHERE to the condition: partial sessions pass WHERE."""
         for node in conditions:
             if self._is_key(node) or self._bounds([node]) != (None, None):
                 on = call(Op.AND, BOOLEAN, on.span, on, self._analyser.check(node))
         return on
 
     def _alone(self, right: Relation, lower: timedelta) -> Alone:
-        """Since when records must be known for a row without a partner."""
+        """Compute since when records must have been read for a row without a partner."""
         before = max(reach.furthest(right) - lower, timedelta())
         return Alone(_first(self._partners), _first(self._times), before)
 
     def _say_unbounded(self, span: Span, *, comma: bool, on: tree.Node | None = None) -> None:
-        """`on`: the condition, where it lacks nothing but the bound."""
+        """Report a join without bounds in time. `on`: the condition, if it lacks only these."""
         left = self._scope.sources[0].alias or "a"
         bound = _BOUND.format(left=left, right=self._right.alias or "b")
         if comma:
@@ -120,7 +120,7 @@ class JoinChecker:
     # --- what the condition says -----------------------------------------------------------------------
 
     def _is_key(self, node: tree.Node) -> bool:
-        """Whether it says that a value of one side equals one of the other."""
+        """Tell whether a condition compares values of both sides for equality."""
         if not isinstance(node, tree.EQ):
             return False
         sides = [self._relations(part) for part in (node.this, node.expression)]
@@ -129,15 +129,15 @@ class JoinChecker:
         )
 
     def _relations(self, node: tree.Node) -> set[str]:
-        """The relations whose columns an expression names."""
+        """Collect the relations whose columns an expression names."""
         return {
             expression.ref.relation
             for expression in self._analyser.check(node).nodes()
-            if expression.ref and expression.kind is Kind.COLUMN
+            if expression.ref and expression.kind is ExprKind.COLUMN
         }
 
     def _bounds(self, conditions: list[tree.Node]) -> tuple[timedelta | None, timedelta | None]:
-        """The least and the greatest difference between the times of right and left."""
+        """Find the minimum and maximum of the right time minus the left time; None: unbounded."""
         lower: timedelta | None = None
         upper: timedelta | None = None
         for node in conditions:
@@ -148,17 +148,17 @@ class JoinChecker:
 
     def _differences(self, node: tree.Node) -> Iterator[tuple[timedelta | None, timedelta | None]]:
         if isinstance(node, tree.Between):
-            yield from self._compared(node.this, 1, node.args["low"])
-            yield from self._compared(node.this, -1, node.args["high"])
+            yield from self._bounds_of_comparison(node.this, 1, node.args["low"])
+            yield from self._bounds_of_comparison(node.this, -1, node.args["high"])
         elif type(node) in _ORDER:
             order = _ORDER[type(node)]
             for sign in (1, -1) if order == 0 else (order,):
-                yield from self._compared(node.this, sign, node.expression)
+                yield from self._bounds_of_comparison(node.this, sign, node.expression)
 
-    def _compared(
+    def _bounds_of_comparison(
         self, left: tree.Node, sign: int, right: tree.Node
     ) -> Iterator[tuple[timedelta | None, timedelta | None]]:
-        """What `left >= right` (sign 1) or `left <= right` (-1) says of the difference."""
+        """Yield the bounds that `left >= right` (sign 1) or `left <= right` (-1) sets to the difference."""
         one, other = self._instant(left), self._instant(right)
         if one is None or other is None or one[0] == other[0]:
             return
@@ -171,10 +171,10 @@ class JoinChecker:
             yield (None, least) if of_right else (-least, None)
 
     def _instant(self, node: tree.Node) -> tuple[bool, timedelta] | None:
-        """Whether it is the right side's event time, and how much is added to it; None for anything else."""
+        """Parse an event time with a constant span added; True: of the right side. None for anything else."""
         if isinstance(node, tree.Add | tree.Sub) and isinstance(node.expression, tree.Interval):
             below = self._instant(node.this)
-            # What is no span of time is said there; it is a bound all the same.
+            # `interval` reports a wrong span; the condition counts as a bound all the same.
             length = windows.interval(node.expression, self._report) or timedelta()
             if below is None:
                 return None
@@ -191,5 +191,5 @@ class JoinChecker:
 
 
 def _first(columns: Mapping[Ref, Expr]) -> Expr:
-    """One of them, the same however the condition is written; state goes by which."""
+    """Choose a column independently of the order in the condition, as state depends on the choice."""
     return columns[min(columns, key=lambda ref: "`".join((ref.relation, *ref.path, "")))]

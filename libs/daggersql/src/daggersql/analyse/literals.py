@@ -14,7 +14,7 @@ _MAX_DIGITS = 38
 
 
 def number(text: str, span: Span, report: Report) -> Expr:
-    """A number: INT or BIGINT when whole, DECIMAL with a point, DOUBLE with an exponent, as in Flink."""
+    """Check a number: INT or BIGINT if whole, DECIMAL with a point, DOUBLE with an exponent, as in Flink."""
     if "e" in text.lower():
         value = float(text)
         if not math.isinf(value):
@@ -63,7 +63,7 @@ def of_type(kind: str, text: str, span: Span, report: Report) -> Expr:
 
 
 def interval(length: timedelta, span: Span) -> Expr:
-    """A span of time of fixed length."""
+    """Build a span of time of fixed length."""
     return constant(str(length // timedelta(microseconds=1)), length, INTERVAL, span)
 
 

@@ -48,7 +48,7 @@ def _comparison(node: tree.Node, checks: Checks) -> Expr:
 
 
 def _sides(left: tree.Node, right: tree.Node, checks: Checks) -> tuple[Expr, Expr]:
-    """Two values that are compared, either of which may be a value of the other's enum without its quotes."""
+    """Check both sides of a comparison, either of which may be an unquoted value of the other's enum."""
     if isinstance(left, tree.Column) and not checks.scope.has(left.this):
         value = checks.check(right)
         return _beside(value, left, checks), value
@@ -57,7 +57,7 @@ def _sides(left: tree.Node, right: tree.Node, checks: Checks) -> tuple[Expr, Exp
 
 
 def _beside(value: Expr, node: tree.Node, checks: Checks) -> Expr:
-    """What a value is compared with."""
+    """Check the other side of a comparison."""
     if isinstance(node, tree.Column) and checks.scope.is_value(node.this, value):
         return wrong(span_of(node))
     return checks.check(node)
@@ -122,8 +122,8 @@ def _case(node: tree.Node, checks: Checks) -> Expr:
         if operand is None:
             conditions.append(checks.condition(branch.this, "WHEN"))
         else:
-            asked = _beside(operand, branch.this, checks)
-            conditions.append(comparisons.compare("=", operand, asked, asked.span, checks.report))
+            other = _beside(operand, branch.this, checks)
+            conditions.append(comparisons.compare("=", operand, other, other.span, checks.report))
         values.append(checks.check(branch.args["true"]))
     if node.args.get("default") is not None:
         values.append(checks.check(node.args["default"]))
@@ -156,4 +156,4 @@ RULES: Final[Mapping[type[tree.Node], Rule]] = {
     **dict.fromkeys(_SIGNS, _arithmetic),
     **dict.fromkeys(_COMPARISONS, _comparison),
 }
-"""How each kind of node is checked."""
+"""Rules by kind of node."""

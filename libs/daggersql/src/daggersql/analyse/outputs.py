@@ -11,8 +11,8 @@ from daggerspec.protobuf import RECURSION_LIMIT
 from daggersql.findings import Report
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family, family
-from daggersql.ir.naming import RESERVED, Taken, identifier, renamed, say_unnamed
-from daggersql.ir.relations import TIME, Output, Result, Union
+from daggersql.ir.naming import RESERVED, ColumnNames, identifier, rename_column, say_unnamed
+from daggersql.ir.relations import TIME, OutputColumn, Result, Union
 from daggersql.ir.types import CONDITION, INTERVAL, Type, count_fields, cut_off
 from daggersql.ir.walk import expressions
 from daggersql.limits import MAX_FIELDS
@@ -21,10 +21,10 @@ from daggersql.limits import MAX_FIELDS
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
-def check_outputs(outputs: Sequence[Output], report: Report) -> tuple[Column, ...]:
-    """The visible columns. What is wrong with their names and types goes to the report."""
+def check_outputs(outputs: Sequence[OutputColumn], report: Report) -> tuple[Column, ...]:
+    """Check names and types of the visible columns, and build them; errors go to the report."""
     columns: list[Column] = []
-    names, room = Taken(outputs), _Room()
+    names, room = ColumnNames(outputs), _Room()
     for output in outputs:
         name = output.name
         if name is None:
@@ -48,7 +48,7 @@ def _column(name: str, value: Expr) -> Column:
     return Column(name, role_of(name), key_of(name), value.type.spark)
 
 
-def _check_name(column: Column, output: Output, names: Taken, report: Report) -> bool:
+def _check_name(column: Column, output: OutputColumn, names: ColumnNames, report: Report) -> bool:
     name = column.name
     if not name.strip():
         return False  # said where the name stands
@@ -58,7 +58,7 @@ def _check_name(column: Column, output: Output, names: Taken, report: Report) ->
             "INVALID_COLUMN_NAME",
             output.span,
             f"{name} needs a name behind it.",
-            renamed(output, names.free(suggestion)),
+            rename_column(output, names.free(suggestion)),
         )
     elif not _NAME.fullmatch(name):
         report.error(
@@ -66,29 +66,29 @@ def _check_name(column: Column, output: Output, names: Taken, report: Report) ->
             output.span,
             "A column's name is made of letters, digits and underscores, and does not begin with a digit;"
             " dots between such names build nested messages.",
-            renamed(output, names.free(identifier(name))) if identifier(name) else None,
+            rename_column(output, names.free(identifier(name))) if identifier(name) else None,
         )
     elif name.startswith("__"):
         report.error(
             "RESERVED_COLUMN",
             output.span,
             "Names that begin with two underscores are the engine's.",
-            renamed(output, names.free(identifier(name) or "value")),
+            rename_column(output, names.free(identifier(name) or "value")),
         )
     elif column.key in RESERVED:
-        shown = output.value.read[1].rpartition(".")[2] if output.value.read else "value"
+        source_name = output.value.read[1].rpartition(".")[2] if output.value.read else "value"
         report.error(
             "RESERVED_COLUMN",
             output.span,
             f"{column.key} is the store's own name: choose another.",
-            renamed(output, names.free(f"{shown}_{column.key.strip('_')}")),
+            rename_column(output, names.free(f"{source_name}_{column.key.strip('_')}")),
         )
     else:
         return True
     return False
 
 
-def _check_type(output: Output, names: Taken, report: Report) -> bool:
+def _check_type(output: OutputColumn, names: ColumnNames, report: Report) -> bool:
     value = output.value
     if value.wrong:
         return True
@@ -97,7 +97,7 @@ def _check_type(output: Output, names: Taken, report: Report) -> bool:
             "RESERVED_COLUMN",
             output.span,
             f"{TIME} is the time of the row and must be a timestamp, such as TUMBLE_END(…).",
-            renamed(output, names.free(value.read[1].rpartition(".")[2])) if value.read else None,
+            rename_column(output, names.free(value.read[1].rpartition(".")[2])) if value.read else None,
         )
         return False
     if value.type == INTERVAL:
@@ -135,7 +135,7 @@ class _Room:
     recursive: str | None = None
 
     def takes(self, kind: Type) -> bool:
-        """Whether there is room for a column of this type as well; yes of all behind the first without."""
+        """Count the fields of a column; False for the first column that is beyond the limit."""
         if self.left < 0:
             return True
         self.left -= count_fields(kind, self.left + 1)
@@ -147,7 +147,7 @@ class _Room:
         return f"there may be {MAX_FIELDS:,}, in all messages together.{why} Name those that you need"
 
 
-def _warn_of_recursion(output: Output, report: Report) -> None:
+def _warn_of_recursion(output: OutputColumn, report: Report) -> None:
     recursive = cut_off(output.value.type)
     if recursive is not None:
         report.warn(
@@ -158,7 +158,7 @@ def _warn_of_recursion(output: Output, report: Report) -> None:
 
 
 def _check_apart(
-    column: Column, before: Sequence[Column], output: Output, names: Taken, report: Report
+    column: Column, before: Sequence[Column], output: OutputColumn, names: ColumnNames, report: Report
 ) -> None:
     """Names are compared in lower case, as Spark does."""
     for earlier in before:
@@ -167,7 +167,7 @@ def _check_apart(
                 "DUPLICATE_COLUMN",
                 output.span,
                 f"There are two columns called {column.name}.",
-                renamed(output, names.free(column.name)),
+                rename_column(output, names.free(column.name)),
             )
             return
         if earlier.role is column.role is Role.TAG and earlier.key == column.key:
@@ -175,6 +175,6 @@ def _check_apart(
                 "DUPLICATE_COLUMN",
                 output.span,
                 f"{earlier.name} and {column.name} would both be the tag {column.key}.",
-                renamed(output, names.free(column.name.replace("label_tag_", "label_"))),
+                rename_column(output, names.free(column.name.replace("label_tag_", "label_"))),
             )
             return

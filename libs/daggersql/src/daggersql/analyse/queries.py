@@ -20,11 +20,10 @@ from daggersql.analyse.unions import unite
 from daggersql.findings import Report, instead
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref, Spelling, column
-from daggersql.ir.naming import Taken, say_unnamed, selected
-from daggersql.ir.naming import renamed as named_anew
-from daggersql.ir.relations import Names, Output, Query, Select, Union, Unnest
+from daggersql.ir.naming import ColumnNames, add_column, rename_column, say_unnamed
+from daggersql.ir.relations import Names, OutputColumn, QueryRelation, Select, Union, Unnest
 from daggersql.ir.types import ROWTIME, TIMESTAMP
-from daggersql.ir.walk import all_expressions, carried, identity
+from daggersql.ir.walk import all_expressions, identity, lift_identity
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
@@ -32,15 +31,16 @@ from daggersql.syntax.cursor import more_names, span_of
 
 
 @dataclass(slots=True)
-class _Named:
-    """A query under WITH."""
+class _WithQuery:
+    """Query of WITH."""
 
     node: tree.CTE
     source: Source | None
-    """None: it was found to be wrong, or is checked where it is used."""
+    """None: it has errors, or is checked where it is used."""
     used: bool = False
-    scope: Mapping[str, _Named] | None = None
-    """What it can name, where it is checked where it is used: as it numbers rows, that bounds them."""
+    scope: Mapping[str, _WithQuery] | None = None
+    """Queries that it can name, if it is checked where it is used: its user bounds the rows that it numbers.
+    """
 
 
 class QueryChecker:
@@ -54,9 +54,12 @@ class QueryChecker:
         self._spelling = spelling
 
     def check(
-        self, node: tree.Node, outer: Mapping[str, _Named] | None = None, around: tree.Select | None = None
+        self,
+        node: tree.Node,
+        outer: Mapping[str, _WithQuery] | None = None,
+        around: tree.Select | None = None,
     ) -> Select | Union | None:
-        """The checked query; None, with findings, when there is nothing to go on with. `around` reads it."""
+        """Check a query; None, with findings, when it cannot be used. `around`: the SELECT that reads it."""
         own = self._with(node, outer or {})
         named = {**(outer or {}), **own}
         checked = (
@@ -68,7 +71,9 @@ class QueryChecker:
                 self._report.warn("UNUSED_TABLE", span_of(name), f"Nothing reads {name.name}.")
         return checked
 
-    def _one(self, node: tree.Node, named: Mapping[str, _Named], around: tree.Select | None) -> Select | None:
+    def _one(
+        self, node: tree.Node, named: Mapping[str, _WithQuery], around: tree.Select | None
+    ) -> Select | None:
         assert isinstance(node, tree.Select)
         sources = FromChecker(
             self._tables,
@@ -89,7 +94,7 @@ class QueryChecker:
         return SelectChecker(self._tables, self._report, self._budget, self._spelling).check(node, below)
 
     def _top(self, numbering: topn.Numbering, below: From, around: tree.Select | None) -> Select | None:
-        """The first rows of windows: groups that keep them, unfolded."""
+        """Check a Top-N: groups that keep the first rows of windows, unfolded."""
         keep = most(around, numbering.name) if around is not None else None
         rows = Analyser(Scope(below.sources, self._report, self._tables, self._budget), self._report)
         top = topn.check(numbering, keep, self._select(numbering.plain, below), rows, self._report)
@@ -98,12 +103,12 @@ class QueryChecker:
         groups = self._as_table("", top.groups)
         name = self._names.fresh("u")
         relation = Unnest(groups.relation, groups.columns[topn.ROWS], name, outer=False)
-        outputs = topn.unfolded(top, dict(groups.columns), name)
+        outputs = topn.unfold(top, dict(groups.columns), name)
         return Select(relation, None, None, [], outputs)
 
     # --- UNION ALL ------------------------------------------------------------------------------------
 
-    def _set(self, node: tree.Node, named: Mapping[str, _Named]) -> Union | None:
+    def _set(self, node: tree.Node, named: Mapping[str, _WithQuery]) -> Union | None:
         nodes, operators = _branches(node)
         for operator in operators:
             self._refuse_set_operation(operator)
@@ -140,9 +145,9 @@ class QueryChecker:
 
     # --- WITH -----------------------------------------------------------------------------------------
 
-    def _with(self, node: tree.Node, outer: Mapping[str, _Named]) -> dict[str, _Named]:
+    def _with(self, node: tree.Node, outer: Mapping[str, _WithQuery]) -> dict[str, _WithQuery]:
         clause = node.args.get("with_")
-        named: dict[str, _Named] = {}
+        named: dict[str, _WithQuery] = {}
         for expression in clause.expressions if clause is not None else ():
             alias = expression.args["alias"]
             if alias.name in named:
@@ -154,18 +159,18 @@ class QueryChecker:
                 continue
             scope = {**outer, **named}
             if topn.numbering(expression.this) is not None:
-                named[alias.name] = _Named(expression, None, scope=scope)
+                named[alias.name] = _WithQuery(expression, None, scope=scope)
                 continue
             select = self.check(expression.this, scope)
-            named[alias.name] = _Named(expression, self._as_source(alias.name, select, alias))
+            named[alias.name] = _WithQuery(expression, self._as_source(alias.name, select, alias))
         return named
 
     # --- sub-queries ----------------------------------------------------------------------------------
 
     def _source_of(
-        self, node: tree.Node, named: Mapping[str, _Named], around: tree.Select
+        self, node: tree.Node, named: Mapping[str, _WithQuery], around: tree.Select
     ) -> Source | bool | None:
-        """A sub-query of FROM, or a query under WITH; False for anything else."""
+        """Check a sub-query of FROM, or a query of WITH; None: it has errors; False: it is neither."""
         alias = node.args.get("alias")
         if isinstance(node, tree.Subquery):
             below = self.check(node.this, named, around)
@@ -185,7 +190,7 @@ class QueryChecker:
         return replace(source, alias=alias.name if alias else parts[0].name) if source else None
 
     def _as_source(self, alias: str, query: Select | Union | None, names: tree.Node | None) -> Source | None:
-        """A query, as something to select from."""
+        """Convert a query to a source of FROM; None, with findings, if it has errors."""
         if query is None:
             return None
         renamed = names.args.get("columns") if names is not None else None
@@ -198,18 +203,18 @@ class QueryChecker:
                 more_names(renamed, [output.name or "value" for output in query.outputs], given),
             )
             return None
-        outputs: dict[str, Output] = {}
-        taken = Taken(query.outputs)
+        outputs: dict[str, OutputColumn] = {}
+        in_use = ColumnNames(query.outputs)
         for number, output in enumerate(query.outputs):
             name = renamed[number].name if renamed else output.name
             if name is None:
-                say_unnamed(output, taken, self._report)
+                say_unnamed(output, in_use, self._report)
             elif name in outputs:
                 self._report.error(
                     "DUPLICATE_COLUMN",
                     output.span,
                     f"Two columns are called {name}.",
-                    None if renamed else named_anew(output, taken.free(name)),
+                    None if renamed else rename_column(output, in_use.free(name)),
                 )
             else:
                 outputs[name] = replace(output, name=name)
@@ -225,27 +230,27 @@ class QueryChecker:
         return replace(self._as_table(alias, replace_outputs(query, list(outputs.values()))), missing=missing)
 
     def _is_open(self, query: Select) -> bool:
-        """Whether it gives all columns of a stream of which nothing is known."""
+        """Tell whether it selects all columns of a stream without a known schema."""
         unknown = self._report.environment.unknown
         stars = (output.value for output in query.outputs if output.star)
         return any(value.read is not None and value.read[0] in unknown for value in stars)
 
     def _as_table(self, alias: str, query: Select | Union) -> Source:
-        """A query that has a layer of its own."""
+        """Convert a query that is a relation of its own to a source."""
         name = query.name if isinstance(query, Union) else self._names.fresh("q")
         selects = query.branches if isinstance(query, Union) else (query,)
         own = identity(query)
         names = [self._column(name, number, output, query).ref for number, output in enumerate(query.outputs)]
-        relation = Query(
+        relation = QueryRelation(
             name,
             query,
             tuple(expression for select in selects for expression in all_expressions(select)),
             tuple(select.relation for select in selects),
-            own if isinstance(query, Union) else carried(own, name),
+            own if isinstance(query, Union) else lift_identity(own, name),
             max(map(whole.size, selects)),
             tuple(select.window.window if select.window else None for select in selects),
             max(map(whole.before_row, selects)),
-            whole.tells(query) or not isinstance(query, Union),
+            whole.exposes_since(query) or not isinstance(query, Union),
             any(map(whole.has_sessions, selects)),
             frozenset(ref for index in whole.results_of(query) if (ref := names[index]) is not None),
             whole.mixed(query),
@@ -256,7 +261,7 @@ class QueryChecker:
         }
         return Source(alias, columns, relation)
 
-    def _column(self, table: str, number: int, output: Output, query: Select | Union) -> Expr:
+    def _column(self, table: str, number: int, output: OutputColumn, query: Select | Union) -> Expr:
         if isinstance(query, Union):
             return output.value
         # Of the times of a group only its window's is event time to Spark: a key or the first one is none.
@@ -265,26 +270,26 @@ class QueryChecker:
 
 
 def _missing_time(query: Select | Union) -> MissingTime | None:
-    """The event time that a sub-query can give to whoever reads it."""
+    """Find the event time that a sub-query could select; None without one."""
     if isinstance(query, Union):
         return None
-    given = query.window.bound("ROWTIME") if query.window else query.event_time
+    given = query.window.bound_text("ROWTIME") if query.window else query.event_time
     if given is None:
         return None
-    name = Taken(query.outputs).free("rowtime")
+    name = ColumnNames(query.outputs).free("rowtime")
     column = given if given == name else f"{given} AS {name}"
-    return MissingTime(name, column, selected(query.outputs, column))
+    return MissingTime(name, column, add_column(query.outputs, column))
 
 
-def replace_outputs(query: Select | Union, outputs: list[Output]) -> Select | Union:
-    """The same query with its columns under these names."""
+def replace_outputs(query: Select | Union, outputs: list[OutputColumn]) -> Select | Union:
+    """Replace the columns of a query, to give them other names."""
     if isinstance(query, Union):
         return replace(query, outputs=tuple(outputs))
     return replace(query, outputs=outputs)
 
 
 def _branches(node: tree.Node) -> tuple[list[tree.Node], list[tree.Node]]:
-    """The SELECTs and the operators of a chain, from left to right, without recursion."""
+    """List the SELECTs and the operators of a chain, from left to right, without recursion."""
     nodes: list[tree.Node] = []
     operators: list[tree.Node] = []
     while isinstance(node, tree.SetOperation):

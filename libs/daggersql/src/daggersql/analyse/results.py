@@ -1,4 +1,4 @@
-"""What may not be made of results of sessions; see `daggersql.ir.results`."""
+"""Refuses groups and joins by results of sessions; see `daggersql.ir.results`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _BY_KEYS = "of a session that began before the first record read they are not kn
 
 
 def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relation, report: Report) -> None:
-    """Say of groups what they may not be made of."""
-    known = of(relation)
+    """Object to groups and windows by results of sessions."""
+    session_results = of(relation)
     if lacks(relation):
         report.object_to(
             "UNSUPPORTED_JOIN",
@@ -22,13 +22,13 @@ def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relati
             f"Rows that are joined by results of sessions cannot be grouped: {_BY_KEYS}. Join by"
             " keys and times of the sessions; conditions on results are WHERE.",
         )
-    if made_of(window.time, known):
+    if made_of(window.time, session_results):
         report.object_to(
             "UNSUPPORTED_WINDOW",
             window.time.span,
             f"Sessions of sessions cannot be grouped once more: when they end is a result, and {_BY_KEYS}.",
         )
-    by = next((key for key in keys if made_of(key, known)), None)
+    by = next((key for key in keys if made_of(key, session_results)), None)
     if by is not None and window.window.kind == "SESSION":
         report.object_to(
             "UNSUPPORTED_GROUPING",
@@ -39,7 +39,7 @@ def object_to_groups(window: GroupWindow, keys: Sequence[Expr], relation: Relati
 
 
 def object_to_join(join: Join, span: Span, report: Report) -> None:
-    """Say of a join what it may not go by."""
+    """Object to a join by results of sessions."""
     if mixed(join.left) or mixed(join.right):
         report.object_to(
             "UNSUPPORTED_JOIN",

@@ -1,4 +1,4 @@
-"""Conditions on the rows that a query gives: who gets them. Over its columns, and no part of its state."""
+"""Conditions on the rows of a query, which select its receivers. They read its columns, and have no state."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from daggersql.analyse import windows
 from daggersql.analyse.expressions import Analyser
 from daggersql.analyse.scope import Scope, Source
 from daggersql.findings import Report
-from daggersql.ir.expr import Expr, Kind, Ref, column
-from daggersql.ir.relations import ROW, Picked, Result, Select
+from daggersql.ir.expr import Expr, ExprKind, Ref, column
+from daggersql.ir.relations import ROW, Projection, Result, Select
 from daggersql.syntax import tree
 
-_SHOWN = "the query's rows"
+_SOURCE_NAME = "the query's rows"
 
 
 def check(node: tree.Node, query: Result, report: Report) -> Expr:
-    """The checked condition; something `wrong`, with findings, when it cannot be."""
+    """Check a condition; return a `wrong` placeholder, with findings, if it has errors."""
     columns = {
         output.name: column(Ref(ROW, (output.name,)), output.value.type, output.span, ("", output.name))
         for output in query.outputs
         if output.name
     }
     below = query.relation if isinstance(query, Select) else query.branches[0].relation
-    source = Source(_SHOWN, columns, Picked(below, ROW, columns, None))
+    source = Source(_SOURCE_NAME, columns, Projection(below, ROW, columns, None))
     condition = Analyser(Scope([source], report, ()), report).condition(node, "`when`")
-    inner = next((part for part in condition.nodes() if part.kind is Kind.AGGREGATE), None)
+    inner = next((part for part in condition.nodes() if part.kind is ExprKind.AGGREGATE), None)
     if inner is not None:
         text = "It goes by single rows that the query gives: select the aggregate, and name its column."
         report.error("AGGREGATE_NOT_ALLOWED", inner.span, text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from google.protobuf.empty_pb2 import Empty
 
 from daggerspec.nearest import hint
-from daggersql.findings import Report, Rewrite, Span, instead, quoted
+from daggersql.findings import Report, Rewrite, Span, instead, quote_constant
 from daggersql.ir.expr import Expr, Ref, call, column, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, Relation, Stream
@@ -20,15 +20,15 @@ from daggersql.ir.types import (
     Message,
     Struct,
     Type,
-    held,
     of_message,
+    unwrap,
 )  # fmt: skip
 from daggersql.ir.walk import METADATA, RECORD
 from daggersql.limits import Budget
 from daggersql.operators.fields import TIME_FIELDS
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span_of, written
+from daggersql.syntax.cursor import quote_path, span_of
 
 # Suggestions look this deep into messages; a schema may be recursive, and large.
 _DEPTH, _MOST = 3, 2_000
@@ -39,7 +39,7 @@ class MissingTime:
     """The event time that a sub-query could have, and has not."""
 
     name: str
-    """What its column would be called."""
+    """Name that its column would have."""
     column: str
     """The column, with its name."""
     rewrite: Rewrite
@@ -47,25 +47,25 @@ class MissingTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A name that SELECT gives, for where it is not read: GROUP BY alone reads such names."""
+class UnreadableName:
+    """Name that SELECT gives, in a clause that cannot read it: only GROUP BY can."""
 
     why: str
-    """What is said of it."""
+    """Message about it."""
     text: str | None = None
-    """What to write instead."""
+    """Text to write instead; None without a suggestion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What FROM names once, under the name that the query gives it."""
+    """Source of FROM, with the name that the query gives it."""
 
     alias: str
     columns: Mapping[str, Expr]
     """Every column in the order of SELECT *, as an expression over the relation; metadata last."""
     relation: Relation
     where: Expr | None = None
-    """Which of its rows there are."""
+    """Condition on its rows."""
     table: Table | None = None
     """The stream, when it is one and nothing else."""
     window: GroupWindow | None = None
@@ -73,18 +73,18 @@ class Source:
     missing: MissingTime | None = None
     """Of a sub-query without event time."""
     unknown: bool = False
-    """Whether it may have any columns beside those that are known."""
+    """True if it may have further columns, as its schema is not known."""
 
 
 def stream_columns(table: Table) -> dict[str, Type]:
-    """The columns of a stream: the message's fields, rowtime, metadata; its records where they may be had."""
+    """Map the columns of a stream to types: fields, rowtime, metadata; and whole records if allowed."""
     fields = dict(of_message(table.message).fields())
     fields.pop("rowtime", None)
     return {**fields, "rowtime": ROWTIME, **METADATA, **(RECORD if table.records else {})}
 
 
 def stream(alias: str, table: Table, name: str) -> Source:
-    """A stream as a source."""
+    """Build the source of a stream."""
     columns = {
         field: column(Ref(name, (field,)), kind, (0, 0), (table.name, field))
         for field, kind in stream_columns(table).items()
@@ -93,7 +93,7 @@ def stream(alias: str, table: Table, name: str) -> Source:
 
 
 def unknown_stream(alias: str, table: str, name: str) -> Source:
-    """A stream of which nothing is known but what every stream has."""
+    """Build the source of a stream without a known schema: it has the columns of every stream."""
     return replace(stream(alias, Table(table, Empty.DESCRIPTOR, "rowtime"), name), unknown=True)
 
 
@@ -106,11 +106,11 @@ class Scope:
     tables: Sequence[Table]
     """All streams of the dagger, for suggestions."""
     budget: Budget = field(default_factory=Budget)
-    given: Mapping[str, Given] = field(default_factory=dict)
+    given: Mapping[str, UnreadableName] = field(default_factory=dict)
     """The names that SELECT gives."""
 
     def column(self, parts: Sequence[tree.Identifier]) -> Expr:
-        """What a name with its dotted fields stands for. Says what is wrong, and gives something `wrong`."""
+        """Resolve a name with its dotted fields; return a `wrong` placeholder, with findings, on errors."""
         first, span = parts[0].name, (span_of(parts[0])[0], span_of(parts[-1])[1])
         qualified = [source for source in self.sources if source.alias == first] if len(parts) > 1 else []
         if qualified:
@@ -139,32 +139,36 @@ class Scope:
         return value
 
     def has(self, name: tree.Identifier) -> bool:
-        """Whether a column has this name."""
+        """Tell whether a column has this name."""
         return any(name.name in source.columns for source in self.sources)
 
     @property
     def may_have_more(self) -> bool:
-        """Whether names that are not known may be columns."""
+        """True if unknown names may be columns."""
         return any(source.unknown for source in self.sources)
 
     def is_value(self, name: tree.Identifier, other: Expr) -> bool:
-        """Whether a name that stands for nothing is a value of the enum beside it: then that is said."""
+        """Report a name that is no column but a value of the enum beside it; True if it is."""
         if not isinstance(other.type, EnumText) or self.has(name):
             return False
         values = other.type.values
-        meant = next((value for value in values if value.upper() == name.name.upper()), None)
-        if meant is None:
+        right = next((value for value in values if value.upper() == name.name.upper()), None)
+        if right is None:
             columns = [column for source in self.sources for column in source.columns]
-            meant = self.report.nearest(name.name, [*values, *columns])
-        if meant not in values:
+            right = self.report.nearest(name.name, [*values, *columns])
+        if right not in values:
             return False
-        shown = other.read[1] if other.read else "The enum"
-        text = f"There is no column {name.name}. {shown} has the value {meant}{hint(quoted(meant))}"
-        self.report.error("UNKNOWN_COLUMN", span_of(name), text, instead(span_of(name), quoted(meant)))
+        enum_name = other.read[1] if other.read else "The enum"
+        text = (
+            f"There is no column {name.name}. {enum_name} has the value {right}{hint(quote_constant(right))}"
+        )
+        self.report.error(
+            "UNKNOWN_COLUMN", span_of(name), text, instead(span_of(name), quote_constant(right))
+        )
         return True
 
     def field(self, value: Expr, name: tree.Identifier) -> Expr:
-        """A field of a message, a Timestamp or a Duration."""
+        """Check a field of a message, a Timestamp or a Duration."""
         span = (value.span[0], span_of(name)[1])
         if value.wrong:
             return wrong(span)
@@ -172,9 +176,9 @@ class Scope:
         if (kind, name.name) in TIME_FIELDS:
             op, result = TIME_FIELDS[kind, name.name]
             return call(op, result, span, value)
-        if name.name == "value" and (inside := held(kind)) is not None:
+        if name.name == "value" and (inside := unwrap(kind)) is not None:
             return replace(value, type=inside, span=span)
-        known = (
+        names = (
             list(kind.fields())
             if isinstance(kind, Message | Struct)
             else [n for t, n in TIME_FIELDS if t == kind]
@@ -184,11 +188,11 @@ class Scope:
             if value.ref is not None:
                 return column(value.ref.below(name.name), below, span, read)
             return Expr(Op.FIELD, below, span, (value,), name=name.name, read=read)
-        self._unknown_field(value, name, known)
+        self._unknown_field(value, name, names)
         return wrong(span)
 
     def stars(self, alias: tree.Identifier | None, span: Span) -> list[tuple[str, Expr]]:
-        """The columns that * stands for, with their names: never the metadata."""
+        """List the columns of *, with their names: never the metadata."""
         sources = [source for source in self.sources if alias is None or source.alias == alias.name]
         if alias is not None and not sources:
             self._unknown_table(alias)
@@ -200,17 +204,17 @@ class Scope:
         ]
 
     def event_time(self) -> str | None:
-        """How the query names an event time; None when it sees none."""
+        """Return the query's name of an event time; None without one."""
         for source in self.sources:
             times = [name for name, value in source.columns.items() if value.is_event_time]
             if times:
                 name = "rowtime" if "rowtime" in times else times[0]
                 alone = sum(name in source.columns for source in self.sources) == 1
-                return written(name) if alone else f"{source.alias}.{written(name)}"
+                return quote_path(name) if alone else f"{source.alias}.{quote_path(name)}"
         return None
 
     def missing_time(self) -> MissingTime | None:
-        """What gives the query an event time, where it sees none."""
+        """Find a sub-query that could select an event time; None without one."""
         return next((source.missing for source in self.sources if source.missing), None)
 
     # --- what is wrong ---------------------------------------------------------------------------------
@@ -218,9 +222,9 @@ class Scope:
     def _unknown(
         self, parts: Sequence[tree.Identifier], unknown: tree.Identifier, owners: Sequence[Source]
     ) -> None:
-        """Nothing has this name: say what comes nearest."""
+        """Report a name that nothing has, and suggest the nearest."""
         sources = owners or self.sources
-        known = [name for source in sources for name in source.columns]
+        names = [name for source in sources for name in source.columns]
         qualified = len(parts) > 1 and any(parts[1].name in source.columns for source in self.sources)
         if qualified and not owners:
             self._unknown_table(parts[0])
@@ -232,19 +236,19 @@ class Scope:
                 "UNKNOWN_COLUMN", span_of(unknown), given.why, instead(span_of(unknown), given.text)
             )
             return
-        suggestion = self.report.nearest(unknown.name, known) or self._nested(unknown.name, sources)
+        suggestion = self.report.nearest(unknown.name, names) or self._nearest_path(unknown.name, sources)
         elsewhere = [
             table.name
             for table in self.tables
             if unknown.name in table.message.fields_by_name and table not in {s.table for s in sources}
         ]
-        names = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
+        tables = ", ".join(dict.fromkeys(source.alias for source in sources)) or "the query"
         otherwise = f"; {elsewhere[0]} has it." if elsewhere else "."
         self.report.error(
             "UNKNOWN_COLUMN",
             span_of(unknown),
-            f"There is no column {unknown.name} in {names}{hint(suggestion, otherwise)}",
-            instead(span_of(unknown), suggestion and written(suggestion)),
+            f"There is no column {unknown.name} in {tables}{hint(suggestion, otherwise)}",
+            instead(span_of(unknown), suggestion and quote_path(suggestion)),
         )
 
     def _say_timeless(self, name: tree.Identifier) -> bool:
@@ -266,32 +270,32 @@ class Scope:
             "UNKNOWN_TABLE",
             span_of(name),
             f"No table of FROM is called {name.name}{hint(suggestion)}",
-            instead(span_of(name), suggestion and written(suggestion)),
+            instead(span_of(name), suggestion and quote_path(suggestion)),
         )
 
-    def _unknown_field(self, value: Expr, name: tree.Identifier, known: Sequence[str]) -> None:
-        shown = value.read[1] if value.read else "This value"
+    def _unknown_field(self, value: Expr, name: tree.Identifier, names: Sequence[str]) -> None:
+        value_name = value.read[1] if value.read else "This value"
         match value.type:
             case Array():
-                why = f": it is a list, take one element first, as in {shown}[1]"
+                why = f": it is a list, take one element first, as in {value_name}[1]"
             case MapOf():
-                why = f": it is a map, write {shown}['{name.name}']"
+                why = f": it is a map, write {value_name}['{name.name}']"
             case Message() as message if (reason := message.unread().get(name.name)) is not None:
                 why = f" that can be read: {reason}"
-            case _ if not known:
+            case _ if not names:
                 why = ": it is not a message"
             case _:
                 why = ""
-        suggestion = self.report.nearest(name.name, known)
+        suggestion = self.report.nearest(name.name, names)
         self.report.error(
             "UNKNOWN_FIELD",
             span_of(name),
-            f"{shown} has no field {name.name}{why}{hint(suggestion, '')}",
+            f"{value_name} has no field {name.name}{why}{hint(suggestion, '')}",
             instead(span_of(name), suggestion),
         )
 
-    def _nested(self, name: str, sources: Sequence[Source]) -> str | None:
-        """A dotted path whose last name comes near."""
+    def _nearest_path(self, name: str, sources: Sequence[Source]) -> str | None:
+        """Find a dotted path whose last name is near."""
         by_leaf: dict[str, str] = {}
         for source in sources:
             message = source.table.message if source.table else None

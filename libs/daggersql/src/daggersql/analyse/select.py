@@ -12,9 +12,9 @@ from daggersql.analyse.results import object_to_groups
 from daggersql.analyse.scope import Scope
 from daggersql.analyse.sources import From
 from daggersql.findings import Report, Rewrite, Span
-from daggersql.ir.expr import Expr, Kind, Spelling, both, wrong
+from daggersql.ir.expr import Expr, ExprKind, Spelling, both, wrong
 from daggersql.ir.families import Family, family
-from daggersql.ir.relations import GroupWindow, Output, Select, group_column
+from daggersql.ir.relations import GroupWindow, OutputColumn, Select, group_column
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
@@ -31,16 +31,16 @@ class SelectChecker:
         self._spelling = spelling
 
     def check(self, node: tree.Select, below: From) -> Select:
-        """The checked SELECT over its FROM. Findings go to the report."""
+        """Check a SELECT over its FROM; findings go to the report."""
         report = self._report
-        given = partial(grouping.given, node, below.sources, report)
+        given = partial(grouping.given_names, node, below.sources, report)
         scope = Scope(below.sources, report, self._tables, self._budget, given())
         rows = Analyser(scope, report)
         single = Analyser(replace(scope, given=given(single=True)), report)
         where = both(below.where, self._where(node, single))
         table_window = next((source.window for source in below.sources if source.window), None)
         lacking = grouping.window_of(node, scope, table_window)
-        has_group, group_by = "group" in node.args, partial(grouping.grouped, node, lacking, report)
+        has_group, group_by = "group" in node.args, partial(grouping.with_group_by, node, lacking, report)
         window, keys = self._group(node, rows, table_window, lacking)
         analyser = Analyser(scope, report, window, has_group=has_group, group_by=group_by)
         outputs = self._outputs(node, analyser)
@@ -102,8 +102,8 @@ class SelectChecker:
             if grouping.is_bound(expression, node, rows):
                 grouping.refuse_bound(expression, node, rows)
                 continue
-            key = rows.check(grouping.meant(expression, node, rows))
-            if key.kind is Kind.WINDOW and table_window is not None:
+            key = rows.check(grouping.resolve_key(expression, node, rows))
+            if key.kind is ExprKind.WINDOW and table_window is not None:
                 read = [table_window]
                 seen_window = True
             else:
@@ -133,8 +133,8 @@ class SelectChecker:
             return [key]
         return []
 
-    def _outputs(self, node: tree.Select, analyser: Analyser) -> list[Output]:
-        outputs: list[Output] = []
+    def _outputs(self, node: tree.Select, analyser: Analyser) -> list[OutputColumn]:
+        outputs: list[OutputColumn] = []
         for expression in node.expressions:
             star = expression.expression if isinstance(expression, tree.Dot) else expression
             if isinstance(star, tree.Star):
@@ -145,10 +145,10 @@ class SelectChecker:
             span = span_of(alias) if alias else value.span
             is_key = alias is not None and grouping.is_key(expression, node, analyser)
             name = alias.name if alias else _own_name(expression)
-            outputs.append(Output(name, value, span, is_key=is_key))
+            outputs.append(OutputColumn(name, value, span, is_key=is_key))
         return outputs
 
-    def _star(self, select: tree.Select, node: tree.Node, analyser: Analyser) -> list[Output]:
+    def _star(self, select: tree.Select, node: tree.Node, analyser: Analyser) -> list[OutputColumn]:
         span = span_of(node)
         if select.args.get("group") is not None:
             self._report.error(
@@ -157,7 +157,7 @@ class SelectChecker:
             return []
         alias = node.this.this if isinstance(node, tree.Dot) and isinstance(node.this, tree.Column) else None
         columns = analyser.scope.stars(alias, span)
-        return [Output(name, value, span, star=True) for name, value in columns]
+        return [OutputColumn(name, value, span, star=True) for name, value in columns]
 
     # --- grouping --------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class _Groups:
         self._whole: Expr | None = None
 
     def over(self, value: Expr, clause: str) -> Expr:
-        """The expression over groups; columns that are neither keys nor aggregated are said."""
+        """Rewrite an expression for groups; report columns that are neither keys nor aggregated."""
         if value.wrong:
             return value
         self._clause, self._whole = clause, value
@@ -209,12 +209,12 @@ class _Groups:
         spelt = self._spelling(value)
         if spelt in self._keys:
             return group_column("k", self._keys[spelt], value)
-        if value.kind is Kind.AGGREGATE:
+        if value.kind is ExprKind.AGGREGATE:
             return group_column("a", self._aggregates[spelt], value)
-        if value.kind is Kind.COLUMN:
+        if value.kind is ExprKind.COLUMN:
             self._not_grouped(value)
             return wrong(value.span)
-        return value if value.kind in (Kind.CONSTANT, Kind.WINDOW) else None
+        return value if value.kind in (ExprKind.CONSTANT, ExprKind.WINDOW) else None
 
     def _not_grouped(self, column: Expr) -> None:
         name = column.read[1] if column.read else "this"
@@ -241,7 +241,7 @@ def refuse_bounds_of_rows(select: Select, report: Report) -> None:
 
 
 def _own_name(node: tree.Node) -> str | None:
-    """The name of an expression without AS: that of a column, or of the last field of a path."""
+    """Return the name of an expression without AS: that of a column, or of the last field of a path."""
     last = (
         node.expression
         if isinstance(node, tree.Dot)
@@ -253,7 +253,7 @@ def _own_name(node: tree.Node) -> str | None:
 
 
 def _aggregates(value: Expr) -> list[Expr]:
-    return [node for node in value.nodes() if node.kind is Kind.AGGREGATE] if value.has_aggregate else []
+    return [node for node in value.nodes() if node.kind is ExprKind.AGGREGATE] if value.has_aggregate else []
 
 
 def _first_aggregate(value: Expr) -> Expr | None:

@@ -14,15 +14,24 @@ from daggersql.analyse.scope import Scope, Source
 from daggersql.analyse.tablenames import apart, find_table
 from daggersql.findings import Report, Span, instead
 from daggersql.functions import registry
-from daggersql.ir.expr import Expr, Kind, Ref, both, call, column
+from daggersql.ir.expr import Expr, ExprKind, Ref, both, call, column
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Join, Names, Picked, Query, Relation, Stream, Unnest, ordinality
+from daggersql.ir.relations import (
+    Join,
+    Names,
+    Projection,
+    QueryRelation,
+    Relation,
+    Stream,
+    Unnest,
+    ordinality,
+)
 from daggersql.ir.types import Array, MapOf, Message, Struct, Type
 from daggersql.ir.walk import METADATA, tables
 from daggersql.limits import Budget
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import behind, more_names, span_of, written
+from daggersql.syntax.cursor import behind, more_names, quote_path, span_of
 
 _INNER, _LEFT = {"", "INNER", "CROSS", "COMMA"}, {"LEFT", "LEFT OUTER"}
 
@@ -34,7 +43,7 @@ class From:
     sources: tuple[Source, ...]
     relation: Relation
     where: Expr | None
-    """What its sub-queries keep."""
+    """Conditions of its sub-queries."""
 
 
 class FromChecker:
@@ -56,11 +65,11 @@ class FromChecker:
         self._source_of = source_of
 
     def check(self, select: tree.Select) -> From | None:
-        """The clause; None, with findings, when there is nothing to go on with."""
+        """Check the clause; None, with findings, when it cannot be used."""
         clause = select.args.get("from_")
         if clause is None:
             span = span_of(select.expressions[0])
-            only = f"FROM {written(self._tables[0].name)}" if len(self._tables) == 1 else None
+            only = f"FROM {quote_path(self._tables[0].name)}" if len(self._tables) == 1 else None
             rewrite = behind(select.expressions[-1], only) if only else "FROM"
             self._report.error("NO_STREAM", span, "The query reads no stream: add FROM.", rewrite)
             return None
@@ -139,8 +148,8 @@ class FromChecker:
         span: Span = operator if kind == "COMMA" else (span_of(join)[0], operator[1])
         right = None if unfolds else self._source(node)
         if kind not in _INNER | _LEFT or join.args.get("using"):
-            what = "USING: write ON" if kind in _INNER | _LEFT else f"{kind} JOIN: use JOIN or LEFT JOIN"
-            self._report.error("UNSUPPORTED_JOIN", span, f"A stream cannot have {what}.")
+            form = "USING: write ON" if kind in _INNER | _LEFT else f"{kind} JOIN: use JOIN or LEFT JOIN"
+            self._report.error("UNSUPPORTED_JOIN", span, f"A stream cannot have {form}.")
             return None
         if kind == "CROSS" and not unfolds:
             self._report.error(
@@ -161,9 +170,9 @@ class FromChecker:
             )
             return None
         if isinstance(left.relation, Unnest | Join):
-            left = self._picked(left)
+            left = self._project(left)
         outer = kind in _LEFT
-        if outer or not isinstance(right.relation, Stream | Picked | Query):
+        if outer or not isinstance(right.relation, Stream | Projection | QueryRelation):
             right = self._alone(right, outer=outer)
         checker = JoinChecker(
             Scope((*left.sources, right), self._report, self._tables, self._budget), self._report
@@ -174,19 +183,19 @@ class FromChecker:
         return From((*left.sources, right), relation, both(left.where, right.where))
 
     def _is_unknown(self, *relations: Relation) -> bool:
-        """Whether a stream is read of which nothing is known, so that keys and times cannot be told apart."""
+        """Tell whether a stream without a known schema is read, whose keys and times cannot be checked."""
         return any(table.name in self._report.environment.unknown for table in tables(relations))
 
     def _alone(self, source: Source, *, outer: bool) -> Source:
-        """The source as a side of a join: rows and columns are what they are before the join."""
-        plain = all(value.kind is Kind.COLUMN for value in source.columns.values())
-        single = isinstance(source.relation, Stream | Picked | Query)
+        """Make the source a side of a join, whose conditions and columns are computed before the join."""
+        plain = all(value.kind is ExprKind.COLUMN for value in source.columns.values())
+        single = isinstance(source.relation, Stream | Projection | QueryRelation)
         if single and plain and (source.where is None or not outer):
             return source
-        return self._picked(From((source,), source.relation, source.where)).sources[0]
+        return self._project(From((source,), source.relation, source.where)).sources[0]
 
-    def _picked(self, below: From) -> From:
-        """The same, as one table of its own."""
+    def _project(self, below: From) -> From:
+        """Turn the sources of a FROM into one table of its own."""
         name = self._names.fresh("p")
         columns: dict[str, Expr] = {}
         sources = []
@@ -197,7 +206,7 @@ class FromChecker:
                 columns[own] = value
                 above[field] = column(Ref(name, (own,)), value.type, value.span, value.read)
             sources.append((source, above))
-        relation = Picked(below.relation, name, columns, below.where)
+        relation = Projection(below.relation, name, columns, below.where)
         return From(
             tuple(replace(source, columns=above, relation=relation, where=None) for source, above in sources),
             relation,
@@ -239,7 +248,7 @@ class FromChecker:
         }
         if node.args.get("offset"):
             of_element["ordinality"] = ordinality(name, (0, 0))
-        named = self._named(node, of_element)
+        named = self._rename(node, of_element)
         if named is None:
             return None
         alias = node.args.get("alias")
@@ -263,7 +272,7 @@ class FromChecker:
         return value, {name: ((name,), kind) for name, kind in rows} if rows else None
 
     def _elements(self, value: Expr) -> dict[str, tuple[tuple[str, ...], Type]] | None:
-        """The columns that an element of a list or a map gives."""
+        """Map the columns of an element of a list or a map to paths and types."""
         match value.type:
             case Array(element=Message() | Struct() as element):
                 return {name: ((name,), kind) for name, kind in element.fields().items()}
@@ -275,8 +284,8 @@ class FromChecker:
             self._report.error("TYPE_MISMATCH", value.span, "UNNEST takes a list or a map.")
         return None
 
-    def _named(self, node: tree.Node, columns: Mapping[str, Expr]) -> dict[str, Expr] | None:
-        """The columns under the names that the alias gives them: all or none."""
+    def _rename(self, node: tree.Node, columns: Mapping[str, Expr]) -> dict[str, Expr] | None:
+        """Give the columns the names of the alias, all or none; None, with findings, on errors."""
         alias = node.args.get("alias")
         names = alias.args.get("columns") if alias is not None else None
         if alias is None or not names:
@@ -300,7 +309,7 @@ class FromChecker:
 
 
 def _as_list(value: Expr) -> Expr:
-    """A map as the list of its entries; a list is one."""
+    """Convert a map to the list of its entries; a list stays."""
     if isinstance(value.type, MapOf):
         return call(Op.ENTRIES, value.type, value.span, value)
     return value

@@ -1,4 +1,4 @@
-"""What the tables of FROM are called: each by a name of its own, and a stream by one that the dagger has."""
+"""Names of the tables of FROM: unique ones, and those of streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from daggerspec.nearest import hint
 from daggersql.findings import Report, Span, instead
 from daggersql.plan import Table
 from daggersql.syntax import tree
-from daggersql.syntax.cursor import span_of, written
+from daggersql.syntax.cursor import quote_path, span_of
 
 _FORMATS = {
     "csv", "json", "text", "parquet", "orc", "avro", "binaryfile", "delta", "iceberg", "hudi", "jdbc", "hive",
@@ -17,7 +17,7 @@ _FORMATS = {
 
 
 def apart(nodes: Sequence[tree.Node], report: Report) -> bool:
-    """Whether every table has a name of its own: of two, nobody knows which is meant further on."""
+    """Report tables of the same name, as columns could be of either; False if there are any."""
     seen: set[str] = set()
     fine = True
     for node in nodes:
@@ -35,7 +35,7 @@ def apart(nodes: Sequence[tree.Node], report: Report) -> bool:
 
 
 def name_of(node: tree.Node) -> str:
-    """What the query calls a table; empty when it calls it nothing."""
+    """Return the query's name of a table; empty when it has none."""
     alias = node.args.get("alias")
     if alias is not None:
         return str(alias.name)
@@ -45,7 +45,7 @@ def name_of(node: tree.Node) -> str:
 
 
 def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report: Report) -> Table | None:
-    """The stream of that name; None, with a finding, when there is none."""
+    """Find a stream by its name; None, with a finding, when there is none."""
     span: Span = (span_of(parts[0])[0], span_of(parts[-1])[1])
     name = ".".join(part.name for part in parts)
     if len(parts) > 1 and (parts[0].name.lower() in _FORMATS or "/" in parts[-1].name):
@@ -53,12 +53,12 @@ def find_table(parts: Sequence[tree.Identifier], tables: Sequence[Table], report
         return None
     stream = next((table for table in tables if len(parts) == 1 and table.name == name), None)
     if stream is None:
-        known = [*(table.name for table in tables), *sorted(report.environment.unknown)]
-        suggestion = report.nearest(name, known)
+        names = [*(table.name for table in tables), *sorted(report.environment.unknown)]
+        suggestion = report.nearest(name, names)
         report.error(
             "UNKNOWN_TABLE",
             span,
-            f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(known)}."),
-            instead(span, suggestion and written(suggestion)),
+            f"The dagger has no stream called {name}" + hint(suggestion, f": there is {', '.join(names)}."),
+            instead(span, suggestion and quote_path(suggestion)),
         )
     return stream

@@ -16,9 +16,17 @@ from daggersql.analyse import windows
 from daggersql.analyse.checks import Checks
 from daggersql.analyse.results import object_to_groups
 from daggersql.findings import Report, Span
-from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column, constant, text_constant, wrong
+from daggersql.ir.expr import Expr, ExprKind, Ref, call, cast, column, constant, text_constant, wrong
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import GroupWindow, Output, Query, Relation, Select, group_column, ordinality
+from daggersql.ir.relations import (
+    GroupWindow,
+    OutputColumn,
+    QueryRelation,
+    Relation,
+    Select,
+    group_column,
+    ordinality,
+)
 from daggersql.ir.types import (
     EVENT_TIMES,
     INT,
@@ -52,16 +60,16 @@ class Numbering:
     """A SELECT that numbers its rows."""
 
     plain: tree.Select
-    """The same without the number: a constant stands in its place."""
+    """The SELECT with a constant in place of the number."""
     over: tree.Window
     name: str
     """Of the number; empty without one."""
     span: Span
-    """Where the constant stands."""
+    """Place of the constant."""
 
 
 def numbering(node: tree.Node) -> Numbering | None:
-    """What a SELECT numbers its rows by; None when it does not."""
+    """Find the numbering of a SELECT's rows; None without one."""
     if not isinstance(node, tree.Select):
         return None
     for index, item in enumerate(node.expressions):
@@ -90,14 +98,17 @@ class Top:
     """The groups whose first rows are kept, and how their rows are read again."""
 
     groups: Select
-    numbered: Sequence[tuple[Output, int | None]]
+    numbered: Sequence[tuple[OutputColumn, int | None]]
     """The columns of the SELECT, each with its place in a row of the list, or None: its own column."""
     number: int
-    """Which of them is the number."""
+    """Index of the number among them."""
 
 
 def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, report: Report) -> Top | None:
-    """The groups of a numbering: `select` is what it is over, `keep` how many rows; None, with findings."""
+    """Check a numbering, and build its groups; None, with findings, on errors.
+
+    `select`: the SELECT with numbered rows. `keep`: the number of rows to keep; None: WHERE sets no bound.
+    """
     span = span_of(numbering.over)
     if select.window is not None or select.grouped:
         report.error("UNSUPPORTED_OVER", span, f"Group in a sub-query of its own: {_RECIPE}")
@@ -123,7 +134,7 @@ def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, 
         report.error("UNSUPPORTED_OVER", span, f"Rows are numbered window by window: {_RECIPE}")
         return None
     for key in keys:
-        if not _ordered(key.type):
+        if not _is_ordered(key.type):
             report.error("TYPE_MISMATCH", key.span, "One cannot go by a map: take an element of it.")
             return None
     object_to_groups(window, keys, relation, report)
@@ -133,22 +144,21 @@ def check(numbering: Numbering, keep: int | None, select: Select, rows: Checks, 
 def _window(
     select: Select, over: tree.Window, report: Report
 ) -> tuple[Relation, GroupWindow | None, frozenset[Ref]]:
-    """What is numbered, the window that its rows are in, and the columns that are bounds of it."""
+    """Find the numbered relation, the window of its rows, and the columns that are its bounds."""
     relation, span = select.relation, span_of(over)
     if select.table_window is not None:
         return relation, select.table_window, frozenset()
-    inner = relation.query if isinstance(relation, Query) else None
+    inner = relation.query if isinstance(relation, QueryRelation) else None
     if not isinstance(inner, Select) or inner.window is None or inner.window.window.kind == "SESSION":
-        what = "Rows are numbered in windows of TUMBLE or HOP"
-        report.error("UNSUPPORTED_OVER", span, f"{what}: {_RECIPE}")
+        report.error("UNSUPPORTED_OVER", span, f"Rows are numbered in windows of TUMBLE or HOP: {_RECIPE}")
         return relation, None, frozenset()
-    assert isinstance(relation, Query)
+    assert isinstance(relation, QueryRelation)
     bounds = {
         Ref(relation.name, (output.name or "",))
         for output in inner.outputs
-        if output.value.kind is Kind.WINDOW
+        if output.value.kind is ExprKind.WINDOW
     }
-    time = Output(_TIME, windows.bound_at("ROWTIME", span), span)
+    time = OutputColumn(_TIME, windows.bound_at("ROWTIME", span), span)
     # Windows of one length end once in each slide: by their ends, they are told apart by tumbling. These lie
     # at the end of that, and what is in them so much less before its start.
     slide = inner.window.window.slide
@@ -159,13 +169,13 @@ def _window(
 
 
 def _is_bound(value: Expr, bounds: frozenset[Ref]) -> bool:
-    return value.kind is Kind.WINDOW or value.ref in bounds
+    return value.kind is ExprKind.WINDOW or value.ref in bounds
 
 
 def _can_order(order: Sequence[tuple[Expr, bool, tree.Node]], report: Report) -> bool:
     if any(value.wrong for value, _, _ in order):
         return False
-    unordered = next((value for value, _, _ in order if not _ordered(value.type)), None)
+    unordered = next((value for value, _, _ in order if not _is_ordered(value.type)), None)
     if unordered is not None:
         report.error("TYPE_MISMATCH", unordered.span, "Maps have no order: take an element of it.")
         return False
@@ -180,15 +190,15 @@ def _can_order(order: Sequence[tuple[Expr, bool, tree.Node]], report: Report) ->
     return True
 
 
-def _ordered(kind: Type) -> bool:
-    """Whether values of a type have an order."""
+def _is_ordered(kind: Type) -> bool:
+    """Tell whether values of a type have an order."""
     match kind:
         case MapOf():
             return False
         case Array(element=element):
-            return _ordered(element)
+            return _is_ordered(element)
         case Message() | Struct():
-            return all(map(_ordered, kind.fields().values()))
+            return all(map(_is_ordered, kind.fields().values()))
     return True
 
 
@@ -203,33 +213,37 @@ def _top(
 ) -> Top:
     span = span_of(numbering.over)
     number = next(index for index, output in enumerate(select.outputs) if output.value.span == numbering.span)
-    kept: list[Expr] = []
-    numbered: list[tuple[Output, int | None]] = []
-    of_group: list[Output] = []
+    kept_values: list[Expr] = []
+    numbered: list[tuple[OutputColumn, int | None]] = []
+    of_group: list[OutputColumn] = []
     for index, output in enumerate(select.outputs):
         if index == number:
             numbered.append((output, None))
-        elif output.value.kind is Kind.WINDOW:
+        elif output.value.kind is ExprKind.WINDOW:
             numbered.append((output, None))
             of_group.append(replace(output, name=f"w{index}"))
         else:
-            numbered.append((output, len(kept)))
-            kept.append(_plain(output.value))
+            numbered.append((output, len(kept_values)))
+            kept_values.append(_plain(output.value))
     # What is alike in all that is ordered by is told apart by all else: a replay keeps the same rows.
     first_by = [value for value, _, _ in order]
     named = {expression.ref for expression in first_by if expression.ref}
     by = [
         *first_by,
-        *(expression for expression in kept if expression.ref not in named and _ordered(expression.type)),
+        *(
+            expression
+            for expression in kept_values
+            if expression.ref not in named and _is_ordered(expression.type)
+        ),
     ]
-    row = _row("c", kept, span) if kept else _row("c", by, span)
+    row = _row("c", kept_values, span) if kept_values else _row("c", by, span)
     ways = Op.GREATEST_ROWS if order[0][1] else Op.LEAST_ROWS
     count = constant(str(keep), keep, INT, span)
     first = Expr(ways, Array(row.type), span, (row, _row("o", by, span), count), aggregate=True)
     windows.refuse_bounds([*([select.where] if select.where else []), *keys, first], report)
     groups = Select(
         select.relation, select.where, window, keys,
-        [*of_group, Output(ROWS, group_column("a", 0, first), span)],
+        [*of_group, OutputColumn(ROWS, group_column("a", 0, first), span)],
         grouped=True, aggregates=[first],
     )  # fmt: skip
     return Top(groups, numbered, number)
@@ -247,14 +261,14 @@ def _row(letter: str, parts: Sequence[Expr], span: Span) -> Expr:
 
 
 def _plain(value: Expr) -> Expr:
-    """The value as a part of a row: a NULL needs a type, and times are none of the row's."""
+    """Convert a value for a part of a struct: a NULL gets a type, and times are no event times."""
     if value.type in EVENT_TIMES:
         return replace(value, type=TIMESTAMP)
     return cast(value, STRING) if value.type == NULL else value
 
 
-def unfolded(top: Top, groups: dict[str, Expr], name: str) -> list[Output]:
-    """The columns of the numbering, read from its groups, whose list is unfolded as `name`."""
+def unfold(top: Top, groups: dict[str, Expr], name: str) -> list[OutputColumn]:
+    """Build the columns of the numbering from its groups, whose list is unfolded as `name`."""
     columns = []
     for index, (output, span) in enumerate(top.numbered):
         if index == top.number:

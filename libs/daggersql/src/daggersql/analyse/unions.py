@@ -8,9 +8,9 @@ from daggersql.analyse.select import refuse_bounds_of_rows
 from daggersql.findings import Report
 from daggersql.ir.expr import Expr, Ref, call, column, text_constant
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Identity, Output, Select, Union
+from daggersql.ir.relations import Identity, OutputColumn, Select, Union
 from daggersql.ir.types import BIGINT, EVENT_TIMES, INT, STRING, TIMESTAMP, Type
-from daggersql.ir.walk import as_text, carried, columns_of, identity
+from daggersql.ir.walk import as_text, columns_of, identity, lift_identity
 from daggersql.operators.coercion import choose
 
 # The first three keys of a row that is no window are of these types; all others are text.
@@ -19,7 +19,7 @@ _NOWHERE = (0, 0)
 
 
 def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None:
-    """The branches as one; None, with findings, when their columns do not fit together."""
+    """Unite branches; None, with findings, when their columns do not fit together."""
     for branch in branches:
         refuse_bounds_of_rows(branch, report)
     width = len(branches[0].outputs)
@@ -37,7 +37,7 @@ def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None
         _one_type([branch.outputs[index].value for branch in branches], report) for index in range(width)
     ]
     outputs = tuple(
-        Output(
+        OutputColumn(
             branches[0].outputs[index].name,
             column(Ref(name, (f"c{index}",)), values[0].type, values[0].span),
             branches[0].outputs[index].span,
@@ -51,7 +51,7 @@ def unite(branches: Sequence[Select], name: str, report: Report) -> Union | None
 
 
 def _one_type(values: list[Expr], report: Report) -> list[Expr]:
-    """The values, made one type; event time stays event time when all of them are."""
+    """Cast values to one type; event time stays event time when all of them are."""
     if all(value.type in EVENT_TIMES for value in values):
         return values
     chosen = choose(values, report)
@@ -61,18 +61,18 @@ def _one_type(values: list[Expr], report: Report) -> list[Expr]:
 def _identities(
     branches: Sequence[Select], name: str
 ) -> tuple[tuple[tuple[tuple[Expr, str], ...], ...], Identity]:
-    """The columns that carry each branch's identity, and the identity above them."""
+    """Build the columns that carry each branch's identity, and the identity above the branches."""
     identities = [identity(branch) for branch in branches]
     windowed = all(branch.window for branch in identities)
     keys = [_keys(branch, windowed=windowed) for branch in identities]
     most = max(map(len, keys))
     alike = []
-    for number, (known, own) in enumerate(zip(identities, keys, strict=True)):
+    for number, (of_branch, own) in enumerate(zip(identities, keys, strict=True)):
         branch = text_constant(str(number), STRING, _NOWHERE)
         padded = (*own, *[_nothing(STRING)] * (most - len(own)), branch)
-        time = None if windowed else known.time or _nothing(TIMESTAMP)
-        alike.append(Identity(known.window if windowed else None, time, padded))
-    return tuple(tuple(columns_of(branch)) for branch in alike), carried(alike[0], name)
+        time = None if windowed else of_branch.time or _nothing(TIMESTAMP)
+        alike.append(Identity(of_branch.window if windowed else None, time, padded))
+    return tuple(tuple(columns_of(branch)) for branch in alike), lift_identity(alike[0], name)
 
 
 def _keys(of: Identity, *, windowed: bool) -> list[Expr]:

@@ -65,10 +65,10 @@ def _unit_of_time(
     """EXTRACT, FLOOR TO and CEIL TO (`name`) of a timestamp or a date; `constant`: the unit stands in quotes,
     as in DATE_TRUNC, which takes no WEEK: elsewhere it begins on Monday there.
     """
-    known = PARTS if name == "EXTRACT" else TIME_UNITS if constant else ROUNDED_UNITS
+    units_of_form = PARTS if name == "EXTRACT" else TIME_UNITS if constant else ROUNDED_UNITS
     word = unit.name.removesuffix("S")
-    if word not in known:
-        units.refuse(unit.name, span_of(unit), report, known, constant=constant)
+    if word not in units_of_form:
+        units.refuse(unit.name, span_of(unit), report, units_of_form, constant=constant)
         return wrong(span)
     if value.wrong:
         return wrong(span)

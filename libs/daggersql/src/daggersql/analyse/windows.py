@@ -9,7 +9,7 @@ from datetime import timedelta
 from daggerspec.nearest import hint
 from daggersql.analyse.checks import Checks
 from daggersql.findings import Report, Rewrite, Span, instead
-from daggersql.ir.expr import Expr, Kind, call, wrong
+from daggersql.ir.expr import Expr, ExprKind, call, wrong
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import GroupWindow, bound_column
 from daggersql.ir.types import TIMESTAMP, WINDOW_TIME
@@ -39,7 +39,7 @@ _SHORT = {
 
 
 def tumble(time: str = "rowtime") -> str:
-    """A window of a minute by an event time, as GROUP BY names it: what is suggested where one lacks."""
+    """Write a window of a minute by an event time, for suggestions."""
     return f"TUMBLE({time}, INTERVAL '1' MINUTE)"
 
 
@@ -61,7 +61,7 @@ _CLOCK = {
 
 
 def interval(node: tree.Node, report: Report) -> timedelta | None:
-    """The span of time that an INTERVAL says; None, with a finding, when it says none that is fixed."""
+    """Parse an INTERVAL of fixed length; None, with a finding, if it has none."""
     if not isinstance(node, tree.Interval):
         _refuse_interval(node, f"A span of time is written {_INTERVAL}.", report)
         return None
@@ -88,13 +88,13 @@ def interval(node: tree.Node, report: Report) -> timedelta | None:
     return -length if node.meta.get("sign") == "-" else length
 
 
-def _refuse_interval(node: tree.Node, problem: str, report: Report, meant: str = _INTERVAL) -> None:
-    """Say what is wrong with a span of time, and suggest one."""
-    report.error("BAD_INTERVAL", span_of(node), problem, instead(span_of(node), meant))
+def _refuse_interval(node: tree.Node, problem: str, report: Report, right: str = _INTERVAL) -> None:
+    """Report a span of time with errors, and suggest one."""
+    report.error("BAD_INTERVAL", span_of(node), problem, instead(span_of(node), right))
 
 
 def _in_full(text: str) -> str:
-    """The interval that is meant by `5m`; of what says nothing an example."""
+    """Write the interval that `5m` stands for; an example for any other text."""
     short = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text.lower())
     if short is None or not (unit := _SHORT.get(short[2]) or _whole_unit(short[2])):
         return _INTERVAL
@@ -121,7 +121,7 @@ def _read(text: str, unit: str) -> timedelta | None:
 
 
 def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
-    """The window that TUMBLE(…) or HOP(…) means; None, with findings, when it means none."""
+    """Check TUMBLE(…), HOP(…) or SESSION(…), and build the window; None, with findings, on errors."""
     report = checks.report
     kind, arguments = call.name.upper().partition("_")[0], call.expressions
     spans = KINDS[kind]
@@ -144,41 +144,41 @@ def read_window(call: tree.Anonymous, checks: Checks) -> GroupWindow | None:
 
 
 def is_bound(node: tree.Node) -> bool:
-    """Whether it is a call that tells a bound of a window."""
+    """Tell whether a node is a call for a bound of a window, such as TUMBLE_END(…)."""
     return isinstance(node, tree.Anonymous) and _BOUNDS.fullmatch(node.name.upper()) is not None
 
 
 def of_bound(call: tree.Node, report: Report) -> str:
-    """The window that a call tells a bound of, as GROUP BY names it: TUMBLE(…) of TUMBLE_END(…)."""
+    """Write the window of a call for a bound, as in GROUP BY: TUMBLE(…) of TUMBLE_END(…)."""
     return call.name.partition("_")[0] + _arguments(call, report)
 
 
 def _arguments(call: tree.Node, report: Report) -> str:
-    """The arguments of a call as they are written, in their brackets."""
+    """Return the text of a call's arguments, with their brackets."""
     text = report.text[slice(*span_of(call))]
     return text[text.find("(") :]
 
 
 def _time(node: tree.Node, checks: Checks) -> Expr | None:
-    report, known = checks.report, checks.scope.event_time()
+    report, event_time = checks.report, checks.scope.event_time()
     if isinstance(node, tree.Anonymous) and node.name.upper() == "PROCTIME":
         report.error(
             "UNSUPPORTED_WINDOW",
             span_of(node),
             "Windows go by event time: a run over the same records must give the same rows.",
-            instead(span_of(node), known),
+            instead(span_of(node), event_time),
         )
         return None
     time = checks.check(node)
     if time.wrong:
         return None
     if not time.is_event_time:
-        words, change = f"use {known} here", instead(time.span, known)
-        missing = None if known else checks.scope.missing_time()
+        words, change = f"use {event_time} here", instead(time.span, event_time)
+        missing = None if event_time else checks.scope.missing_time()
         if missing is not None:
             words = f"add {missing.column} to the sub-query and use {missing.name} here"
             change = report.together(words, missing.rewrite, Rewrite(time.span, missing.name))
-        elif known is None:
+        elif event_time is None:
             words = "what is read here has none"
         report.error("NOT_A_TIME_ATTRIBUTE", time.span, f"Windows go by event time: {words}.", change)
         return None
@@ -231,18 +231,18 @@ def refuse_window(node: tree.Anonymous, checks: Checks) -> Expr:
     return wrong(span_of(node))
 
 
-def bound(call: tree.Anonymous, checks: Checks) -> Expr:
-    """What TUMBLE_END(…) and its kin stand for: a bound of the window that the query groups by."""
+def check_bound(call: tree.Anonymous, checks: Checks) -> Expr:
+    """Check TUMBLE_END(…) and the like: bounds of the window that the query groups by."""
     report, group = checks.report, checks.window
     span = span_of(call)
-    asked = read_window(call, checks)
-    if asked is None:
+    named_window = read_window(call, checks)
+    if named_window is None:
         return wrong(span)
     kind, _, which = call.name.upper().partition("_")
     if group is None and checks.has_group:
         return wrong(span)  # what is wrong with GROUP BY was said
     if group is None:
-        suggestion = f"GROUP BY {kind}{asked.arguments}"
+        suggestion = f"GROUP BY {kind}{named_window.arguments}"
         report.error(
             "WINDOW_MISMATCH",
             span,
@@ -250,8 +250,8 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
             checks.group_by() or suggestion,
         )
         return wrong(span)
-    if not asked.same_as(group):
-        suggestion = group.bound(which)
+    if not named_window.same_as(group):
+        suggestion = group.bound_text(which)
         report.error(
             "WINDOW_MISMATCH",
             span,
@@ -263,7 +263,7 @@ def bound(call: tree.Anonymous, checks: Checks) -> Expr:
 
 
 def bound_at(which: str, span: Span) -> Expr:
-    """A bound of the window that the query groups by: START, END, ROWTIME or PROCTIME."""
+    """Build a bound of the window that the query groups by: START, END, ROWTIME or PROCTIME."""
     if which == "PROCTIME":
         return call(Op.NOW, TIMESTAMP, span)
     kind = WINDOW_TIME if which == "ROWTIME" else TIMESTAMP
@@ -271,7 +271,7 @@ def bound_at(which: str, span: Span) -> Expr:
 
 
 def bounds_as_columns() -> dict[str, Expr]:
-    """The columns that the table-valued form of a window adds."""
+    """Build the columns that the table-valued form of a window adds."""
     names = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
     return {name: bound_at(which, (0, 0)) for name, which in names.items()}
 
@@ -279,7 +279,7 @@ def bounds_as_columns() -> dict[str, Expr]:
 def refuse_bounds(values: Iterable[Expr], report: Report) -> None:
     """Say of expressions over rows that the bounds of a window are none of a row's."""
     for value in values:
-        bound = next((node for node in value.nodes() if node.kind is Kind.WINDOW), None)
+        bound = next((node for node in value.nodes() if node.kind is ExprKind.WINDOW), None)
         if bound is not None:
             report.error(
                 "WINDOW_MISMATCH",

@@ -1,7 +1,6 @@
-"""Which functions of Spark emitted SQL may call. The driver's guard lets these through, and no other.
+"""Functions of Spark that emitted SQL may call. The driver's guard allows no others.
 
-They are those of the operators, of the forms that the functions of the dialect declare, and of what stands
-around expressions.
+They are those of operators, of the forms of the dialect's functions, and of the SQL around expressions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ AROUND_EXPRESSIONS = frozenset({
     "array", "coalesce", "least", "min", "named_struct", "nullif", "posexplode", "session_window", "size",
     "sum", "try_sum", "window",
 })  # fmt: skip
-"""What `queries`, `since` and `partial` write beside templates."""
+"""Functions that `queries`, `since` and `partial` write beside templates."""
 RAISES = "raise_error"
 """Forms end the dagger with it. The guard looks at its text, so it is none of the functions below."""
 # They look like calls, and are none to Spark.
@@ -42,5 +41,5 @@ def functions() -> frozenset[str]:
 
 
 def names(template: str) -> list[str]:
-    """The functions that SQL calls; texts in it are no SQL."""
+    """List the functions that SQL calls, ignoring its text constants."""
     return [name for name in _PARTS.findall(template) if name]

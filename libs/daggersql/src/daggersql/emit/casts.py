@@ -22,7 +22,7 @@ CAST_TEMPLATES = (_TIME_OF_TEXT, _DAY_OF_TEXT, _BIGINT_OF_FLOAT, _INT_OF_FLOAT)
 
 
 def cast_template(node: Expr) -> str:
-    """The template of a cast that gives NULL where there is no counterpart."""
+    """Return the template of a cast that is NULL where the type has no such value."""
     (given,) = node.args
     if family(given.type) is Family.TEXT and node.name != AS_WRITTEN:
         if node.type == DATE:

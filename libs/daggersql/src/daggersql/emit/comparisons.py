@@ -31,7 +31,7 @@ COMPARED_TEMPLATES = (
 
 
 def comparison_template(node: Expr) -> str | None:
-    """The template of a comparison whose operands can be NaN; None where Spark's own means the same."""
+    """Return the template of a comparison whose operands can be NaN; None where Spark's own is equivalent."""
     op, args = node.op, node.args
     if op in _BOTH and isinstance(op, Op):
         return _BOTH[op] if can_be_nan(args[0]) and can_be_nan(args[1]) else None
@@ -47,7 +47,7 @@ def comparison_template(node: Expr) -> str | None:
 
 
 def can_be_nan(value: Expr) -> bool:
-    """Whether an expression may have the value NaN."""
+    """Tell whether an expression may be NaN."""
     if value.type not in _FLOATS or value.is_constant:
         return False
     if value.op is Op.CAST:
@@ -65,15 +65,15 @@ def _meets_nan(args: tuple[Expr, ...]) -> bool:
 
 
 def _with_least(args: tuple[Expr, ...], number: int, sign: str) -> str:
-    """`a > b` and `b < a`, of which number `number` is a."""
+    """Write `a > b` and `b < a`, where argument `number` is a."""
     greater = _LEAST.format(number, args[number].type.spark.upper())
     return f"({greater} {sign} {{1}})" if number == 0 else f"({{0}} {sign} {greater})"
 
 
 def _at_least(args: tuple[Expr, ...], number: int, sign: str) -> str:
-    """`a >= b` and `b <= a`, of which number `number` is a."""
+    """Write `a >= b` and `b <= a`, where argument `number` is a."""
     other = 1 - number
     if args[other].value is not None:
-        # A constant is more than the least of all.
+        # A constant is greater than the least value of all.
         return _with_least(args, number, sign)
     return f"({{0}} {sign} {{1}} AND ({{{other}}} IS NULL OR NOT isnan({{{number}}})))"

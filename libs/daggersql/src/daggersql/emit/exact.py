@@ -9,7 +9,7 @@ from daggersql.exact import ROUNDERS
 
 def part(value: str, number: int) -> str:
     """SQL of one part of a DOUBLE; NULL of NULL. `value` is SQL; it is there up to four times."""
-    upper, lower = _rounded(value, number), _rounded(value, number - 1)
+    upper, lower = _round_to_grid(value, number), _round_to_grid(value, number - 1)
     # Infinity is in the first part, and no part of it is in the others.
     return f"nanvl({upper} - {lower}, 0D)" if lower else upper
 
@@ -22,7 +22,7 @@ def total(sums: Sequence[str]) -> str:
     return first
 
 
-def _rounded(value: str, number: int) -> str:
+def _round_to_grid(value: str, number: int) -> str:
     if number < 0:
         return ""
     if number == len(ROUNDERS):

@@ -11,7 +11,7 @@ from daggerspec.query import quote_name
 from daggersql.emit.casts import cast_template
 from daggersql.emit.comparisons import comparison_template
 from daggersql.emit.operators import BOUNDS, ORIGINALS, TEMPLATES
-from daggersql.findings import Refused
+from daggersql.findings import QueryError
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import Decimal
@@ -24,11 +24,11 @@ _TOO_LONG = "Functions in functions make this too long for Spark: nest fewer of 
 
 
 def sql(expression: Expr) -> str:
-    """The expression as Spark is told it; within `originally`, as it was told before forms were mended."""
+    """Write an expression in Spark SQL; within `originally`, by the templates before corrections."""
     originally = _ORIGINALLY.get()
     slot = "spelt_originally" if originally else "spelt"
     if getattr(expression, slot) is None:
-        # Not by recursion: columns of sub-queries stand for whole expressions, so trees may be deep.
+        # Without recursion: columns of sub-queries are replaced by whole expressions, so trees may be deep.
         stack, ordered = [expression], []
         while stack:
             node = stack.pop()
@@ -38,7 +38,7 @@ def sql(expression: Expr) -> str:
             texts = [getattr(argument, slot) or "" for argument in node.args]
             text = _spell(node, texts, originally=originally)
             if len(text) > MAX_EMITTED and _BOUNDED.get():
-                raise Refused("QUERY_TOO_LARGE", node.span, _TOO_LONG)
+                raise QueryError("QUERY_TOO_LARGE", node.span, _TOO_LONG)
             object.__setattr__(node, slot, text)
     spelt: str | None = getattr(expression, slot)
     assert spelt is not None
@@ -46,10 +46,10 @@ def sql(expression: Expr) -> str:
 
 
 @contextmanager
-def bounded(*, bound: bool) -> Iterator[None]:
-    """Let `sql` refuse what becomes too long on its way, before it takes memory.
+def length_limit(*, bound: bool) -> Iterator[None]:
+    """Let `sql` refuse an expression as soon as its text is too long, before it takes memory.
 
-    Raises: Refused QUERY_TOO_LARGE.
+    Raises: QueryError QUERY_TOO_LARGE.
     """
     token = _BOUNDED.set(bound)
     try:
@@ -72,18 +72,18 @@ def originally() -> Iterator[None]:
 
 
 def original_sql(expression: Expr) -> str:
-    """The expression as it was told before forms were mended: it tells expressions apart, and orders them."""
+    """Write an expression by the templates before corrections, to identify and order expressions."""
     with originally():
         return sql(expression)
 
 
 def column(ref: Ref) -> str:
-    """A column as Spark is told it."""
+    """Write a column in Spark SQL."""
     return ".".join(quote_name(name) for name in (ref.relation, *ref.path))
 
 
 def _spell(node: Expr, texts: list[str], *, originally: bool) -> str:
-    """The expression, given the texts of its arguments."""
+    """Write an expression, from the texts of its arguments."""
     match node.op:
         case Op.COLUMN:
             assert node.ref is not None
@@ -101,13 +101,13 @@ def _spell(node: Expr, texts: list[str], *, originally: bool) -> str:
             return _case(texts)
         case Form() as form:
             template = form.original if originally and form.original else form.template
-            return _filled(template, texts, node, form.separator)
+            return _fill(template, texts, node, form.separator)
         case Op() as op:
-            return _filled(_template(op, node, originally=originally), texts, node)
+            return _fill(_template(op, node, originally=originally), texts, node)
 
 
 def _template(op: Op, node: Expr, *, originally: bool) -> str:
-    """How Spark is told an operator, which may depend on the types that it is used with."""
+    """Return the template of an operator, which may depend on the types of its arguments."""
     if originally:
         return ORIGINALS.get(op, TEMPLATES[op])
     if op is Op.CAST:
@@ -115,7 +115,7 @@ def _template(op: Op, node: Expr, *, originally: bool) -> str:
     return comparison_template(node) or TEMPLATES[op]
 
 
-def _filled(template: str, texts: list[str], node: Expr, separator: str = ", ") -> str:
+def _fill(template: str, texts: list[str], node: Expr, separator: str = ", ") -> str:
     words: dict[str, str] = {}
     if "{rest}" in template:
         words["rest"] = separator.join(texts[1:] if "{0}" in template else texts)
@@ -127,7 +127,7 @@ def _filled(template: str, texts: list[str], node: Expr, separator: str = ", ") 
 
 
 def _case(texts: list[str]) -> str:
-    """All conditions, then the value of each, then that of ELSE."""
+    """Write CASE; `texts`: all conditions, then the value of each, then that of ELSE."""
     count = len(texts) // 2
     whens = "".join(f" WHEN {texts[index]} THEN {texts[count + index]}" for index in range(count))
     default = f" ELSE {texts[-1]}" if len(texts) % 2 else ""

@@ -1,4 +1,4 @@
-"""How Spark is told each operator and each aggregate of the dialect."""
+"""Spark SQL templates of the dialect's operators and aggregates."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ from daggersql.exact import PARTS
 from daggersql.functions import registry
 from daggersql.ir import closing
 from daggersql.ir.conditions import equalities
-from daggersql.ir.expr import Expr, Kind, Ref, call, column
+from daggersql.ir.expr import Expr, ExprKind, Ref, call, column
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Select, Stream, Union
 from daggersql.ir.types import BIGINT, DOUBLE, FLOAT, INTEGERS, ROWTIME, Type
 from daggersql.ir.walk import METADATA, columns_in, over_groups
-from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, Staged, Value
+from daggersql.plan import Call, Constant, Field, Part, Partial, PartialAggregation, StagedQuery, Value
 
 _GROUPED = frozenset(
     {Family.BOOLEAN, Family.INTEGER, Family.NUMBER, Family.TEXT, Family.BINARY, Family.TIMESTAMP}
@@ -40,9 +40,9 @@ class _ImpossibleError(Exception):
 
 
 def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
-    """The query over rows that were added up, and what its state depends on, for `queries.fingerprint`.
+    """Rewrite a query for rows that the reader has aggregated.
 
-    None, both, where the query needs every record.
+    Returns it, and the text of its state for `queries.fingerprint`; both None where it needs every record.
     """
     if isinstance(query, Union) or query.window is None or query.window.window.kind == "SESSION":
         return None, None
@@ -52,10 +52,10 @@ def aggregation(query: Result) -> tuple[PartialAggregation | None, str | None]:
     try:
         with originally():
             _, state = _Columns(query).aggregation(stream)
-        made, _ = _Columns(query).aggregation(stream)
+        result, _ = _Columns(query).aggregation(stream)
     except _ImpossibleError:
         return None, None
-    return made, state
+    return result, state
 
 
 class _Columns:
@@ -65,10 +65,10 @@ class _Columns:
         self._select = select
         self._keys: dict[Value, str] = {}
         self._partials: dict[Partial, str] = {}
-        asked = equalities(select)
-        # Whoever reads leaves out what is not equal. Where WHERE asks for more, rows that it drops are still
-        # there, and what functions could not use in those must not be counted.
-        self._all_wanted = None not in asked
+        equal = equalities(select)
+        # The reader drops rows that are not equal. With further conditions in WHERE, rows that these drop
+        # are still there, and arguments that functions cannot use must not be counted in those.
+        self._all_wanted = None not in equal
 
     def aggregation(self, stream: Stream) -> tuple[PartialAggregation, str]:
         select = self._select
@@ -89,13 +89,13 @@ class _Columns:
             constants = [f"k{index}" for index, key in enumerate(keys) if not columns_in([key])]
             rows = queries.rows_of(inner, source, stages, late, constants=constants, weight="n")
             named = [f"{text} AS `a{index}`" for index, text in enumerate(merged)]
-            return queries.grouped(window, rows, [f"k{index}" for index in range(len(keys))], named)
+            return queries.group_rows(window, rows, [f"k{index}" for index in range(len(keys))], named)
 
         text = groups()
         called = {node.function for top in over_groups(select) for node in top.nodes()}
         stages = None if closing.is_counted_where_read(select) else Stages(closing.closing(select))
         pane = gcd(window.size // _MILLISECOND, window.slide // _MILLISECOND)
-        made = PartialAggregation(
+        result = PartialAggregation(
             spark_sql=queries.spark_sql(select, text),
             pane=pane * _MILLISECOND,
             keys=tuple(self._keys),
@@ -103,38 +103,38 @@ class _Columns:
             functions=tuple(sorted(name for name in called if name)),
             staged=None
             if stages is None
-            else Staged(queries.spark_sql(select, groups(stages)), tuple(stages.found)),
+            else StagedQuery(queries.spark_sql(select, groups(stages)), tuple(stages.found)),
         )
         wanted = sql(select.where) if select.where else ""
-        return made, json.dumps([text, wanted, repr(made.keys), repr(made.partials)])
+        return result, json.dumps([text, wanted, repr(result.keys), repr(result.partials)])
 
     def _over(self, expression: Expr, alias: str) -> Expr:
-        """The expression over columns of the view, which is called `alias`."""
+        """Rewrite an expression for the columns of the view `alias`."""
 
         def change(part: Expr) -> Expr | None:
             value = self._value(part)
             if value is not None:
                 return self._key(part, value, alias)
-            if part.kind is Kind.COLUMN or part.function:
+            if part.kind is ExprKind.COLUMN or part.function:
                 raise _ImpossibleError
             return part if part.is_constant else None
 
         return expression.rebuild(change)
 
     def _key(self, of: Expr, value: Value, alias: str) -> Expr:
-        """The column of the view for a value that records must agree in."""
+        """Add a key to the view, by whose value records are aggregated; return its column."""
         name = self._keys.setdefault(value, f"c{len(self._keys)}")
         return column(Ref(alias, (name,)), of.type, of.span)
 
     def _partial(self, function: str, value: Value, kind: Type) -> str:
-        """The column of the view for an aggregate of records."""
+        """Add a partial aggregate to the view; return its column as SQL."""
         wanted = Partial(function, value, kind.spark)
         name = self._partials.setdefault(wanted, f"p{len(self._partials)}")
         return f"`r`.`{name}`"
 
     def _value(self, expression: Expr) -> Value | None:
-        """The expression as something that can be had where records are read; None when it cannot."""
-        if expression.kind is Kind.COLUMN:
+        """Convert an expression to a value that the reader can compute; None when it cannot."""
+        if expression.kind is ExprKind.COLUMN:
             if expression.read is None or family(expression.type) not in _GROUPED:
                 return None
             path = expression.read[1]
@@ -163,7 +163,7 @@ class _Columns:
         return None
 
     def _argument(self, expression: Expr, to: Type) -> Value | None:
-        """An argument that Arrow makes the same of as Spark."""
+        """Convert an argument if Arrow casts it as Spark does; None otherwise."""
         if expression.is_constant and isinstance(expression.value, int | float):
             return Constant(float(expression.value) if to == DOUBLE else expression.value)
         if expression.type == to or (to == DOUBLE and expression.type in _NUMBERS):
@@ -171,15 +171,15 @@ class _Columns:
         return None
 
     def _aggregate(self, expression: Expr) -> str:
-        """An aggregate over records, as one over rows that were added up."""
+        """Rewrite an aggregate of records for aggregated rows."""
         if len(expression.args) != 1:
             raise _ImpossibleError
-        return self._merged(expression.op, expression.args[0])
+        return self._merge(expression.op, expression.args[0])
 
     def _exact_sum(self, value: Value) -> str:
         return exact.total([f"sum({self._partial('sum', Part(value, number), DOUBLE)})" for number in PARTS])
 
-    def _merged(self, op: Op | Form, argument: Expr) -> str:
+    def _merge(self, op: Op | Form, argument: Expr) -> str:
         value = self._value(argument)
         whole, real = argument.type in INTEGERS, argument.type in (FLOAT, DOUBLE)
         match op:
@@ -188,8 +188,8 @@ class _Columns:
             case Op.COUNT if value is not None:
                 return f"coalesce(sum({self._partial('count', value, BIGINT)}), 0)"
             case Op.COUNT:
-                known = f"CASE WHEN {sql(self._over(argument, 'r'))} IS NOT NULL THEN `r`.`n` END"
-                return f"coalesce(sum({known}), 0)"
+                count = f"CASE WHEN {sql(self._over(argument, 'r'))} IS NOT NULL THEN `r`.`n` END"
+                return f"coalesce(sum({count}), 0)"
             case Op.SUM_OF_WHOLE if whole and value is not None:
                 return f"try_sum({self._partial('sum', value, BIGINT)})"
             case Op.SUM_OF_WHOLE if whole and argument.type != BIGINT:

@@ -19,17 +19,17 @@ from daggerspec.query import quote_name
 from daggersql.emit import since
 from daggersql.emit.expressions import originally, sql
 from daggersql.emit.reads import in_order
-from daggersql.emit.stages import Stages, asked_of_sides
+from daggersql.emit.stages import Stages, conditions_of_sides
 from daggersql.ir import closing, reach, results, whole
 from daggersql.ir.conditions import conjuncts
-from daggersql.ir.expr import Expr, Kind, Ref, call, cast, column
+from daggersql.ir.expr import Expr, ExprKind, Ref, call, cast, column
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     Identity,
     Join,
-    Output,
-    Picked,
-    Query,
+    OutputColumn,
+    Projection,
+    QueryRelation,
     Relation,
     Result,
     Select,
@@ -39,8 +39,8 @@ from daggersql.ir.relations import (
     Used,
 )
 from daggersql.ir.types import NULL, ROWTIME, STRING, TIMESTAMP, WINDOW_TIME
-from daggersql.ir.walk import METADATA_KEYS, columns_in, columns_of, identity, named, over_rows, tables
-from daggersql.plan import Staged, Window
+from daggersql.ir.walk import METADATA_KEYS, columns_in, columns_of, identity, over_rows, tables, used_columns
+from daggersql.plan import StagedQuery, Window
 
 # A key that all rows have: Spark refuses a session as the only one.
 _ONE = "one"
@@ -48,18 +48,18 @@ _NOTHING: Mapping[str, str] = {}
 
 
 def hidden_columns(query: Result) -> tuple[str, ...]:
-    """The columns behind the visible ones: the row's time and key."""
+    """List the columns behind the visible ones: time and identity of the row."""
     own = identity(query)
     first = (WINDOW_START, WINDOW_END) if own.window else (RECORD_TIME,)
     of_window = own.window is not None and whole.mixed(query)
-    since = (SINCE_OF_WINDOW if of_window else SINCE,) if whole.tells(query) else ()
+    since = (SINCE_OF_WINDOW if of_window else SINCE,) if whole.exposes_since(query) else ()
     return (*first, *(f"{KEY}{number}" for number in range(len(own.keys))), *since)
 
 
 def key_columns(query: Result) -> tuple[str, ...]:
-    """The visible columns that are the identity of a row: one bound of a window tells it; else all of it.
+    """List the visible columns that identify a row; of a window one bound is enough.
 
-    None where a part is not seen.
+    Empty where a part of the identity is not visible.
     """
     if isinstance(query, Union):
         return ()
@@ -71,37 +71,37 @@ def key_columns(query: Result) -> tuple[str, ...]:
     }
     window = [seen[bound.ref] for bound in reversed(own.window or ()) if bound.ref in seen]
     names = [*window[:1], *(seen.get(key.ref) for key in own.keys)]
-    told = all(names) and bool(window or not own.window)
-    return tuple(name for name in names if name) if told else ()
+    is_whole = all(names) and bool(window or not own.window)
+    return tuple(name for name in names if name) if is_whole else ()
 
 
-def staged(query: Result) -> Staged | None:
-    """The whole query in stages; None where whoever reads its streams can count what comes too late."""
+def stage_query(query: Result) -> StagedQuery | None:
+    """Write the whole query in stages; None where the reader of its streams can count late rows."""
     windows = closing.closing(query)
     if not any(windows.values()) or closing.is_counted_where_read(query):
         return None
     stages = Stages(windows)
     text = spark_sql(query, stages=stages)
-    return Staged(text, tuple(stages.found))
+    return StagedQuery(text, tuple(stages.found))
 
 
 def spark_sql(query: Result, groups: str | None = None, stages: Stages | None = None) -> str:
-    """The whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's groups;
-    with `stages`, what they hold is left out, and they are read.
+    """Write the whole query: visible columns, then hidden ones. `groups` replaces the SQL of a SELECT's
+    groups; with `stages`, the stages are read, and their SQL is left out.
     """
     if isinstance(query, Union):
         parts = [
             f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in query.outputs
         ]
-        hidden = _hidden(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
+        hidden = _hidden_parts(query.identity, hidden_columns(query), f"`{query.name}`.`{SINCE}`")
         rows = _union(query, identify=True, stages=stages)
         return f"SELECT {_list([*parts, *hidden])} FROM ({rows}) AS `{query.name}`"
-    hidden = _hidden(identity(query), hidden_columns(query), since.of_query(query))
+    hidden = _hidden_parts(identity(query), hidden_columns(query), since.of_query(query))
     return _select(query, [*_visible(query.outputs), *hidden], identify=True, groups=groups, stages=stages)
 
 
-def _nested(select: Select, *, identify: bool, stages: Stages | None) -> str:
-    """A query that groups, as the table that an outer query reads."""
+def _grouping_table(select: Select, *, identify: bool, stages: Stages | None) -> str:
+    """Write a query that groups as the table that an outer query reads."""
     parts = [f"{sql(output.value)} AS {quote_name(output.name or '')}" for output in select.outputs]
     parts.append(f"{since.of_query(select)} AS `{SINCE}`")
     if identify:
@@ -118,13 +118,13 @@ def _union(
     tables: Sequence[str] = (),
     identifying: Callable[[Expr], str] = sql,
 ) -> str:
-    """The branches, one below the other, as the table that an outer query reads. With `late_for` rows say of
-    these tables how many such windows they are too late for. `identifying` writes parts of an identity.
+    """Write the branches of a UNION ALL as the table that an outer query reads. With `late_for`, rows count
+    for these tables the windows for which they are too late. `identifying` writes parts of an identity.
     """
     texts = []
     for branch, values, keys in zip(query.branches, query.values, query.branch_keys, strict=True):
         parts = [f"{sql(value)} AS `c{number}`" for number, value in enumerate(values)]
-        parts += [f"{since.of_query(branch)} AS `{SINCE}`"] if whole.tells(query) else []
+        parts += [f"{since.of_query(branch)} AS `{SINCE}`"] if whole.exposes_since(query) else []
         parts += [f"{identifying(key)} AS `{name}`" for key, name in keys] if identify else []
         if stages is not None and late_for is not None:
             late = {} if branch.window else stages.late(branch.relation, late_for)
@@ -182,7 +182,7 @@ def _select(
 
 
 def _groups(select: Select, stages: Stages | None = None) -> str:
-    """The grouped rows: the part that has state."""
+    """Write the grouped rows, the part of the query that has state."""
     assert select.window is not None
     time = sql(select.window.time)
     rows = {time: "t"}
@@ -193,7 +193,7 @@ def _groups(select: Select, stages: Stages | None = None) -> str:
     ]
     untimed = {sql(part) for row in over_rows(select) for part in row.nodes() if part.type == ROWTIME}
     inner = {
-        name: f"{_untimed(text) if text in untimed and text != time else text} AS `{name}`"
+        name: f"{_hide_event_time(text) if text in untimed and text != time else text} AS `{name}`"
         for text, name in [*keys.items(), *rows.items()]
     }
     inner |= since.of_row(select)
@@ -207,7 +207,7 @@ def _groups(select: Select, stages: Stages | None = None) -> str:
     fixed = {sql(value) for value in values if not columns_in([value])}
     constants = [_ONE, *(name for text, name in [*keys.items(), *rows.items()] if text in fixed)]
     rows_sql = rows_of(inner, f"{source}{_where(select)}", stages, late, constants=constants)
-    return grouped(window, rows_sql, list(keys.values()), aggregates)
+    return group_rows(window, rows_sql, list(keys.values()), aggregates)
 
 
 def rows_of(
@@ -219,22 +219,22 @@ def rows_of(
     constants: Collection[str] = (),
     weight: str = "",
 ) -> str:
-    """The rows that are grouped: columns of `source`, as they stand there, by their names.
+    """Write the rows that are grouped. `columns`: columns of `source` as SQL, by name.
 
-    Where they are `late` for some windows they are a stage, but for their `constants`: Spark keeps no key in
-    its state that it knows to be the same in all rows, and has to see that it is. `weight` as in `Stage`.
+    With `late` windows they become a stage, except for `constants`: Spark keeps no key in its state that is
+    the same in all rows, and must be able to see that it is. `weight`: see `Stage.weight`.
     """
     if stages is None or not late:
         return f"SELECT {_list(columns.values())} FROM {source}"
     own = {name: text for name, text in columns.items() if name not in constants}
-    told = _list([*own.values(), *stages.columns(late)])
-    stage = stages.add(f"SELECT {told} FROM {source}", late, weight)
+    listed = _list([*own.values(), *stages.columns(late)])
+    stage = stages.add(f"SELECT {listed} FROM {source}", late, weight)
     parts = (f"`{name}`" if name in own else text for name, text in columns.items())
     return f"SELECT {_list(parts)} FROM {stage}"
 
 
-def grouped(window: Window, rows: str, keys: Sequence[str], aggregates: Sequence[str]) -> str:
-    """Groups of the rows `r`: their time is `t`, their keys are `keys`."""
+def group_rows(window: Window, rows: str, keys: Sequence[str], aggregates: Sequence[str]) -> str:
+    """Write the grouping of the rows `r` by window and `keys`; their time is `t`."""
     window_sql = _window(window)
     by = [window_sql, *(f"`r`.`{name}`" for name in keys)]
     if window.kind == "SESSION" and not keys:
@@ -244,8 +244,8 @@ def grouped(window: Window, rows: str, keys: Sequence[str], aggregates: Sequence
 
 
 def _argument(part: Expr, keys: dict[str, str], rows: dict[str, str]) -> Expr | None:
-    """An argument of an aggregate, as the column of the rows that holds it; constants stay."""
-    if part.kind is Kind.AGGREGATE:
+    """Replace an argument of an aggregate by a column of the rows; constants stay."""
+    if part.kind is ExprKind.AGGREGATE:
         return None
     if part.is_constant:
         return part
@@ -266,13 +266,13 @@ def _duration(length: timedelta) -> str:
     return f"{length // timedelta(milliseconds=1)} milliseconds"
 
 
-def _hidden(own: Identity, names: Sequence[str], since: str) -> list[str]:
+def _hidden_parts(own: Identity, names: Sequence[str], since: str) -> list[str]:
     first = own.window or (own.time or call(Op.TYPED_NULL, TIMESTAMP, (0, 0)),)
     texts = (*map(sql, (*first, *own.keys)), since)[: len(names)]
     return [f"{text} AS `{name}`" for text, name in zip(texts, names, strict=True)]
 
 
-def _visible(outputs: Sequence[Output]) -> list[str]:
+def _visible(outputs: Sequence[OutputColumn]) -> list[str]:
     return [f"{sql(storable(output.value))} AS {quote_name(output.name or '')}" for output in outputs]
 
 
@@ -280,12 +280,12 @@ def _from(
     select: Select, *, identify: bool, stages: Stages | None = None, late_for: Window | None = None
 ) -> str:
     of, used = select.relation, columns_in(over_rows(select))
-    asked = list(conjuncts(select.where)) if select.where is not None else []
-    return _relation(of, used, identify=identify, stages=stages, late_for=late_for, asked=asked)
+    where = list(conjuncts(select.where)) if select.where is not None else []
+    return _relation(of, used, identify=identify, stages=stages, late_for=late_for, above=where)
 
 
 def _where(select: Select) -> str:
-    return since.kept(select.where, select.relation)
+    return since.where_clause(select.where, select.relation)
 
 
 def _list(parts: Iterable[str]) -> str:
@@ -293,7 +293,7 @@ def _list(parts: Iterable[str]) -> str:
 
 
 def storable(value: Expr) -> Expr:
-    """The value as a column can hold it: a NULL needs a type; times of windows are whole milliseconds."""
+    """Convert a value for a column: a NULL gets a type, and times of windows whole milliseconds."""
     if value.type == WINDOW_TIME:
         return call(Op.FLOOR_TIME, TIMESTAMP, value.span, value, name="MILLISECOND")
     return cast(value, STRING) if value.type == NULL else value
@@ -309,11 +309,11 @@ def _relation(
     identify: bool,
     stages: Stages | None = None,
     late_for: Window | None = None,
-    asked: Sequence[Expr] = (),
+    above: Sequence[Expr] = (),
 ) -> str:
-    """The relation as it stands behind FROM. `identify`: what is above asks for the identity of rows. With
-    `stages`, sides of joins are stages; `late_for` is what rows go to that say whether they are too late, and
-    `asked` what is asked of them above.
+    """Write a relation for FROM. `identify`: with the identity of rows. With `stages`, sides of joins become
+    stages; `late_for`: the window for which rows count whether they are late. `above`: conditions on its rows
+    above it.
     """
     match of:
         case Stream(table=table, name=name):
@@ -321,22 +321,22 @@ def _relation(
         case Unnest(below=below, value=value):
             inside = used | columns_in([value])
             source = _relation(
-                below, inside, identify=identify, stages=stages, late_for=late_for, asked=asked
+                below, inside, identify=identify, stages=stages, late_for=late_for, above=above
             )
             return f"{source} {_view(of)}"
         case Join(left=left, right=right, on=on, outer=outer):
             inside = used | columns_in([on])
-            of_left, left_keys, of_right, right_keys = asked_of_sides(of, asked)
+            of_left, left_keys, of_right, right_keys = conditions_of_sides(of, above)
             sides = [
                 _side(left, of, inside, of_left, left_keys, identify=identify, stages=stages),
                 _side(right, of, inside, of_right, right_keys, identify=identify, stages=stages),
             ]
             return f"{sides[0]} {'LEFT' if outer else 'INNER'} JOIN {sides[1]} ON {sql(on)}"
-        case Picked(name=name):
-            parts, source = _picked(of, used, identify=identify, stages=stages, late_for=late_for)
+        case Projection(name=name):
+            parts, source = _project(of, used, identify=identify, stages=stages, late_for=late_for)
             columns = _list(f"{text} AS {quote_name(column)}" for column, text in parts.items())
             return f"(SELECT {columns} FROM {source}) AS `{name}`"
-        case Query(name=name, query=query):
+        case QueryRelation(name=name, query=query):
             if isinstance(query, Union):
                 late = stages.late(of, late_for) if stages is not None and late_for is not None else {}
                 inner = _union(
@@ -348,7 +348,7 @@ def _relation(
                     identifying=_identifying,
                 )
             else:
-                inner = _nested(query, identify=identify, stages=stages)
+                inner = _grouping_table(query, identify=identify, stages=stages)
             return f"({inner}) AS `{name}`"
 
 
@@ -356,24 +356,25 @@ def _side(
     of: Relation,
     join: Join,
     used: Used,
-    asked: Sequence[Expr],
+    above: Sequence[Expr],
     keys: Sequence[str],
     *,
     identify: bool,
     stages: Stages | None,
 ) -> str:
-    """A side of a join as it stands there: a stage, where it may have rows that come too late.
+    """Write a side of a join: a stage, where it may have late rows.
 
-    Its rows are those that meet what is `asked` of them, and have `keys`: Spark drops others before.
+    A stage has only rows that meet the conditions `above` and have `keys`, as Spark drops others before it
+    counts late ones.
     """
-    window = closing.of_join(join)
+    window = closing.window_of_join(join)
     late = stages.late(of, window) if stages is not None else {}
     if stages is None or not late:
-        return _relation(of, used, identify=identify, stages=stages, asked=asked)
+        return _relation(of, used, identify=identify, stages=stages, above=above)
     if isinstance(of, Unnest):  # counted before its lists are unfolded: its rows have columns of two names
         inside = used | columns_in([of.value])
         return f"{_side(of.below, join, inside, (), (), identify=identify, stages=stages)} {_view(of)}"
-    conditions = [*(f"({sql(condition)})" for condition in asked), *keys]
+    conditions = [*(f"({sql(condition)})" for condition in above), *keys]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     name = quote_name(of.name)  # type: ignore[union-attr]  # no join: none has a stream right below
     if isinstance(of, Stream):
@@ -388,23 +389,23 @@ def _side(
 
 
 def _columns(of: Relation, used: Used, *, identify: bool) -> list[str]:
-    """The columns of a sub-query that is a side of a join, but for what says whether rows are too late."""
-    if isinstance(of, Picked):
-        return [*_picked(of, used, identify=identify)[0]]
-    assert isinstance(of, Query)
+    """List the columns of a sub-query that is a side of a join, without those that count late rows."""
+    if isinstance(of, Projection):
+        return [*_project(of, used, identify=identify)[0]]
+    assert isinstance(of, QueryRelation)
     assert isinstance(of.query, Union)
     names = [f"c{number}" for number in range(len(of.query.outputs))]
-    names += [SINCE] if whole.tells(of.query) else []
+    names += [SINCE] if whole.exposes_since(of.query) else []
     return [*names, *(name for _, name in of.query.branch_keys[0])] if identify else names
 
 
 def _view(of: Unnest) -> str:
-    """What unfolds a list, behind the rows that have it."""
-    return f"LATERAL VIEW {'OUTER ' if of.outer else ''}posexplode({_unfolded(of)}) `{of.name}` AS `p`, `c`"
+    """Write the lateral view that unfolds a list."""
+    return f"LATERAL VIEW {'OUTER ' if of.outer else ''}posexplode({_list_of(of)}) `{of.name}` AS `p`, `c`"
 
 
-def _unfolded(of: Unnest) -> str:
-    """What is unfolded, as SQL. A partial session's list is never empty: a row says that it is partial."""
+def _list_of(of: Unnest) -> str:
+    """Write the list to unfold. An empty list of a partial session gets an element, whose row marks it."""
     text = sql(of.value)
     if of.outer or not results.made_of(of.value, results.of(of.below)):
         return text
@@ -412,36 +413,36 @@ def _unfolded(of: Unnest) -> str:
     return f"CASE WHEN coalesce(size({text}), -1) < 1 AND {partial} THEN array(NULL) ELSE {text} END"
 
 
-def _picked(
-    of: Picked,
+def _project(
+    of: Projection,
     used: Used,
     *,
     identify: bool,
     stages: Stages | None = None,
     late_for: Window | None = None,
 ) -> tuple[dict[str, str], str]:
-    """Its columns by their names, and what they are columns of."""
-    chosen = named(of, used)
+    """Write the columns of a projection, by name, and the relation that they are read from."""
+    chosen = used_columns(of, used)
     parts = {}
     for name, value in chosen.items():
         timed = of.time in (None, Ref(of.name, (name,))) or value.type != ROWTIME
-        parts[name] = sql(value) if timed else _untimed(sql(value))
+        parts[name] = sql(value) if timed else _hide_event_time(sql(value))
     if identify:
         parts |= {name: _identifying(key) for key, name in columns_of(identity(of.below))}
     if before := since.sinces(of.below):
         parts[SINCE] = since.least(before)
     if stages is not None and late_for is not None:
-        parts |= stages.named(stages.late(of.below, late_for))
+        parts |= stages.late_columns(stages.late(of.below, late_for))
     inside = columns_in([*chosen.values(), *([of.where] if of.where else [])])
     source = _relation(of.below, inside, identify=identify, stages=stages, late_for=late_for)
-    return parts, f"{source}{since.kept(of.where, of.below)}"
+    return parts, f"{source}{since.where_clause(of.where, of.below)}"
 
 
 def _identifying(key: Expr) -> str:
-    """A part of an identity, carried out of a sub-query. Of rows with two event times Spark joins none."""
-    return _untimed(sql(key)) if key.type == ROWTIME else sql(key)
+    """Write a part of an identity that leaves a sub-query: Spark joins no rows with two event times."""
+    return _hide_event_time(sql(key)) if key.type == ROWTIME else sql(key)
 
 
-def _untimed(text: str) -> str:
-    """The same timestamp, which Spark no longer takes for the event time of the row."""
+def _hide_event_time(text: str) -> str:
+    """Write a timestamp so that Spark does not recognise it as the row's event time."""
     return f"({text} + INTERVAL '0' SECOND)"

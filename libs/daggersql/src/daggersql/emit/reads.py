@@ -1,4 +1,4 @@
-"""What a query reads and calls: Protobuf paths that must be decoded, and functions of our own."""
+"""Reads of a query: Protobuf paths that must be decoded, and our own functions that it calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from daggersql.plan import Read, Table
 
 
 def reads(query: Result) -> tuple[Read, ...]:
-    """The Protobuf paths that must be decoded of each stream, in the order of FROM."""
+    """List the Protobuf paths that must be decoded of each stream, in the order of FROM."""
     selects = query.branches if isinstance(query, Union) else (query,)
     by_table: dict[str, set[str]] = {}
     for select in selects:
@@ -43,7 +43,7 @@ def reads(query: Result) -> tuple[Read, ...]:
 
 
 def _least(paths: set[str]) -> tuple[str, ...]:
-    """Below a path that is read as a whole, everything is read."""
+    """Drop paths below others: a path is read with all its fields."""
     return tuple(
         path for path in sorted(paths) if not any(path.startswith(f"{shorter}.") for shorter in paths)
     )
@@ -59,7 +59,7 @@ def in_order(table: Table, columns: Collection[str]) -> list[str]:
 
 
 def functions(query: Result) -> tuple[str, ...]:
-    """Our own functions that it calls."""
+    """List our own functions that the query calls."""
     return tuple(sorted({node.function for node in nodes(query) if node.function}))
 
 

@@ -11,13 +11,13 @@ from daggersql.plan import Plan
 
 
 def with_conditions(plan: Plan, sql: str) -> str:
-    """The SQL of a plan's rows, and with it a column for each of its conditions; itself where it has none."""
+    """Add a column for each condition of a plan to the SQL of its rows."""
     if not plan.conditions:
         return sql
     row = quote_name(ROW)
     own = [f"{row}.{quote_name(name)}" for name in (*(column.name for column in plan.columns), *plan.hidden)]
-    told = [
+    conditions = [
         f"({condition.spark_sql}) AS {quote_name(condition_column(number))}"
         for number, condition in enumerate(plan.conditions)
     ]
-    return f"SELECT {', '.join((*own, *told))} FROM ({sql}) AS {row}"
+    return f"SELECT {', '.join((*own, *conditions))} FROM ({sql}) AS {row}"

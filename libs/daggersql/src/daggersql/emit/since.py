@@ -13,7 +13,7 @@ from daggerspec.columns import SINCE
 from daggersql.emit.expressions import sql
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr
-from daggersql.ir.relations import Alone, Join, Picked, Query, Relation, Select, Stream, Unnest
+from daggersql.ir.relations import Alone, Join, Projection, QueryRelation, Relation, Select, Stream, Unnest
 from daggersql.ir.whole import has_session
 
 _START, _GROUP = "`g`.`w`.`start`", f"`g`.`{SINCE}`"
@@ -22,25 +22,25 @@ COMPLETE_FROM = ":complete_from"
 
 
 def sinces(of: Relation) -> tuple[str, ...]:
-    """The columns that tell since when records must be known for a row of it to be whole, as SQL.
+    """List the `__since` columns of a relation, as SQL: since when records must have been read.
 
-    NULL, and none at all: it is whole whatever was not read.
+    NULL, or no columns: its rows are whole, whatever was not read.
     """
     match of:
         case Stream():
             return ()
         case Unnest(below=below):
             return sinces(below)
-        case Picked(below=below, name=name):
+        case Projection(below=below, name=name):
             return (f"`{name}`.`{SINCE}`",) if sinces(below) else ()
         case Join(left=left, right=right, outer=outer, alone=alone):
             return (*sinces(left), *sinces(right), *([_alone(alone)] if outer else []))
-        case Query(name=name, since=since):
+        case QueryRelation(name=name, since=since):
             return (f"`{name}`.`{SINCE}`",) if since else ()
 
 
 def minus(time: str, length: timedelta) -> str:
-    """A time, this long before, as SQL."""
+    """Write a time that is earlier by `length`."""
     if not length:
         return time
     seconds, micros = divmod(length // timedelta(microseconds=1), 10**6)
@@ -48,12 +48,12 @@ def minus(time: str, length: timedelta) -> str:
 
 
 def least(times: Sequence[str]) -> str:
-    """The earliest of them that is not NULL, as SQL."""
+    """Write the earliest of times that are not NULL."""
     return f"least({', '.join(times)})" if len(times) > 1 else times[0]
 
 
-def kept(condition: Expr | None, of: Relation) -> str:
-    """A filter of rows as SQL, ` WHERE` included.
+def where_clause(condition: Expr | None, of: Relation) -> str:
+    """Write the filter of rows, ` WHERE` included.
 
     Partial sessions pass, whatever it says: the whole ones might, and what is made of them must be known to
     be partial. Rows that are not whole are dropped at the very end.
@@ -70,10 +70,10 @@ def _alone(of: Alone) -> str:
 
 
 def of_query(select: Select) -> str:
-    """Since when, as SQL over what its SELECT reads; NULL: the row is whole whatever was not read."""
+    """Write the `__since` of a SELECT's row, over its relation; NULL: the row is always whole."""
     if select.window is None:
-        known = sinces(select.relation)
-        return least(known) if known else "CAST(NULL AS TIMESTAMP)"
+        times = sinces(select.relation)
+        return least(times) if times else "CAST(NULL AS TIMESTAMP)"
     start = minus(_START, whole.before(select))
     if select.window.window.kind == "SESSION":
         return _GROUP
@@ -81,7 +81,7 @@ def of_query(select: Select) -> str:
 
 
 def of_row(select: Select) -> dict[str, str]:
-    """The column of the rows that are grouped, by its name, where they are made of sessions."""
+    """Write the `__since` column of the rows that are grouped, by name, where they are made of sessions."""
     return (
         {SINCE: f"{least(sinces(select.relation))} AS `{SINCE}`"}
         if whole.has_session(select.relation)
@@ -90,7 +90,7 @@ def of_row(select: Select) -> dict[str, str]:
 
 
 def of_group(select: Select) -> list[str]:
-    """The column of the groups that remember.
+    """Write the `__since` column of groups that have it in their state.
 
     The time in a struct of that name is how `runtime.state.openstate` finds it in a checkpoint. Of a session
     it is an aggregate, as its start would be: filters that name no aggregate are moved by Spark to before
@@ -99,10 +99,10 @@ def of_group(select: Select) -> list[str]:
     if not whole.remembers(select):
         return []
     assert select.window is not None
-    known = []
+    times = []
     if select.window.window.kind == "SESSION":
-        known.append(minus("min(`r`.`t`)", whole.before(select)))
+        times.append(minus("min(`r`.`t`)", whole.before(select)))
     if whole.has_session(select.relation):
         struct = f"named_struct('{SINCE}', `r`.`{SINCE}`)"
-        known.append(f"min(CASE WHEN `r`.`{SINCE}` IS NOT NULL THEN {struct} END).`{SINCE}`")
-    return [f"{least(known)} AS `{SINCE}`"]
+        times.append(f"min(CASE WHEN `r`.`{SINCE}` IS NOT NULL THEN {struct} END).`{SINCE}`")
+    return [f"{least(times)} AS `{SINCE}`"]

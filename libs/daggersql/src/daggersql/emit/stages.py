@@ -15,7 +15,7 @@ from daggersql.emit.expressions import sql
 from daggersql.ir.conditions import conjuncts
 from daggersql.ir.expr import Expr
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Join, Picked, Query, Relation, Stream, Union, Unnest
+from daggersql.ir.relations import Join, Projection, QueryRelation, Relation, Stream, Union, Unnest
 from daggersql.ir.walk import columns_in
 from daggersql.ir.whole import has_session
 from daggersql.plan import LATE, Stage, Window
@@ -37,58 +37,60 @@ class Stages:
         }
 
     def late(self, of: Relation, window: Window) -> dict[str, str]:
-        """By table: what says of a row of this relation how many such windows it is too late for, as SQL.
+        """Write by table the number of such windows for which a row of this relation is too late.
 
-        None of a relation whose rows come out of windows or joins: these have dropped what is too late.
+        Empty for a relation above windows or joins, as these have dropped late rows.
         """
         match of:
             case Stream(table=table, name=name):
                 return {table.name: f"{quote_name(name)}.`{self._marks[table.name, window]}`"}
             case Unnest(below=below):
                 return self.late(below, window)
-            case Picked(below=below, name=name):
+            case Projection(below=below, name=name):
                 return {table: f"`{name}`.`{self._name(table)}`" for table in self.late(below, window)}
-            case Query(name=name, query=Union(branches=branches)):
+            case QueryRelation(name=name, query=Union(branches=branches)):
                 below_all = [branch.relation for branch in branches if branch.window is None]
                 tables = (table for below in below_all for table in self.late(below, window))
                 return {table: f"`{name}`.`{self._name(table)}`" for table in dict.fromkeys(tables)}
             case _:
                 return {}
 
-    def named(self, late: Mapping[str, str]) -> dict[str, str]:
-        """The columns that carry it on, by their names."""
+    def late_columns(self, late: Mapping[str, str]) -> dict[str, str]:
+        """Name the columns that pass the numbers on."""
         return {self._name(table): text for table, text in late.items()}
 
     def columns(self, late: Mapping[str, str], tables: Sequence[str] = ()) -> list[str]:
-        """The same as SQL; also of `tables` that it is not about."""
-        told = self.named({**dict.fromkeys(tables, _NONE), **late})
-        return [f"{text} AS `{name}`" for name, text in told.items()]
+        """Write the columns that pass the numbers on; for further `tables` they are NULL."""
+        columns = self.late_columns({**dict.fromkeys(tables, _NONE), **late})
+        return [f"{text} AS `{name}`" for name, text in columns.items()]
 
     def add(self, text: str, late: Mapping[str, str], weight: str = "") -> str:
-        """Make a stage of rows that carry it on; its name, quoted."""
+        """Add a stage of rows that pass the numbers on; return its quoted name."""
         name = f"__stage{len(self.found)}"
-        told = tuple((self._name(table), table) for table in late)
-        self.found.append(Stage(name, text, told, weight))
+        columns = tuple((self._name(table), table) for table in late)
+        self.found.append(Stage(name, text, columns, weight))
         return f"`{name}`"
 
     def _name(self, table: str) -> str:
         return f"{LATE}_of_{self._tables.index(table)}"
 
 
-def asked_of_sides(join: Join, asked: Sequence[Expr]) -> tuple[list[Expr], list[str], list[Expr], list[str]]:
-    """What is asked of the rows of either side of a join before they are joined: of the left conditions, and
-    others as SQL, then of the right. `asked` is what is asked of the pairs above it.
+def conditions_of_sides(
+    join: Join, above: Sequence[Expr]
+) -> tuple[list[Expr], list[str], list[Expr], list[str]]:
+    """Find the conditions that rows of either side of a join must meet before they are joined.
 
-    Spark drops no row that one of these drops before. A row without a partner stays where the join is an
-    outer one, so that only ON may drop rows of its right side, and nothing of it those of the left.
+    Returns those of the left side, and its keys as SQL; then of the right. `above`: conditions on the pairs.
+    Spark counts no row as late that one of these drops. An outer join keeps left rows without a partner, so
+    that only ON may drop rows of its right side, and no part of ON those of the left.
     """
     if has_session(join):
         return [], [], [], []
     on = list(conjuncts(join.on))
     sides = _names(join.left), _names(join.right)
-    of_left = [*asked, *([] if join.outer else on)]
-    of_right = [*on, *([] if join.outer else asked)]
-    keys = [*on, *([] if join.outer else asked)]
+    of_left = [*above, *([] if join.outer else on)]
+    of_right = [*on, *([] if join.outer else above)]
+    keys = [*on, *([] if join.outer else above)]
     return (
         list(_of(sides[0], of_left)),
         [] if join.outer else list(_keys(sides[0], sides[1], keys)),
@@ -98,7 +100,8 @@ def asked_of_sides(join: Join, asked: Sequence[Expr]) -> tuple[list[Expr], list[
 
 
 def _of(names: frozenset[str], conditions: Sequence[Expr]) -> Iterator[Expr]:
-    """Those that name nothing but these relations. Functions of ours count what they cannot use, once."""
+    """Select the conditions that name only these relations, and call none of our own functions: these count
+    unusable arguments, which must happen once."""
     for condition in conditions:
         relations = {ref.relation for ref in columns_in([condition])}
         if relations and relations <= names and not any(node.function for node in condition.nodes()):
@@ -106,7 +109,7 @@ def _of(names: frozenset[str], conditions: Sequence[Expr]) -> Iterator[Expr]:
 
 
 def _keys(own: frozenset[str], others: frozenset[str], conditions: Sequence[Expr]) -> Iterator[str]:
-    """Without a key no row has a partner."""
+    """Yield the keys of one side, as SQL: a row whose key is NULL has no partner."""
     for condition in conditions:
         if condition.op is not Op.EQUAL:
             continue
@@ -116,7 +119,7 @@ def _keys(own: frozenset[str], others: frozenset[str], conditions: Sequence[Expr
 
 
 def _names(of: Relation) -> frozenset[str]:
-    """The names by which columns of it are named."""
+    """Collect the names of the relations whose columns it has."""
     match of:
         case Unnest(below=below, name=name):
             return _names(below) | {name}

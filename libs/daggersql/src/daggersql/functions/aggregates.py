@@ -24,8 +24,8 @@ def _extreme(name: str, op: Op, of_floats: Op) -> Function:
     )
 
 
-def _listed(separator: str) -> Form:
-    """The texts of a group with a separator between them, in the order they came; NULL is none."""
+def _listagg(separator: str) -> Form:
+    """Build the form that joins the texts of a group in the order of arrival, without NULLs."""
     refusal = (
         f"[daggers USER RESULT_TOO_LARGE] A group has more than {MOST:,} values in LISTAGG: group by more."
     )
@@ -65,8 +65,8 @@ FUNCTIONS = (
     Function(
         "LISTAGG",
         (
-            Signature((Family.TEXT,), STRING, _listed("','")),
-            Signature((Family.TEXT, Family.TEXT), STRING, _listed("{1}")),
+            Signature((Family.TEXT,), STRING, _listagg("','")),
+            Signature((Family.TEXT, Family.TEXT), STRING, _listagg("{1}")),
         ),
         aggregate=True,
         check=check_constant_text(1, "The separator", "','"),

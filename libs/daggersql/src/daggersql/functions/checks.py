@@ -14,7 +14,7 @@ from daggersql.ir.types import NULL
 
 
 def together(*checks: Check) -> Check:
-    """All of these."""
+    """Combine checks."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         for one in checks:
@@ -24,14 +24,16 @@ def together(*checks: Check) -> Check:
 
 
 def is_null(argument: Expr) -> bool:
-    """Whether it is the constant NULL."""
+    """Tell whether an argument is the constant NULL."""
     return argument.type == NULL or (argument.is_constant and argument.value is None)
 
 
-def check_whole(number: int, low: int, high: int, what: str, *, example: str, constant: bool = True) -> Check:
-    """Argument `number` lies between `low` and `high`, `what` says which in words.
+def check_whole(
+    number: int, low: int, high: int, words: str, *, example: str, constant: bool = True
+) -> Check:
+    """Check that argument `number` is from `low` to `high`; `words` describes it in the message.
 
-    Unless `constant`, a column may stand there as well.
+    Unless `constant`, it may be a column, too.
     """
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
@@ -44,22 +46,22 @@ def check_whole(number: int, low: int, high: int, what: str, *, example: str, co
                 report.error(
                     "INVALID_ARGUMENT",
                     argument.span,
-                    f"{what} is written as a constant.",
+                    f"{words} is written as a constant.",
                     instead(argument.span, example),
                 )
         elif not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             report.error(
                 "INVALID_ARGUMENT",
                 argument.span,
-                f"{what} is a whole number from {low} to {high}.",
+                f"{words} is a whole number from {low} to {high}.",
                 instead(argument.span, example),
             )
 
     return check
 
 
-def check_constant_text(number: int, what: str, example: str) -> Check:
-    """Argument `number` is a text that is written in the query."""
+def check_constant_text(number: int, words: str, example: str) -> Check:
+    """Check that argument `number` is a constant text; `words` describes it in the message."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         argument = arguments[number] if number < len(arguments) else None
@@ -68,7 +70,7 @@ def check_constant_text(number: int, what: str, example: str) -> Check:
         report.error(
             "INVALID_ARGUMENT",
             argument.span,
-            f"{what} is written as a constant.",
+            f"{words} is written as a constant.",
             instead(argument.span, example),
         )
 

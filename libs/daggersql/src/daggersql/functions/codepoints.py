@@ -21,7 +21,7 @@ EVERYTHING: CodePoints = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 
 @lru_cache(maxsize=256)
 def union(*sets: CodePoints) -> CodePoints:
-    """What is in any of them."""
+    """Unite sets."""
     if len(sets) == 2 and (sets[0] == sets[1] or not sets[1]):
         return sets[0]
     merged: list[tuple[int, int]] = []
@@ -35,7 +35,7 @@ def union(*sets: CodePoints) -> CodePoints:
 
 @lru_cache(maxsize=256)
 def complement(one: CodePoints) -> CodePoints:
-    """What is not in it."""
+    """Build the set of all other characters; surrogates are in none."""
     gaps, start = [], 0
     for low, high in union(one, ((0xD800, 0xDFFF),)):
         if start < low:
@@ -45,12 +45,12 @@ def complement(one: CodePoints) -> CodePoints:
 
 
 def intersection(one: CodePoints, other: CodePoints) -> CodePoints:
-    """What is in both."""
+    """Intersect two sets."""
     return complement(union(complement(one), complement(other)))
 
 
 def meet(one: CodePoints, other: CodePoints) -> bool:
-    """Whether a character is in both."""
+    """Tell whether two sets have a character in common."""
     here, there = 0, 0
     while here < len(one) and there < len(other):
         if one[here][1] < other[there][0]:
@@ -63,12 +63,12 @@ def meet(one: CodePoints, other: CodePoints) -> bool:
 
 
 def characters(text: Iterable[str]) -> CodePoints:
-    """A set of single characters."""
+    """Build a set of single characters."""
     return union(tuple((ord(character), ord(character)) for character in text))
 
 
 def both_cases(one: CodePoints) -> CodePoints:
-    """With the other case of every ASCII letter in it."""
+    """Add the other case of every ASCII letter in a set."""
     added = []
     for first, last, other in ((65, 90, 32), (97, 122, -32)):
         for low, high in intersection(one, ((first, last),)):
@@ -78,7 +78,7 @@ def both_cases(one: CodePoints) -> CodePoints:
 
 @lru_cache(maxsize=1)
 def by_category() -> dict[str, CodePoints]:
-    """The characters of each of Unicode's categories: of `Lu`, and of all of `L`."""
+    """Map Unicode's categories, such as `Lu`, and their groups, such as `L`, to sets."""
     categories: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for low, high in EVERYTHING:
         start, before = low, unicodedata.category(chr(low))
@@ -96,8 +96,8 @@ def by_category() -> dict[str, CodePoints]:
 
 
 @lru_cache(maxsize=256)
-def written(one: CodePoints) -> str:
-    """The set as a class that Python and RE2 read alike."""
+def to_class(one: CodePoints) -> str:
+    """Write a set as a class that Python and RE2 read alike."""
     if not one:
         return "(?!)"
     return f"[{''.join(_end(low) if low == high else f'{_end(low)}-{_end(high)}' for low, high in one)}]"

@@ -1,9 +1,9 @@
-"""What aggregates of ours keep of a group: its rows, in the order they came.
+"""Lists of a group's values, the state of our own aggregates, in the order of arrival.
 
-A list grows with what is in it, so many small groups cost little; it has no bound of its own, and a group
-that passes MOST is told of while it grows (`runtime.state.groups`). Two lists of one group that are made
-of the same rows have them at the same positions. Spark takes no two `collect_list` for the same, so a
-template names a list once, and asks `count` how long it is.
+A list grows with its values, so that many small groups cost little; it has no bound of its own, and a group
+that exceeds MOST is reported while it grows (`runtime.state.groups`). Two lists of the same rows of a group
+have them at the same positions. Spark does not recognise two equal `collect_list`s, so a template names a
+list once, and uses `count` for its length.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ BEYOND = f"A group of more than {MOST:,} rows gives NULL, and is counted as bad 
 STATE = f"grows with what is in it, also beyond {MOST:,}. {BEYOND}"
 
 
-def kept(value: str, among: str) -> str:
-    """SQL of the list of the values of all rows whose `among` is not NULL; empty when there are none.
+def list_values(value: str, among: str) -> str:
+    """Write the list of the values of all rows whose `among` is not NULL; empty when there are none.
 
     `value` and `among` are SQL; rows whose value is NULL are left out too.
     """
@@ -33,7 +33,7 @@ def too_many(among: str) -> str:
 
 
 def let_in(where: Expr | None, span: Span) -> Expr:
-    """1 for every row that the condition of FILTER lets in, NULL for the others."""
+    """Build 1 for every row that meets the condition of FILTER, and NULL for the others."""
     one = constant("1", 1, INT, span)
     return one if where is None else call(Op.CASE, INT, span, where, one)
 

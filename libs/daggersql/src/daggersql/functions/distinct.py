@@ -1,4 +1,4 @@
-"""How many different values a group has, counted by a Theta sketch: exact as long as it keeps every value."""
+"""Counts of distinct values of a group, by a Theta sketch: exact while it keeps every value."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _FORMS = (
 )
 
 
-def signatures(kept: int, answer: str = "{n}", keeps: Keeps | None = None) -> tuple[Signature, ...]:
-    """One for each kind of value; the sketch keeps 2^`kept` of them. `answer` is SQL over the number {n}."""
-    made = []
+def signatures(log_size: int, answer: str = "{n}", keeps: Keeps | None = None) -> tuple[Signature, ...]:
+    """Build a signature for each kind of value. The sketch keeps 2^`log_size` values. `answer`: SQL over the
+    number {n}.
+    """
+    result = []
     for kind, form in _FORMS:
-        sketch = f"theta_sketch_estimate(theta_sketch_agg({form}, {kept}))"
+        sketch = f"theta_sketch_estimate(theta_sketch_agg({form}, {log_size}))"
         number = f"coalesce(CAST(round({sketch}) AS BIGINT), 0L)"
-        made.append(Signature((kind,), BIGINT, Form(answer.replace("{n}", number), keeps=keeps)))
-    return tuple(made)
+        result.append(Signature((kind,), BIGINT, Form(answer.replace("{n}", number), keeps=keeps)))
+    return tuple(result)
 
 
 _TOO_MANY = (
@@ -48,4 +50,4 @@ COUNT_DISTINCT = Function(
     ),
     aggregate=True,
 )
-"""What COUNT(DISTINCT x) means; the name cannot be called."""
+"""Function of COUNT(DISTINCT x); its name cannot be called."""

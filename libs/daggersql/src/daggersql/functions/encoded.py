@@ -16,10 +16,10 @@ _FIELDS = Form("from_json(selectfields({0}, {1}, {2}), {3})")
 _DECODABLE = Form("from_json(selectfields({0}, {1}, ''), 'array<boolean>')")
 
 
-def selected(values: Expr, name: Expr, path: Expr, span: Span, report: Report) -> Expr | None:
-    """The field at a path of each encoded message; None, with a finding, when it cannot be had.
+def select_field(values: Expr, name: Expr, path: Expr, span: Span, report: Report) -> Expr | None:
+    """Build the field at a path of each encoded message; None, with a finding, on errors.
 
-    Where the type comes in a column, values come as text.
+    Where a column names the type, the values are texts.
     """
     kind: Type = STRING
     if not is_known_later(name):
@@ -45,24 +45,24 @@ def selected(values: Expr, name: Expr, path: Expr, span: Span, report: Report) -
 
 
 def decodable(values: Expr, name: Expr, span: Span) -> Expr:
-    """For each encoded message TRUE, or NULL when it is none."""
+    """Build TRUE for each encoded message, NULL for bytes that are none."""
     return replace(call(_DECODABLE, Array(BOOLEAN), span, values, name), function="selectfields")
 
 
 def of_type(name: Expr) -> Scalar:
-    """The type of an encoded message; which one it is, is known where a constant names it."""
+    """Build the type of an encoded message, with the message's name if a constant names it."""
     return Scalar(BINARY.name, name.value) if isinstance(name.value, str) else BINARY
 
 
 def is_encoded(values: Expr) -> bool:
-    """Whether it is a list of encoded messages, or NULL."""
+    """Tell whether a value is a list of encoded messages, or NULL."""
     return values.type == NULL or (
         isinstance(values.type, Array) and values.type.element.spark == BINARY.spark
     )
 
 
 def type_of(values: Expr) -> Expr | None:
-    """The type that Filters was told of the messages it gives, here or in an inner query; None for others."""
+    """Find the message type that a call of Filters names, also in an inner query; None for other values."""
     kind = values.type.element if isinstance(values.type, Array) else NULL
     if isinstance(kind, Scalar) and kind.note:
         return text_constant(kind.note, STRING, values.span)

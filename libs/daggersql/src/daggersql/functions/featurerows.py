@@ -91,8 +91,8 @@ _AS_WRITTEN = Form("CAST(CAST({0} AS STRING) AS DOUBLE)")
 _REAL_OF_TEXT = Form(f"CASE WHEN NOT {SPARK_KNOWS_BETTER} THEN try_cast({{0}} AS {{type}}) END")
 
 
-def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
-    """The feature whose slot follows from the value's type; None, with a finding, when there is none."""
+def untyped_feature(key: Expr, value: Expr, report: Report) -> Expr | None:
+    """Build a feature whose slot follows from the value's type; None, with a finding, when there is none."""
     kind = family(value.type)
     if kind is Family.NULL:
         return _row(key, None, None, report)
@@ -107,40 +107,40 @@ def untyped(key: Expr, value: Expr, report: Report) -> Expr | None:
     return _row(key, slot, cast(value, SLOTS[slot]), report)
 
 
-def typed(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> Expr | None:
-    """The feature whose slot the constant `kind` names, and what it was made of, as in TRIPLETS; None, with a
-    finding, when it cannot be.
+def typed_feature(key: Expr, value: Expr, kind: Expr, function: str, report: Report) -> Expr | None:
+    """Build a row of TRIPLETS: the feature, in the slot that the constant `kind` names, and the value that it
+    was made of. None, with a finding, on errors.
 
     `function`_bad(flag) counts values that its slot cannot hold.
     """
     convert = TYPES.get(str(kind.value)) if isinstance(kind.value, str) else None
     if convert is None:
-        known = ", ".join(TYPES)
+        names = ", ".join(TYPES)
         suggestion = report.nearest(str(kind.value), TYPES) if kind.value is not None else None
         report.error(
             "UNSUPPORTED_TYPE",
             kind.span,
-            "This is not the constant name of a type" + hint(suggestion, f": it is one of {known}."),
+            "This is not the constant name of a type" + hint(suggestion, f": it is one of {names}."),
             instead_of_constant(kind.span, suggestion),
         )
         return None
     slot, make = convert
-    made = make(value, function)
-    if made is None:
+    converted = make(value, function)
+    if converted is None:
         report.error(
             "UNSUPPORTED_TYPE", value.span, f"{kind.value} does not hold {describe(value)}: cast it first."
         )
         return None
-    row = _row(key, slot, made, report)
+    row = _row(key, slot, converted, report)
     if row is None:
         return None
-    given = _given(value, SLOTS[slot], str(kind.value))
+    given = _origin(value, SLOTS[slot], str(kind.value))
     return call(_BESIDE, TRIPLETS.element, row.span, row, given)
 
 
-def _given(value: Expr, slot: Type, kind: str) -> Expr:
-    """Text that tells values apart that become one feature, such as NULL and 0: the value's own type, and the
-    value where it is not what stands in the slot.
+def _origin(value: Expr, slot: Type, kind: str) -> Expr:
+    """Build a text that distinguishes values which become the same feature, such as NULL and 0: the value's
+    type, and the value where it is not that in the slot.
     """
     tag = f"{kind} {value.type.spark.partition('(')[0]}"
     none = text_constant(kind, STRING, value.span)
@@ -153,7 +153,7 @@ def _given(value: Expr, slot: Type, kind: str) -> Expr:
 
 
 def list_of(features: Sequence[Expr], kind: Array, span: Span) -> Expr:
-    """The features of one record as a list of that kind."""
+    """Build the list of a record's features."""
     return call(Op.ARRAY if features else Op.EMPTY_ARRAY, kind, span, *features)
 
 
@@ -183,22 +183,22 @@ def _as_bytes(value: Expr, function: str) -> Expr | None:
 
 def _as_text(value: Expr, function: str) -> Expr | None:
     if family(value.type) is Family.BINARY:
-        return _flagged(call(_UTF8, STRING, value.span, value), value, function)
+        return _flag(call(_UTF8, STRING, value.span, value), value, function)
     return _text(value)
 
 
 def _as_time(value: Expr, function: str) -> Expr | None:
-    known = (Family.TIMESTAMP, Family.DATE, Family.NULL)
-    return cast(value, TIMESTAMP) if family(value.type) in known else None
+    accepted = (Family.TIMESTAMP, Family.DATE, Family.NULL)
+    return cast(value, TIMESTAMP) if family(value.type) in accepted else None
 
 
 def _as_truth(value: Expr, function: str) -> Expr | None:
     match family(value.type):
         case Family.BOOLEAN | Family.NULL:
-            made = cast(value, BOOLEAN)
-            return _or_zero(made, made)
+            truth = cast(value, BOOLEAN)
+            return _or_zero(truth, truth)
         case Family.TEXT:
-            return _or_zero(_flagged(call(_TRUTH, BOOLEAN, value.span, value), value, function), value)
+            return _or_zero(_flag(call(_TRUTH, BOOLEAN, value.span, value), value, function), value)
     return None
 
 
@@ -212,7 +212,7 @@ def _whole(kind: Type) -> Callable[[Expr, str], Expr | None]:
         if form is None:
             return None
         given = cast(value, BIGINT) if form is Op.CAST else value
-        return _or_zero(_flagged(call(form, kind, value.span, given), given, function), given)
+        return _or_zero(_flag(call(form, kind, value.span, given), given, function), given)
 
     return make
 
@@ -225,21 +225,22 @@ def _real(kind: Type) -> Callable[[Expr, str], Expr | None]:
             case Family.INTEGER | Family.NUMBER | Family.DECIMAL | Family.NULL:
                 return _or_zero(call(Op.STRICT_CAST, kind, value.span, value), value)
             case Family.TEXT:
-                made = call(_REAL_OF_TEXT, kind, value.span, value)
-                return _or_zero(_flagged(made, value, function), value)
+                number = call(_REAL_OF_TEXT, kind, value.span, value)
+                return _or_zero(_flag(number, value, function), value)
         return None
 
     return make
 
 
-def _or_zero(made: Expr, value: Expr) -> Expr:
-    """NULL becomes 0 or false, and nothing else does."""
-    zero = call(Op.FALSE if made.type is BOOLEAN else Op.ZERO, made.type, value.span)
-    return call(_OR_ZERO, made.type, value.span, value, made, zero)
+def _or_zero(converted: Expr, value: Expr) -> Expr:
+    """Replace NULL values, and only these, by 0 or false."""
+    zero = call(Op.FALSE if converted.type is BOOLEAN else Op.ZERO, converted.type, value.span)
+    return call(_OR_ZERO, converted.type, value.span, value, converted, zero)
 
 
-def _flagged(made: Expr, value: Expr, function: str) -> Expr:
-    return call(_FLAGGED[function], made.type, value.span, value, made)
+def _flag(converted: Expr, value: Expr, function: str) -> Expr:
+    """Count a value whose conversion is NULL as a bad one of the function."""
+    return call(_FLAGGED[function], converted.type, value.span, value, converted)
 
 
 TYPES: Mapping[str, tuple[str, Callable[[Expr, str], Expr | None]]] = {

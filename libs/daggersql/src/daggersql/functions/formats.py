@@ -30,8 +30,8 @@ class Hole(NamedTuple):
 
 
 def parse(pattern: str) -> tuple[tuple[str | Hole, ...], tuple[str, ...]]:
-    """What stands for itself, and the places for the text; and the percent signs that begin no format, each
-    with what follows it: they stand for themselves.
+    """Split a pattern into plain texts and holes for the text; and list the percent signs that begin no
+    format, with the text behind each: these are plain.
     """
     parts: list[str | Hole] = []
     odd, offset = [], 0
@@ -48,12 +48,12 @@ def parse(pattern: str) -> tuple[tuple[str | Hole, ...], tuple[str, ...]]:
 
 
 def fill(parts: Sequence[str | Hole], text: str) -> str:
-    """The pattern with the text put in."""
+    """Put a text into the holes of a pattern."""
     return "".join(part if isinstance(part, str) else _put(part, text) for part in parts)
 
 
 def _part(match: re.Match[str]) -> str | Hole | None:
-    """What one format stands for; None for what Java takes for none."""
+    """Parse a format; None for text that is no format to Java."""
     width, left = int(match["width"] or 0), bool(match["left"])
     if width > _LONGEST or (left and not width):
         return None
@@ -62,13 +62,13 @@ def _part(match: re.Match[str]) -> str | Hole | None:
         return Hole(match["what"] == "S", left, width, most)
     if match["place"] or match["most"] or (match["what"] == "n" and width):
         return None
-    return "\n" if match["what"] == "n" else _filled("%", left, width)
+    return "\n" if match["what"] == "n" else _pad("%", left, width)
 
 
 def _put(hole: Hole, text: str) -> str:
     cut = text[: hole.most]
-    return _filled(cut.upper() if hole.upper else cut, hole.left, hole.width)
+    return _pad(cut.upper() if hole.upper else cut, hole.left, hole.width)
 
 
-def _filled(text: str, left: bool, width: int) -> str:
+def _pad(text: str, left: bool, width: int) -> str:
     return text.ljust(width) if left else text.rjust(width)

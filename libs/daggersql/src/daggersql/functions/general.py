@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.functions.signature import Function, Signature, mended, overloaded, scalar
+from daggersql.functions.signature import Function, Signature, corrected_form, overloads, scalar
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP
@@ -45,17 +45,17 @@ PARTS = {
 
 
 def _part(name: str, part: str) -> Function:
-    return overloaded(name, *(Signature((family,), BIGINT, PARTS[part]) for family in (TIME, Family.DATE)))
+    return overloads(name, *(Signature((family,), BIGINT, PARTS[part]) for family in (TIME, Family.DATE)))
 
 
 # Every character of the text; $ would let a line break stand behind them.
-_IS_ALPHA = mended("rlike({0}, '^\\\\p{{L}}+\\\\z')", "rlike({0}, '^\\\\\\\\p{{L}}+$')")
-_IS_DIGIT = mended("rlike({0}, '^\\\\p{{Nd}}+\\\\z')", "rlike({0}, '^[0-9]+$')")
+_IS_ALPHA = corrected_form("rlike({0}, '^\\\\p{{L}}+\\\\z')", "rlike({0}, '^\\\\\\\\p{{L}}+$')")
+_IS_DIGIT = corrected_form("rlike({0}, '^\\\\p{{Nd}}+\\\\z')", "rlike({0}, '^[0-9]+$')")
 # What Double.parseDouble of Java reads.
 _EXPONENT = "([eE][+-]?[0-9]+)?"
 _HEX = "0[xX]([0-9a-fA-F]+[.]?|[0-9a-fA-F]*[.][0-9a-fA-F]+)[pP][+-]?[0-9]+"
 _REAL = f"NaN|Infinity|(([0-9]+[.]?[0-9]*|[.][0-9]+){_EXPONENT}|{_HEX})[fFdD]?"
-_IS_DECIMAL = mended(
+_IS_DECIMAL = corrected_form(
     f"rlike({{0}}, '^[\\\\x00-\\\\x20]*[+-]?({_REAL})[\\\\x00-\\\\x20]*\\\\z')",
     "rlike(trim({0}), '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$')",
 )
@@ -66,7 +66,7 @@ FUNCTIONS = (
     scalar("IFNULL", [ANY, ANY], 0, Op.COALESCE, same=True),
     _extreme("GREATEST"),
     _extreme("LEAST"),
-    overloaded(
+    overloads(
         "CARDINALITY",
         Signature((Family.ARRAY,), INT, "CASE WHEN {0} IS NOT NULL THEN size({0}) END"),
         Signature((Family.MAP,), INT, "CASE WHEN {0} IS NOT NULL THEN size({0}) END"),

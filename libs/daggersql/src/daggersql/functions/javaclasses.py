@@ -23,9 +23,9 @@ _SPACE = characters("\t\n\x0b\f\r ")
 _PUNCT = characters("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 LINE_ENDS = characters("\n\x0b\f\r\x85\u2028\u2029")
-r"""What `\R` and `\v` take."""
+r"""Characters that `\R` and `\v` match."""
 TERMINATORS = characters("\n\r\x85\u2028\u2029")
-"""What a dot does not take, and what `$` stands before."""
+"""Line terminators, which a dot does not match, and before which `$` matches."""
 
 _LETTERS = {
     "d": _DIGITS,
@@ -35,7 +35,7 @@ _LETTERS = {
     "v": LINE_ENDS,
 }
 CLASSES = _LETTERS | {letter.upper(): complement(one) for letter, one in _LETTERS.items()}
-"""What one letter behind a backslash stands for."""
+"""Sets by the letter behind a backslash."""
 
 _POSIX: dict[str, CodePoints] = {
     "Lower": _LOWER,
@@ -78,8 +78,8 @@ javaIdentifierIgnorable
 
 
 @lru_cache(maxsize=256)
-def named(name: str, *, ignore_case: bool) -> CodePoints | None:
-    r"""The class that `\p{name}` is; None when only Java has it. Raises: `re.error` when it has not."""
+def find_class(name: str, *, ignore_case: bool) -> CodePoints | None:
+    r"""Find the class `\p{name}`; None for one that only Java has. Raises: `re.error` for any other name."""
     if name in _POSIX:
         return _ALPHA if ignore_case and name in ("Lower", "Upper") else _POSIX[name]
     category = _CATEGORY.fullmatch(name)

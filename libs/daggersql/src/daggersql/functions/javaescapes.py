@@ -1,5 +1,4 @@
-"""What one escape, or one class in brackets, stands for in Java's regular expressions: a set of
-characters."""
+"""Reads escapes and classes in brackets of Java's regular expressions as sets of characters."""
 
 from __future__ import annotations
 
@@ -17,10 +16,10 @@ from daggersql.functions.codepoints import (
     intersection,
     union,
 )
-from daggersql.functions.javaclasses import CLASSES, named
+from daggersql.functions.javaclasses import CLASSES, find_class
 
 MAX_DEPTH = 100
-"""How deeply groups, and classes, may be nested."""
+"""Maximum nesting of groups, and of classes."""
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _CONTROL = re.compile(r"[@-\[\]-_a-z?]")
 _NUMBERS = (
@@ -38,24 +37,24 @@ class ClassReader:
 
     text: str
     native: bool
-    """Whether Java itself will run the pattern, so that what only Java can match is let through."""
+    """True if Java itself will run the pattern: then forms that only Java has are accepted."""
     offset: int = 0
     depth: int = 0
 
     def comment(self) -> bool:
-        """Whether what comes next means nothing under the flag x; if so, it is passed."""
+        """Skip a comment or a blank of the flag x; True if there was one."""
         match = _COMMENT.match(self.text, self.offset)
         self.offset = match.end() if match else self.offset
         return match is not None
 
-    def quoted(self) -> str:
-        """From Q up to the E that ends it, or the end."""
+    def quotation(self) -> str:
+        r"""Read from the Q of `\Q` up to its `\E`, or to the end."""
         text, _, _ = self.text[self.offset + 1 :].partition("\\E")
         self.offset = min(len(self.text), self.offset + 1 + len(text) + 2)
         return text
 
     def set_of_escape(self, flags: frozenset[str]) -> CodePoints | None:
-        """The characters that an escape stands for; None, and nothing is read, when it is another."""
+        """Read an escape that stands for a set of characters; None, and nothing is read, for any other."""
         letter = self.text[self.offset : self.offset + 1]
         if letter in CLASSES:
             self.offset += 1
@@ -69,7 +68,7 @@ class ClassReader:
         return both_cases(one) if "i" in flags else one
 
     def character(self) -> int | None:
-        """The one character that an escape stands for."""
+        """Read an escape that stands for one character; None, and nothing is read, for any other."""
         for pattern, base in _NUMBERS:
             match = pattern.match(self.text, self.offset)
             if match is not None:
@@ -88,12 +87,12 @@ class ClassReader:
         return None
 
     def property(self, other: bool, flags: frozenset[str]) -> CodePoints:
-        r"""From the p of `\p{name}` on; `other` for all but those."""
+        r"""Read a property from the p of `\p{name}` on; `other`: its complement."""
         match = re.compile(r"[pP](?:\{([\w=]+)\}|([A-Z]))", re.ASCII).match(self.text, self.offset)
         if match is None:
             raise re.error("\\p is followed by the name of a class in braces")
         self.offset = match.end()
-        one = named(match[1] or match[2], ignore_case="i" in flags)
+        one = find_class(match[1] or match[2], ignore_case="i" in flags)
         if one is None:
             if not self.native:
                 raise re.error(f"\\p{{{match[1]}}} is not supported here")
@@ -128,12 +127,12 @@ class ClassReader:
         return complement(one) if negative else one
 
     def member(self, flags: frozenset[str]) -> CodePoints:
-        """One character, a range of them, or a class in a class."""
+        """Read a character, a range, or a nested class."""
         if self.take("["):
             return self.of_class(flags)
         if self.text.startswith("\\Q", self.offset):
             self.offset += 1
-            one = characters(self.quoted())
+            one = characters(self.quotation())
             return both_cases(one) if "i" in flags else one
         low = self.end_of_range(flags)
         if isinstance(low, tuple):
@@ -152,7 +151,7 @@ class ClassReader:
         return both_cases(one) if "i" in flags else one
 
     def end_of_range(self, flags: frozenset[str]) -> int | CodePoints:
-        """A character, or the class that an escape stands for."""
+        """Read a character, or an escape that stands for a class."""
         if not self.take("\\"):
             self.offset += 1
             return ord(self.text[self.offset - 1])
@@ -165,17 +164,17 @@ class ClassReader:
         return one
 
     def next_is(self, text: str) -> bool:
-        """Whether this comes next."""
+        """Tell whether this text is next."""
         return self.text.startswith(text, self.offset)
 
     def take(self, text: str) -> bool:
-        """Whether this comes next; if so, it is read."""
-        taken = self.next_is(text)
-        self.offset += len(text) * taken
-        return taken
+        """Read this text if it is next; True if it was."""
+        is_next = self.next_is(text)
+        self.offset += len(text) * is_next
+        return is_next
 
 
 def _side(members: list[CodePoints]) -> list[CodePoints]:
-    """One side of an intersection, if it has a character."""
+    """Unite one side of an intersection; empty list if it has no characters."""
     side = union(NOTHING, NOTHING, *sorted(set(members)))
     return [side] if side else []

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from daggersql.functions import regexcost
-from daggersql.functions.codepoints import EVERYTHING, CodePoints, both_cases, complement, written
+from daggersql.functions.codepoints import EVERYTHING, CodePoints, both_cases, complement, to_class
 from daggersql.functions.javaclasses import LINE_ENDS, TERMINATORS
 from daggersql.functions.javaescapes import MAX_DEPTH, ClassReader
 from daggersql.functions.regexcost import Shape
@@ -23,7 +23,7 @@ from daggersql.functions.regexcost import Shape
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d{1,9})(?:(,)(\d{0,9}))?\})([+?]?)", re.ASCII)
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _GROUP = re.compile(r"\(\?(?::|=|!|>|<=|<!|<([a-zA-Z][a-zA-Z0-9]*)>)")
-_ENDS = written(TERMINATORS)
+_ENDS = to_class(TERMINATORS)
 _BETWEEN = r"(?<!\r(?=\n))"
 # The end of the text, or before the end of a line that is its last: $ and \Z.
 _LAST = f"(?:{_BETWEEN}(?=(?:\\r\\n|{_ENDS})?\\Z))"
@@ -35,7 +35,7 @@ _ANCHORS = {
 }
 # Each as a group, so that it may be repeated.
 _PLACES = {"A": r"(?:\A)", "z": r"(?:\Z)", "Z": _LAST, "b": r"(?u:\b)", "B": r"(?!(?u:\b))"}
-_BREAK = f"\\r\\n|{written(LINE_ENDS)})"
+_BREAK = f"\\r\\n|{to_class(LINE_ENDS)})"
 _JAVAS_ONLY = "GX"
 _TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 # Flags of Java alone with which its classes, letters or dots have more characters.
@@ -44,10 +44,10 @@ _WIDER = frozenset("udU")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What is known of a pattern that has been read."""
+    """Pattern that was read."""
 
     python: str
-    """The same for Python; of a pattern that only Java can match, something near."""
+    """Equivalent pattern of Python; an approximation where only Java can match."""
     shape: Shape
     groups: int
     names: frozenset[str]
@@ -55,12 +55,12 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def read(text: str, *, ignore_case: bool = False, native: bool = False) -> Pattern:
-    """A pattern, read as Java reads it, in time that grows with its length.
+    """Read a pattern as Java does, in time that grows with its length.
 
-    `native` is for a look at what Java itself will run: what only Java can match is let through there.
-    Raises `re.error` that says what is wrong.
+    `native`: Java itself will run it, so that forms which only Java has are accepted. Raises: `re.error` with
+    the problem.
     """
-    reader = _Reader(text, native)
+    reader = _RegexReader(text, native)
     body = reader.body(frozenset("i" if ignore_case else ""))
     if reader.offset < len(text):
         raise re.error("a ) closes nothing")
@@ -69,16 +69,16 @@ def read(text: str, *, ignore_case: bool = False, native: bool = False) -> Patte
 
 
 @lru_cache(maxsize=256)
-def compiled(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
-    """The pattern that matches in Python what this one matches in Java.
+def compile_pattern(text: str, *, ignore_case: bool = False) -> re.Pattern[str]:
+    """Compile a pattern that matches in Python as this one does in Java.
 
-    Raises `re.error` that says what is wrong, `OverflowError` and `RecursionError` for one beyond measure.
+    Raises: `re.error` with the problem; `OverflowError` and `RecursionError` for an oversized one.
     """
     return re.compile(read(text, ignore_case=ignore_case).python, re.ASCII)
 
 
 def matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Every match from left to right, as Java finds them: behind an empty one, one character further on."""
+    """Yield matches from left to right as Java finds them: after an empty one, one character further on."""
     start = 0
     while start <= len(text) and (match := pattern.search(text, start)) is not None:
         yield match
@@ -94,12 +94,12 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Reader(ClassReader):
+class _RegexReader(ClassReader):
     groups: int = 0
     names: set[str] = field(default_factory=set)
 
     def body(self, flags: frozenset[str]) -> _Part:
-        """Everything up to the end of a group. A flag set inside holds up to there, across `|` too."""
+        """Read up to the end of a group. A flag that is set inside is valid up to there, also across `|`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise re.error("its groups are nested too deeply")
@@ -112,7 +112,7 @@ class _Reader(ClassReader):
                 written += [")" * len(scopes), "|", *scopes]
                 branches.append([])
             elif setting is not None and setting[3] == ")":
-                flags, scope = self.changed(flags, setting)
+                flags, scope = self.change_flags(flags, setting)
                 scopes.append(scope)
                 written.append(scope)
             elif not ("x" in flags and self.comment()):
@@ -123,8 +123,8 @@ class _Reader(ClassReader):
         shape = regexcost.choice([regexcost.sequence(branch or (regexcost.PLACE,)) for branch in branches])
         return _Part("".join(written) + ")" * len(scopes), shape)
 
-    def changed(self, flags: frozenset[str], setting: re.Match[str]) -> tuple[frozenset[str], str]:
-        """The flags from here on, and how Python opens a group with them."""
+    def change_flags(self, flags: frozenset[str], setting: re.Match[str]) -> tuple[frozenset[str], str]:
+        """Read a change of flags; return the new ones, and the text that opens their group in Python."""
         self.offset = setting.end()
         on, off = frozenset(setting[1]), frozenset(setting[2] or "")
         if unknown := (on | off) - frozenset("imsxduU" if self.native else "imsx"):
@@ -133,27 +133,27 @@ class _Reader(ClassReader):
         return flags, "(?i:" if "i" in flags else "(?-i:"
 
     def parts(self, flags: frozenset[str]) -> list[_Part]:
-        """What comes next with its quantifier, which repeats the last character of a quoted text."""
+        """Read the next parts with their quantifier; of a quoted text it repeats only the last character."""
         if not self.next_is("\\Q"):
-            return [self.quantified(self.atom(flags), flags)]
+            return [self.quantify(self.atom(flags), flags)]
         self.offset += 1
-        letters = [self.plain(letter, flags) for letter in self.quoted()]
-        return [*letters[:-1], *(self.quantified(letter, flags) for letter in letters[-1:])]
+        letters = [self.plain(letter, flags) for letter in self.quotation()]
+        return [*letters[:-1], *(self.quantify(letter, flags) for letter in letters[-1:])]
 
-    def quantified(self, atom: _Part, flags: frozenset[str]) -> _Part:
-        """A part as often as what follows says; once, where nothing is said."""
+    def quantify(self, atom: _Part, flags: frozenset[str]) -> _Part:
+        """Read the quantifier of a part, if there is one, and apply it."""
         while "x" in flags and self.comment():
             pass
         match = _QUANTIFIER.match(self.text, self.offset)
         if match is None:
             return atom
         self.offset = match.end()
-        least, most = _TIMES.get(match[0][0]) or _counted(match)
+        least, most = _TIMES.get(match[0][0]) or _repetitions(match)
         shape = regexcost.repeat(atom.shape, least, most, possessive=match[4] == "+")
         return _Part(atom.python + match[0], shape)
 
     def atom(self, flags: frozenset[str]) -> _Part:
-        """What a quantifier may follow."""
+        """Read a part that may have a quantifier."""
         if self.next_is("("):
             return self.group(flags)
         if self.take("["):
@@ -171,31 +171,31 @@ class _Reader(ClassReader):
         return self.plain(letter, flags)
 
     def one(self, characters: CodePoints, flags: frozenset[str]) -> _Part:
-        """One character of a set, which flags that only Java has may make larger."""
-        return _Part(written(characters), regexcost.one(EVERYTHING if flags & _WIDER else characters))
+        """Build the part of one character of a set; flags that only Java has may match more."""
+        return _Part(to_class(characters), regexcost.one(EVERYTHING if flags & _WIDER else characters))
 
     def plain(self, letter: str, flags: frozenset[str]) -> _Part:
-        """A character that stands for itself."""
+        """Build the part of a plain character."""
         itself: CodePoints = ((ord(letter), ord(letter)),)
         if "i" in flags:
             itself = both_cases(itself)
         return _Part(re.escape(letter), regexcost.one(EVERYTHING if flags & _WIDER else itself))
 
     def group(self, flags: frozenset[str]) -> _Part:
-        """A group and its parentheses."""
-        setting, known = _FLAGS.match(self.text, self.offset), _GROUP.match(self.text, self.offset)
+        """Read a group with its parentheses."""
+        setting, opening = _FLAGS.match(self.text, self.offset), _GROUP.match(self.text, self.offset)
         kind = ""
-        if known is not None:
-            self.offset = known.end()
-            opened, kind = known[0], known[0][2:]
-            if known[1]:
-                opened = f"(?P<{known[1]}>"
+        if opening is not None:
+            self.offset = opening.end()
+            opened, kind = opening[0], opening[0][2:]
+            if opening[1]:
+                opened = f"(?P<{opening[1]}>"
                 self.groups += 1
-                if known[1] in self.names:
-                    raise re.error(f"two groups are named {known[1]}")
-                self.names.add(known[1])
+                if opening[1] in self.names:
+                    raise re.error(f"two groups are named {opening[1]}")
+                self.names.add(opening[1])
         elif setting is not None:
-            flags, opened = self.changed(flags, setting)
+            flags, opened = self.change_flags(flags, setting)
         elif self.text.startswith("(?", self.offset):
             raise re.error(f"Java does not know {self.text[self.offset : self.offset + 3]}")
         else:
@@ -205,7 +205,7 @@ class _Reader(ClassReader):
         body = self.body(flags)
         if not self.take(")"):
             raise re.error("a ( is not closed")
-        return _Part(f"{opened}{body.python})", _grouped(kind, body.shape))
+        return _Part(f"{opened}{body.python})", _shape_of_group(kind, body.shape))
 
     def escape(self, flags: frozenset[str]) -> _Part:
         """Behind a backslash."""
@@ -233,13 +233,13 @@ class _Reader(ClassReader):
         raise re.error(f"\\{letter} is not supported" if letter else "nothing stands behind the last \\")
 
     def span(self, letter: str) -> str:
-        """A place between characters."""
+        """Write a position between characters."""
         if letter == "b" and self.take("{g}") and not self.native:
             raise re.error("\\b{g} is not supported")
         return _PLACES[letter]
 
     def reference(self, digits: str) -> str:
-        """What a group matched: as many digits as make the number of a group."""
+        """Read a back reference: its number has as many digits as there are groups for."""
         while (more := self.text[self.offset : self.offset + 1]) in "0123456789" and more:
             if int(digits + more) > self.groups:
                 break
@@ -250,8 +250,8 @@ class _Reader(ClassReader):
         return f"(?:\\{digits})"
 
 
-def _counted(quantifier: re.Match[str]) -> tuple[int, int | None]:
-    """How often at least and at most; None without bound."""
+def _repetitions(quantifier: re.Match[str]) -> tuple[int, int | None]:
+    """Return the minimum and maximum of repetitions; None: unbounded."""
     least = int(quantifier[1])
     if quantifier[2] is None:
         return least, least
@@ -261,8 +261,8 @@ def _counted(quantifier: re.Match[str]) -> tuple[int, int | None]:
     return least, most
 
 
-def _grouped(kind: str, body: Shape) -> Shape:
-    """What a group costs, by what stands behind its (?; empty for one that is numbered."""
+def _shape_of_group(kind: str, body: Shape) -> Shape:
+    """Build the shape of a group. `kind`: text behind its (?; empty for a numbered group."""
     if kind == ">":
         return regexcost.apart(body)
     if kind in ("<=", "<!") and body.longest is None:

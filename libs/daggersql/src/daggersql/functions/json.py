@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.jsonpaths import constant_path
-from daggersql.functions.signature import Signature, mended, overloaded
+from daggersql.functions.signature import Signature, corrected_form, overloads
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
@@ -30,18 +30,19 @@ def _at(document: str) -> str:
     return f"try_variant_get({document}, {{1}}, 'variant')"
 
 
-def _nested(document: str) -> str:
+def _is_nested(document: str) -> str:
+    """Write the condition that a value is an object or a list."""
     kind = f"schema_of_variant({_at(document)})"
     return f"({kind} LIKE 'OBJECT%' OR {kind} LIKE 'ARRAY%')"
 
 
 def _form(template: Callable[[str], str]) -> Form:
-    """A form over a document."""
-    return mended(template(_READ), template(_GIVEN))
+    """Build a form over a document."""
+    return corrected_form(template(_READ), template(_GIVEN))
 
 
 def _check_path(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """The path is a constant that leads to one place."""
+    """Check that the path is a constant that leads to one place."""
     path = arguments[1]
     if constant_path(path, report) is not None and not _ONE_PLACE.fullmatch(str(path.value)):
         report.object_to(
@@ -53,25 +54,27 @@ def _check_path(arguments: Sequence[Expr], span: Span, report: Report) -> None:
 
 
 FUNCTIONS = (
-    overloaded(
+    overloads(
         "JSON_VALUE",
         Signature(
             (Family.TEXT, Family.TEXT),
             STRING,
-            _form(lambda of: f"CASE WHEN NOT {_nested(of)} THEN try_variant_get({of}, {{1}}, 'string') END"),
+            _form(
+                lambda of: f"CASE WHEN NOT {_is_nested(of)} THEN try_variant_get({of}, {{1}}, 'string') END"
+            ),
         ),
         check=_check_path,
     ),
-    overloaded(
+    overloads(
         "JSON_QUERY",
         Signature(
             (Family.TEXT, Family.TEXT),
             STRING,
-            _form(lambda of: f"CASE WHEN {_nested(of)} THEN to_json({_at(of)}) END"),
+            _form(lambda of: f"CASE WHEN {_is_nested(of)} THEN to_json({_at(of)}) END"),
         ),
         check=_check_path,
     ),
-    overloaded(
+    overloads(
         "JSON_EXISTS",
         Signature(
             (Family.TEXT, Family.TEXT),

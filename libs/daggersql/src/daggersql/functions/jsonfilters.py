@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from daggersql.functions.javaregexes import compiled
+from daggersql.functions.javaregexes import compile_pattern
 from daggersql.functions.jsonsteps import (
     Comparison,
     Condition,
@@ -55,17 +55,17 @@ class FilterReader:
     offset: int
     depth: int = 0
     inside: int = 0
-    """How many filters are open around this place."""
+    """Number of filters that are open at this place."""
     objections: list[str] = field(default_factory=list)
     """Sentences about what can be read, but not as json-path reads it."""
 
     @abstractmethod
     def path(self) -> Path:
-        """The steps from here on."""
+        """Read the steps from here on."""
 
     @property
     def rest(self) -> str:
-        """What is still to be read."""
+        """Text that is not read yet."""
         return self.text[self.offset :]
 
     def filter(self) -> Condition:
@@ -97,7 +97,7 @@ class FilterReader:
         return parts[0] if len(parts) == 1 else Junction("all", tuple(parts))
 
     def condition(self) -> Condition:
-        """One condition, and the blanks around it."""
+        """Read a condition, with the blanks around it."""
         self.blanks()
         parsed: Condition
         if self.take("!"):
@@ -116,7 +116,7 @@ class FilterReader:
         return parsed
 
     def comparison(self) -> Condition:
-        """Two sides, or a path that must lead somewhere."""
+        """Read a comparison, or a path that must lead somewhere."""
         left = self.side()
         self.blanks()
         operator = self.match(_OPERATOR)
@@ -129,15 +129,15 @@ class FilterReader:
         word = operator[0].lower()
         self.blanks()
         if word not in (*_RELATIONS, *_WORDS):
-            known = f"{', '.join(_RELATIONS)}, {', '.join(_WORDS)}"
-            why = _INSTEAD.get(word, f"there are {known}")
+            operators = f"{', '.join(_RELATIONS)}, {', '.join(_WORDS)}"
+            why = _INSTEAD.get(word, f"there are {operators}")
             raise ValueError(f"There is no operator {operator[0]} in a JSON path's filter: {why}.")
         right = self.side()
         _check_sides(word, left, right)
         return Comparison(word, left, right)
 
     def side(self) -> Inner | Constant | Regex:
-        """A path, a pattern or a constant."""
+        """Read a path, a pattern or a constant."""
         if self.rest[:1] in ("@", "$"):
             self.offset += 1
             inner = Inner(self.text[self.offset - 1] == "$", self.path())
@@ -152,12 +152,12 @@ class FilterReader:
             raise ValueError(wrong[1])
         if wrong is not None:
             self.objections.append(wrong[1])
-        return Regex(compiled(pattern[1], ignore_case=bool(pattern[2])))
+        return Regex(compile_pattern(pattern[1], ignore_case=bool(pattern[2])))
 
     def literal(self) -> Any:
-        """A constant, a list of constants or an object with them."""
+        """Read a constant, a list of constants or an object of them."""
         if self.rest[:1] in ("'", '"'):
-            return self.quoted()
+            return self.quotation()
         for word, value in (("true", True), ("false", False), ("null", None)):
             if self.take(word):
                 return value
@@ -171,15 +171,15 @@ class FilterReader:
         return Number(number[0])
 
     def member(self) -> tuple[str, Any]:
-        """A name and its value."""
-        name = self.quoted()
+        """Read a name and its value."""
+        name = self.quotation()
         self.blanks()
         self.must(":")
         self.blanks()
         return name, self.literal()
 
     def several(self, read: Callable[[], _Part], end: str) -> list[_Part]:
-        """Some, or none, with commas between them, up to what ends them."""
+        """Read any number of elements, separated by commas, up to `end`."""
         values: list[_Part] = []
         self.blanks()
         while not self.take(end):
@@ -190,28 +190,28 @@ class FilterReader:
             self.blanks()
         return values
 
-    def quoted(self) -> str:
-        """A text in quotes."""
+    def quotation(self) -> str:
+        """Read a text in quotes."""
         match = self.match(_QUOTED)
         if match is None:
             raise ValueError("A text in quotes is missing, or a quote is not closed, in this JSON path.")
-        return _ESCAPED.sub(_unescaped, match[1] if match[1] is not None else match[2])
+        return _ESCAPED.sub(_unescape, match[1] if match[1] is not None else match[2])
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """What comes next, if it is this."""
+        """Read the next text if it matches; None, and nothing is read, if it does not."""
         match = pattern.match(self.text, self.offset)
         if match is not None:
             self.offset = match.end()
         return match
 
     def take(self, text: str) -> bool:
-        """Whether this comes next; if so, it is read."""
-        taken = self.text.startswith(text, self.offset)
-        self.offset += len(text) * taken
-        return taken
+        """Read this text if it is next; True if it was."""
+        is_next = self.text.startswith(text, self.offset)
+        self.offset += len(text) * is_next
+        return is_next
 
     def must(self, text: str) -> None:
-        """This comes next."""
+        """Read this text. Raises: ValueError when it is not next."""
         if not self.take(text):
             raise ValueError(f"There is a {text} missing in this JSON path.")
 
@@ -237,5 +237,5 @@ def _check_sides(word: str, left: object, right: object) -> None:
         raise ValueError("The operator size is followed by a number.")
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])

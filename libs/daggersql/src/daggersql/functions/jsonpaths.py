@@ -53,13 +53,16 @@ def parse(text: str) -> Path:
 
 
 def _read(text: str) -> tuple[Path, list[str]]:
-    """The path, and sentences about what of it json-path takes and reads as something else."""
+    """Read a path, with sentences about parts that json-path accepts and reads differently.
+
+    Raises: ValueError with the problem.
+    """
     if len(text) > MAX_PATH:
         raise ValueError(f"A JSON path has at most {MAX_PATH:,} characters.")
     trimmed = text.strip()
     if not trimmed:
         raise ValueError("A JSON path is not empty.")
-    reader = _Reader(trimmed if trimmed[0] in "$@" else f"$.{trimmed}", offset=1)
+    reader = _PathReader(trimmed if trimmed[0] in "$@" else f"$.{trimmed}", offset=1)
     path = reader.path()
     if reader.rest:
         raise ValueError(f"A JSON path goes on with . or [, not with {reader.rest[:20]!r}.")
@@ -67,7 +70,7 @@ def _read(text: str) -> tuple[Path, list[str]]:
 
 
 def constant_path(path: Expr, report: Report) -> Path | None:
-    """The JSON path that an argument is; nothing, once that is reported, when it is none, and for NULL."""
+    """Read an argument as a JSON path; None for NULL, and, with a finding, when it is none."""
     if path.wrong or is_null(path):
         return None
     if not isinstance(path.value, str):
@@ -88,7 +91,7 @@ def constant_path(path: Expr, report: Report) -> Path | None:
 
 
 def _reads(path: str) -> bool:
-    """Whether it is a JSON path that nothing is wrong with."""
+    """Tell whether a text is a JSON path without errors."""
     try:
         return not _read(path)[1]
     except ValueError:
@@ -96,7 +99,7 @@ def _reads(path: str) -> bool:
 
 
 def check_json_path(number: int, *, place_only: bool = False) -> Check:
-    """A check that argument `number` is a constant JSON path; with `place_only` to places in a document."""
+    """Check that argument `number` is a constant JSON path; `place_only`: to places in a document."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         path = constant_path(arguments[number], report)
@@ -116,11 +119,11 @@ def check_json_path(number: int, *, place_only: bool = False) -> Check:
 
 
 @dataclass(slots=True)
-class _Reader(FilterReader):
+class _PathReader(FilterReader):
     """Reads a path from left to right."""
 
     def path(self) -> Path:
-        """All steps up to what is none, and a function behind them."""
+        """Read all steps, and a function behind them."""
         steps: list[Step] = []
         function = None
         while function is None:
@@ -161,8 +164,8 @@ class _Reader(FilterReader):
             self.offset = start
             return None
         if name[0] not in (*_OF_LENGTH, *_OF_VALUES):
-            known = ", ".join((*_OF_LENGTH, *_OF_VALUES))
-            raise ValueError(f"There is no function {name[0]}() in a JSON path: there are {known}.")
+            functions = ", ".join((*_OF_LENGTH, *_OF_VALUES))
+            raise ValueError(f"There is no function {name[0]}() in a JSON path: there are {functions}.")
         first = self.offset
         parameters = tuple(self.several(self.parameter, ")"))
         if parameters and (self.inside or name[0] in _OF_LENGTH):
@@ -174,7 +177,7 @@ class _Reader(FilterReader):
         return Function(name[0], parameters)
 
     def parameter(self) -> Constant | Inner:
-        """A number without a sign, a text in double quotes, or a path to one place."""
+        """Read a number without a sign, a text in double quotes, or a path to one place."""
         if self.rest[:1] in ("$", "@"):
             self.offset += 1
             self.inside += 1
@@ -199,7 +202,7 @@ class _Reader(FilterReader):
         elif (part := self.match(_SLICE)) is not None:
             step = self.slice(part)
         elif self.rest[:1] in ("'", '"'):
-            step = Names(self.list_of(self.quoted))
+            step = Names(self.list_of(self.quotation))
         else:
             step = Indexes(self.list_of(self.whole))
         self.blanks()
@@ -207,7 +210,7 @@ class _Reader(FilterReader):
         return step
 
     def slice(self, part: re.Match[str]) -> Slice:
-        """What stands between two ends, which are counted from the same end of the list."""
+        """Build a slice; object to ends that are counted from different ends of the list."""
         start, stop = (None if group is None else int(group) for group in part.groups())
         if start is not None and stop is not None and (start < 0) != (stop < 0):
             self.objections.append(
@@ -216,7 +219,7 @@ class _Reader(FilterReader):
         return Slice(start, stop)
 
     def list_of(self, read: Callable[[], _Part]) -> tuple[_Part, ...]:
-        """One or more, with commas between them."""
+        """Read one or more elements, separated by commas."""
         parts: list[_Part] = []
         while not parts or self.take(","):
             self.blanks()
@@ -225,7 +228,7 @@ class _Reader(FilterReader):
         return tuple(parts)
 
     def whole(self) -> int:
-        """A position."""
+        """Read a position."""
         match = self.match(_WHOLE)
         if match is None:
             raise ValueError("Brackets hold 'names', positions, a slice, * or ?(a filter).")
@@ -233,7 +236,7 @@ class _Reader(FilterReader):
 
 
 def _turns_back(steps: Sequence[Step]) -> bool:
-    """Whether a filter stands behind all that .. finds, or behind .. of it."""
+    """Tell whether a filter follows all that .. finds, or a .. of that."""
     match steps:
         case [Deep(), Everything() | Matching(), Matching(), *_] | [
             Deep(),

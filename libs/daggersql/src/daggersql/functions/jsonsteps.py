@@ -1,4 +1,4 @@
-"""What a JSON path is made of; `jsonpaths` reads one from text."""
+"""Steps of a JSON path; `jsonpaths` reads them from text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Deep:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a filter lets through."""
+    """Step to the elements that meet a filter."""
 
     condition: Condition
 
@@ -57,7 +57,7 @@ Step: TypeAlias = Names | Indexes | Slice | Everything | Deep | Matching
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What is made of that to which a path leads: the last step of one that has it."""
+    """Function of the values to which a path leads, its last step."""
 
     name: str
     parameters: tuple[Constant | Inner, ...] = ()
@@ -72,7 +72,7 @@ class Path:
 
     @property
     def definite(self) -> bool:
-        """Whether it can lead to one place only."""
+        """True if the path leads to at most one place."""
         last = len(self.steps) - 1 if self.function is None else None
         return all(is_definite(step, last=index == last) for index, step in enumerate(self.steps))
 
@@ -120,7 +120,7 @@ Condition: TypeAlias = Comparison | Junction
 
 
 def is_definite(step: Step, *, last: bool) -> bool:
-    """Whether a step leads to one place. Several names at the end are one object made of them."""
+    """Tell whether a step leads to at most one place. Several names at the end make one object."""
     match step:
         case Names(names):
             return last or len(names) == 1

@@ -25,28 +25,28 @@ from daggersql.ir.types import (  # fmt: skip
     MapOf,
     Message,
     Type,
-    held,
     of_message,
+    unwrap,
 )
 from daggersql.operators.fields import TIME_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """What a path leads to in a message."""
+    """Field of a message to which a path leads."""
 
     type: Type
     value: Expr
     """Over `x`, the message as a struct."""
     path: str
-    """What must be decoded."""
+    """Path that must be decoded."""
 
 
 def message_type(name: Expr, report: Report) -> Message | None:
-    """The message type that a constant names; None, with a finding, when there is none that is known."""
+    """Find the message type that a constant names; None, with a finding, when there is none."""
     descriptor = report.environment.message(name.value) if isinstance(name.value, str) else None
     if descriptor is None and isinstance(name.value, str) and report.environment.unknown:
-        return None  # it may be one of theirs
+        return None  # streams without a known schema may have it
     if descriptor is None:
         suggestion = (
             report.nearest(str(name.value), report.environment.messages()) if name.value is not None else None
@@ -62,7 +62,7 @@ def message_type(name: Expr, report: Report) -> Message | None:
 
 
 def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
-    """What a constant path leads to; None, with a finding, when it leads nowhere."""
+    """Find the field to which a constant path leads; None, with a finding, when there is none."""
     if not isinstance(path.value, str):
         report.error("INVALID_ARGUMENT", path.span, "The path of a field is written as a constant.")
         return None
@@ -77,7 +77,7 @@ def leaf(message: Message, path: Expr, report: Report) -> Leaf | None:
             continue
         if (
             name == "value"
-            and (inside := held(kind))
+            and (inside := unwrap(kind))
             and field is not None
             and field.message_type is not None
         ):
@@ -101,7 +101,7 @@ _OR_DEFAULT = Form("CASE WHEN x IS NOT NULL THEN coalesce({0}, {1}) END")
 
 
 def ddl(kind: Type) -> str | None:
-    """The type as `from_json` reads it; None for one that JSON has no form of."""
+    """Write a type for `from_json`; None for one that JSON has no form of."""
     match kind:
         case Array(element=element):
             below = ddl(element)
@@ -118,17 +118,17 @@ def ddl(kind: Type) -> str | None:
 
 
 def element_message(values: Expr) -> Message | None:
-    """The type of the messages of a list of structs; None for a list of anything else."""
+    """Return the message type of a list of structs; None for any other list."""
     kind = values.type.element if isinstance(values.type, Array) else None
     return kind if isinstance(kind, Message) else None
 
 
 def check_same(message: Message, name: Expr, report: Report) -> bool:
-    """Whether a list of structs is what the query calls it. Says when it is not."""
-    asked = message_type(name, report)
-    if asked is None:
+    """Check that a list of structs has the message type that the query names; report it if not."""
+    expected = message_type(name, report)
+    if expected is None:
         return False
-    if asked.descriptor.full_name != message.descriptor.full_name:
+    if expected.descriptor.full_name != message.descriptor.full_name:
         own = str(message.descriptor.full_name)
         report.error(
             "INVALID_ARGUMENT", name.span, f"These messages are {own}.", instead_of_constant(name.span, own)
@@ -148,14 +148,14 @@ def _unknown(kind: Type, name: str, path: Expr, report: Report) -> None:
 
 
 def _default(field: FieldDescriptor, kind: Type, span: Span) -> Expr | None:
-    """What a field that is not set reads as; None for one that knows whether it is set."""
+    """Build the value of a field that is not set; None for a field with presence."""
     match kind:
         case Array():
             return call(Op.EMPTY_ARRAY, kind, span)
         case MapOf():
             return call(Op.EMPTY_MAP, kind, span)
     if field.has_presence:
-        return _declared(field, kind, span) if field.has_default_value else None
+        return _declared_default(field, kind, span) if field.has_default_value else None
     if isinstance(kind, EnumText):
         return text_constant(kind.values[0], STRING, span)
     match family(kind):
@@ -166,8 +166,8 @@ def _default(field: FieldDescriptor, kind: Type, span: Span) -> Expr | None:
     return call(Op.FALSE if kind == BOOLEAN else Op.ZERO, kind, span)
 
 
-def _declared(field: FieldDescriptor, kind: Type, span: Span) -> Expr:
-    """The default that the schema declares."""
+def _declared_default(field: FieldDescriptor, kind: Type, span: Span) -> Expr:
+    """Build the default that the schema declares."""
     value = field.default_value
     if field.enum_type is not None:
         value = field.enum_type.values_by_number[value].name
@@ -177,5 +177,5 @@ def _declared(field: FieldDescriptor, kind: Type, span: Span) -> Expr:
 
 
 def is_known_later(name: Expr) -> bool:
-    """Whether the message type comes with each record, in a column."""
+    """Tell whether a column of each record names the message type."""
     return name.value is None and family(name.type) is Family.TEXT

@@ -14,7 +14,7 @@ FORBIDDEN = re.compile(
     r"map_from_\w+|aggregate|reduce|bitmap_\w+|window|session_window|window_time",
     re.IGNORECASE,
 )
-"""What reaches out of the query, ends the job, blows up memory, or is the engine's own business."""
+"""Functions of Spark that reach out of the query, end the job, exhaust memory, or are internal to Spark."""
 
 UNREPEATABLE = {"UUID", "RAND", "RANDN", "RAND_INTEGER", "RANDOM", "SHUFFLE", "NOW_MICROS"}
 """Another answer at every run: a replay after a crash must give the same rows."""
@@ -48,4 +48,4 @@ SYNONYMS = {
     "SPLIT_PART": "SPLIT_INDEX",
     "RLIKE": "REGEXP",
 }
-"""What other engines call it."""
+"""Functions by their names in other engines."""

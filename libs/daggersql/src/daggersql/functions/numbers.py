@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.signature import Function, Signature, overloaded, scalar
+from daggersql.functions.signature import Function, Signature, overloads, scalar
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
@@ -44,10 +44,10 @@ def _logarithm(name: str) -> Function:
 def _towards(name: str, spark: str) -> Function:
     small = f"abs({_D}) < {_ALL_WHOLE}"
     form = Form(f"CASE WHEN {small} THEN CAST({spark}({_D}) AS DOUBLE) ELSE {_D} END", total=True)
-    return overloaded(name, Signature((WHOLE,), 0, _ITSELF), Signature((NUMBER,), DOUBLE, form))
+    return overloads(name, Signature((WHOLE,), 0, _ITSELF), Signature((NUMBER,), DOUBLE, form))
 
 
-def _truncated(value: str, places: str) -> str:
+def _truncate(value: str, places: str) -> str:
     exact = f"try_cast({value} AS DECIMAL(38, 18))"
     cut = f"CASE WHEN {value} < 0 THEN ceil({exact}, {places}) ELSE floor({exact}, {places}) END"
     return f"coalesce(CAST({cut} AS DOUBLE), {value})"
@@ -58,7 +58,7 @@ _ABSOLUTE = Form("CASE WHEN {0} < 0 THEN try_subtract({0} - {0}, {0}) ELSE {0} E
 _ITSELF = Form("{0}", total=True)
 
 FUNCTIONS = (
-    overloaded(
+    overloads(
         "ABS",
         Signature((WHOLE,), 0, _ABSOLUTE),
         Signature((NUMBER,), 0, Form("abs({0})", total=True)),
@@ -66,12 +66,12 @@ FUNCTIONS = (
     _towards("CEIL", "ceil"),
     _towards("CEILING", "ceil"),
     _towards("FLOOR", "floor"),
-    overloaded(
+    overloads(
         "SIGN",
         Signature((WHOLE,), INT, "CASE WHEN {0} > 0 THEN 1 WHEN {0} < 0 THEN -1 WHEN {0} = 0 THEN 0 END"),
         Signature((NUMBER,), DOUBLE, f"sign({_D})"),
     ),
-    overloaded(
+    overloads(
         "ROUND",
         Signature((WHOLE,), 0, _ITSELF),
         Signature((NUMBER,), DOUBLE, Form(f"round({_D})", total=True)),
@@ -79,11 +79,11 @@ FUNCTIONS = (
         Signature((NUMBER, WHOLE), DOUBLE, Form(f"round({_D}, {{1}})", total=True)),
         check=_check_places,
     ),
-    overloaded(
+    overloads(
         "TRUNCATE",
         Signature((WHOLE,), 0, _ITSELF),
-        Signature((NUMBER,), DOUBLE, Form(_truncated(_D, "0"), total=True)),
-        Signature((NUMBER, WHOLE), DOUBLE, Form(_truncated(_D, "{1}"), total=True)),
+        Signature((NUMBER,), DOUBLE, Form(_truncate(_D, "0"), total=True)),
+        Signature((NUMBER, WHOLE), DOUBLE, Form(_truncate(_D, "{1}"), total=True)),
         check=_check_places,
     ),
     _over_double("SQRT"),
@@ -92,7 +92,7 @@ FUNCTIONS = (
     _logarithm("LN"),
     _logarithm("LOG10"),
     _logarithm("LOG2"),
-    overloaded(
+    overloads(
         "LOG",
         Signature((NUMBER,), DOUBLE, f"CASE WHEN {_D} > 0 THEN ln({_D}) END"),
         Signature((NUMBER, NUMBER), DOUBLE, f"try_divide({_LN.format(1)}, {_LN.format(0)})"),

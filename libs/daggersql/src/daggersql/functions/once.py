@@ -32,7 +32,7 @@ _JOINED = Form("CASE WHEN size({0}) > 0 THEN array_join({0}, {1}) END")
 
 
 def _values(value: Expr, span: Span, where: Expr | None) -> Expr:
-    """The sorted values of a group, for which FILTER's condition holds."""
+    """Build the sorted values of a group that meet the condition of FILTER."""
     among = value if where is None else call(Op.CASE, value.type, span, where, value)
     return Expr(_SORTED_ONCE, Array(value.type), span, (among,), aggregate=True)
 

@@ -21,7 +21,7 @@ MAX_PATTERN = 256
 _PARTS = re.compile(r"''|'(?:[^']|'')*'|'|([A-Za-z])\1*|[^A-Za-z']+")
 
 
-class Part(NamedTuple):
+class PatternPart(NamedTuple):
     """A run of one letter, or text that stands for itself (`letter` is empty then)."""
 
     letter: str
@@ -29,12 +29,12 @@ class Part(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How often the letter is repeated."""
+        """Number of repetitions of the letter."""
         return len(self.text)
 
 
-def parse(pattern: str) -> tuple[Part, ...]:
-    """The parts of a pattern. Raises `ValueError` with a sentence about the first thing that is wrong."""
+def parse(pattern: str) -> tuple[PatternPart, ...]:
+    """Split a pattern into parts. Raises: `ValueError` with a sentence about the first error."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"A pattern has at most {MAX_PATTERN} characters.")
     parts = []
@@ -44,7 +44,7 @@ def parse(pattern: str) -> tuple[Part, ...]:
             raise ValueError("A quote is not closed in this pattern.")
         if not letter:
             plain = "'" if text == "''" else text[1:-1].replace("''", "'") if text[0] == "'" else text
-            parts.append(Part("", plain))
+            parts.append(PatternPart("", plain))
             continue
         if letter in _BY_LOCALE:
             raise ValueError(f"{letter} depends on a locale's weeks and is not supported.")
@@ -52,12 +52,12 @@ def parse(pattern: str) -> tuple[Part, ...]:
             raise ValueError(f"{letter} is no letter of a pattern; text is quoted, as in 'T'.")
         if len(text) > _LONGEST_OF.get(letter, MAX_PATTERN):
             raise ValueError(f"{letter} stands at most {_LONGEST_OF[letter]} times in a row.")
-        parts.append(Part(letter, text))
+        parts.append(PatternPart(letter, text))
     return tuple(parts)
 
 
 def check_pattern(number: int) -> Check:
-    """A check that argument `number` is a constant pattern."""
+    """Check that argument `number` is a constant pattern."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         pattern = arguments[number]

@@ -16,7 +16,7 @@ SPARK_KNOWS_BETTER: Final = "(rlike({0}, '(?i)inf|nan') AND NOT rlike({0}, 'Infi
 
 
 def digits(text: str) -> str | None:
-    """The text without blanks around it and a letter behind it; None when it is no number."""
+    """Remove blanks around a number and the letter behind it; None when the text is no number."""
     match = _REAL.fullmatch(text.strip(_BLANK))
     if match is None:
         return None
@@ -24,7 +24,7 @@ def digits(text: str) -> str | None:
 
 
 def read(text: str) -> float | None:
-    """The number; None when it is none. Beyond the range of a double it is infinite."""
+    """Read a number, infinite beyond the range of a double; None when the text is none."""
     plain = digits(text)
     if plain is None:
         return None

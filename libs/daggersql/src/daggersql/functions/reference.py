@@ -22,7 +22,7 @@ checked.
 
 
 def text() -> str:
-    """The whole reference, as Markdown."""
+    """Build the whole reference, as Markdown."""
     functions = sorted(registry.own(), key=lambda function: function.name.lower())
     listed = " · ".join(f"[{function.name}](#{function.name.lower()})" for function in functions)
     return "\n".join([_HEAD, listed, "", *(_section(function) for function in functions)])
@@ -33,7 +33,7 @@ def _section(function: Function) -> str:
     if doc is None:
         return f"## {function.name}\n"
     lines = [f"## {function.name}", f"`{_call(function)}`{_result(function)}", "", doc.about, ""]
-    lines += [f"- `{name}`: {what}" for name, what in doc.parameters]
+    lines += [f"- `{name}`: {description}" for name, description in doc.parameters]
     if doc.examples:
         lines += ["", "```sql"]
         lines += [f"{call}  -- {answer}" for call, answer in doc.examples]
@@ -48,7 +48,7 @@ def _section(function: Function) -> str:
 
 
 def usage(function: Function) -> str:
-    """How a function is called, and what it gives: `upper(text) → STRING`."""
+    """Write a call of a function with its result: `upper(text) → STRING`."""
     return _call(function) + _result(function)
 
 
@@ -58,17 +58,17 @@ def _call(function: Function) -> str:
 
 
 def _parameters(function: Function) -> list[str]:
-    """Their names; what stands in each place, where they have none, [in brackets] if it need not."""
+    """List the names of the parameters, or their families if they have none; optional ones [in brackets]."""
     if function.doc is not None:
         return [name for name, _ in function.doc.parameters]
     needed = min(len(signature.parameters) for signature in function.signatures)
     places = zip_longest(*(signature.parameters for signature in function.signatures))
-    words = [_taken({family for family in place if family is not None}) for place in places]
+    words = [_describe_families({family for family in place if family is not None}) for place in places]
     return [*words[:needed], *(f"[{word}]" for word in words[needed:])]
 
 
-def _taken(families: set[Family]) -> str:
-    """What a parameter takes that each signature says its own family of."""
+def _describe_families(families: set[Family]) -> str:
+    """Describe the families that a parameter accepts in all signatures together."""
     if Family.NUMBER in families:
         families -= {Family.INTEGER, Family.DECIMAL}
     return " or ".join(WORDS[family] for family in Family if family in families)

@@ -23,17 +23,17 @@ HOURS = (
     f"a constant: how old the table may grow; {DEFAULT_HOURS} when left out, 0 or less reads it for each"
     " batch",
 )
-"""How the function reference tells of the refresh time."""
+"""Text of the function reference about the refresh time."""
 
 
 def signatures(result: Type, *both: Family) -> tuple[Signature, ...]:
-    """Of a table's name and a text, then nothing, a refresh time, a further text, or `both` in order."""
+    """Build signatures of a table's name and a text, then nothing, a refresh time, a text, or `both`."""
     ways = ((), (Family.INTEGER,), (Family.TEXT,), both)
     return tuple(Signature((Family.TEXT, Family.TEXT, *more), result, "{0}") for more in ways)
 
 
 def builds(form: Form, result: Type) -> Build:
-    """The call of the table's name, the text, and the further text wherever it stands, or NULL."""
+    """Build the call of the table's name, the text, and the further text, in whichever place, or NULL."""
 
     def build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
         given = [argument for argument in arguments[2:] if family(argument.type) is Family.TEXT]
@@ -61,9 +61,9 @@ def use(arguments: Sequence[Expr], report: Report, *, entries: bool) -> None:
             "A reference table is called by its name: letters, digits, '.', '_' and '-'.",
         )
         return
-    known = report.environment.references
-    if known is not None and name.value not in known:
-        suggestion = report.nearest(name.value, known)
+    tables = report.environment.references
+    if tables is not None and name.value not in tables:
+        suggestion = report.nearest(name.value, tables)
         report.error(
             "REFERENCE_NOT_FOUND",
             name.span,

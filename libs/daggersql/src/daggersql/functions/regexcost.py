@@ -1,10 +1,10 @@
-"""What a pattern may cost a matcher that goes back, as Java's and Python's do: in how many ways it can go
-over a text before it gives up.
+"""Cost of a pattern for a backtracking matcher, as Java's and Python's are: the number of ways in which it
+can try a text before it gives up.
 
-A `Shape` is built for each part of a pattern while it is read, once. A choice between going on and leaving a
-repeat, or between alternatives, is none where the next character decides: then no way back is worth taking.
-What is not decided so is multiplied. (Weideman et al., Analyzing Matching Time Behavior of Backtracking
-Regular Expression Matchers, 2016, decide it exactly; this errs on the side of more.)
+A `Shape` is built for each part of a pattern while it is read, once. Where the next character decides between
+repeating and leaving a repeat, or between alternatives, backtracking fails at once and costs nothing. All
+other choices multiply the ways. (Weideman et al., Analyzing Matching Time Behavior of Backtracking Regular
+Expression Matchers, 2016, compute it exactly; this is an upper bound.)
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from daggersql.functions.codepoints import EVERYTHING, NOTHING, CodePoints, meet
 LENGTH = 1_000
 """Characters of the text that ways are counted for."""
 COMPETING = 2
-"""How many repeats without bound may compete for the same text."""
+"""Maximum of unbounded repeats that may compete for the same text."""
 MOST_WAYS: int = LENGTH**COMPETING
 _BEYOND: Final = MOST_WAYS * LENGTH
 
 Ways = Callable[[CodePoints], int]
-"""How many ways there are, by the characters that what follows may begin with."""
+"""Computes the number of ways, from the characters with which the rest of the pattern may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +33,32 @@ class Shape:
     first: CodePoints
     """Characters that it may begin with."""
     empty: bool
-    """Whether it may match nothing."""
+    """True if it may match the empty text."""
     longest: int | None
     """Characters that it matches at most; None without bound, or where only Java would know."""
     fixed: bool
-    """Whether it has one length and no alternatives. Of what has not, Java keeps each repeat on its stack."""
+    """True if it has one length and no alternatives: otherwise Java uses stack for each repetition."""
     ways: Ways
 
     @property
     def too_costly(self) -> bool:
-        """Whether it is refused as a whole pattern."""
+        """True if it is refused as a whole pattern."""
         return self.ways(NOTHING) > MOST_WAYS
 
 
 def one(characters: CodePoints, longest: int | None = 1) -> Shape:
-    """One character of these; `longest` for what is taken for one but may be longer."""
+    """Build the shape of one character of a set; `longest`: of an element that may be longer."""
     return Shape(characters, False, longest, True, lambda _: 1)
 
 
 PLACE = Shape(NOTHING, True, 0, True, lambda _: 1)
 """A place between characters."""
 REFERENCE = Shape(EVERYTHING, True, None, False, lambda _: 1)
-"""What a group matched before."""
+"""Shape of a back reference."""
 
 
 def sequence(parts: Sequence[Shape]) -> Shape:
-    """One behind the other."""
+    """Build the shape of consecutive parts."""
     if len(parts) == 1:
         return parts[0]
 
@@ -78,7 +78,7 @@ def sequence(parts: Sequence[Shape]) -> Shape:
 
 
 def choice(branches: Sequence[Shape]) -> Shape:
-    """One of several."""
+    """Build the shape of alternatives."""
     if len(branches) == 1:
         return branches[0]
 
@@ -100,7 +100,7 @@ def choice(branches: Sequence[Shape]) -> Shape:
 
 
 def repeat(body: Shape, least: int, most: int | None, *, possessive: bool) -> Shape:
-    """A part, so many times. `possessive`: what it took it never gives back."""
+    """Build the shape of a repeat. `possessive`: it never gives back what it matched."""
     times = LENGTH if most is None else min(most, LENGTH)
     endless = most is None or most > LENGTH
 
@@ -127,12 +127,12 @@ def repeat(body: Shape, least: int, most: int | None, *, possessive: bool) -> Sh
 
 
 def apart(body: Shape) -> Shape:
-    """What is not gone back into once it has matched: an atomic group."""
+    """Build the shape of an atomic group, into which the matcher never backtracks."""
     return Shape(body.first, body.empty, body.longest, False, lambda _: body.ways(NOTHING))
 
 
 def look(body: Shape, *, behind: bool) -> Shape:
-    """What is looked for and not taken."""
+    """Build the shape of a lookahead or, with `behind`, a lookbehind."""
     tried = 1 if not behind or body.fixed or body.longest is None else body.longest + 1
     return Shape(NOTHING, True, 0, True, lambda _: min(tried * body.ways(NOTHING), _BEYOND))
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from daggersql.findings import Refused, Report, Span, instead
-from daggersql.functions.javaregexes import Pattern, compiled, read
+from daggersql.findings import QueryError, Report, Span, instead
+from daggersql.functions.javaregexes import Pattern, compile_pattern, read
 from daggersql.functions.regexcost import COMPETING
 from daggersql.functions.signature import Check
 from daggersql.ir.expr import Expr
@@ -22,9 +22,9 @@ _REFERENCE = re.compile(r"\\.|\$(?:(\d)|\{([a-zA-Z][a-zA-Z0-9]*)\})?|\\$", re.DO
 
 
 def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
-    """The code and a sentence about a pattern that cannot be taken; None for one that can.
+    """Return the code and a sentence about a pattern that is refused; None for one that is accepted.
 
-    `native` for a pattern that Java itself runs; otherwise Python does.
+    `native`: Java itself runs it; otherwise Python does.
     """
     if len(text) > MAX_REGEX:
         return "REGEX_TOO_COSTLY", f"A pattern has at most {MAX_REGEX} characters."
@@ -32,14 +32,14 @@ def what_is_wrong(text: str, *, native: bool) -> tuple[str, str] | None:
         if read(text, native=native).shape.too_costly:
             return "REGEX_TOO_COSTLY", _COSTLY
         if not native:
-            compiled(text)
+            compile_pattern(text)
     except (re.error, OverflowError, RecursionError) as wrong:
         return "INVALID_REGEX", f"This is not a pattern: {wrong}."
     return None
 
 
 def check_regex(number: int) -> Check:
-    """A check that argument `number` is a constant pattern that ends in reasonable time."""
+    """Check that argument `number` is a constant pattern that ends in reasonable time."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         pattern = arguments[number]
@@ -54,10 +54,10 @@ def check_regex(number: int) -> Check:
 
 
 def object_to_pattern(text: str, span: Span, report: Report) -> None:
-    """Object to a pattern that Java cannot take, or should not. Raises: Refused when they are too many."""
+    """Object to a pattern that Java cannot take, or should not. Raises: QueryError when they are too many."""
     report.patterns.add(text)
     if not report.accepted and sum(map(len, report.patterns)) > MAX_REGEXES:
-        raise Refused(
+        raise QueryError(
             "REGEX_TOO_COSTLY", span, f"The patterns of a query have at most {MAX_REGEXES} characters."
         )
     wrong = what_is_wrong(text, native=True)
@@ -66,7 +66,7 @@ def object_to_pattern(text: str, span: Span, report: Report) -> None:
 
 
 def pattern_of(pattern: Expr) -> Pattern | None:
-    """A constant pattern with its groups; None when it is no pattern, or too long for one."""
+    """Read a constant pattern; None when it has errors, or is too long."""
     text = pattern.value
     try:
         return read(text, native=True) if isinstance(text, str) and len(text) <= MAX_REGEX else None
@@ -79,11 +79,11 @@ _FLAG_OF_COMMENTS = re.compile(r"\(\?[a-zA-Z]*x")
 
 
 def where_group_matches(pattern: str, group: int) -> str | None:
-    r"""A pattern that a text matches if this group takes part where `pattern` is first found in the text.
+    r"""Build a pattern that matches a text if this group takes part in the first match of `pattern` there.
 
-    None where a group always takes part, as far as one sees. Looking ahead is never taken back and what it
-    caught stays caught: behind it `\1` is found somewhere in the text if the group caught anything, and
-    nowhere if it took no part.
+    None where the group evidently always takes part. The matcher never backtracks into a lookahead, and its
+    groups keep their texts: behind it, `\1` is found somewhere in the text if the group took part, and
+    nowhere if it did not.
     """
     if group == 0 or not _MAY_TAKE_NO_PART.search(pattern) or _FLAG_OF_COMMENTS.search(pattern):
         return None
@@ -92,7 +92,7 @@ def where_group_matches(pattern: str, group: int) -> str | None:
 
 
 def check_group(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """The third argument of REGEXP_EXTRACT is the number of a group."""
+    """Check that the third argument of REGEXP_EXTRACT is the number of a group."""
     pattern = pattern_of(arguments[1])
     if len(arguments) < 3 or pattern is None or arguments[2].wrong:
         return
@@ -107,7 +107,7 @@ def check_group(arguments: Sequence[Expr], span: Span, report: Report) -> None:
 
 
 def check_replacement(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """The third argument of REGEXP_REPLACE names groups that there are."""
+    """Check that the third argument of REGEXP_REPLACE names only groups of the pattern."""
     pattern, replacement = pattern_of(arguments[1]), arguments[2]
     if pattern is None or replacement.wrong:
         return

@@ -20,40 +20,40 @@ _ALL: Mapping[str, Function] = {
 
 
 def find(name: str) -> Function | None:
-    """The function of that name, in any letter case."""
+    """Find a function by its name, in any letter case; None without one."""
     return _ALL.get(name.upper())
 
 
 def known_names() -> list[str]:
-    """Every name worth suggesting, as the documentation writes it."""
-    return [*(function.name for function in known()), *own_functions.NOT_YET]
+    """List all names worth suggesting, in the spelling of the documentation."""
+    return [*(function.name for function in callable_functions()), *own_functions.NOT_YET]
 
 
-def known() -> tuple[Function, ...]:
-    """Every function that a query calls by its name."""
+def callable_functions() -> tuple[Function, ...]:
+    """List the functions that a query can call by their names."""
     return tuple(_ALL.values())
 
 
 def own() -> tuple[Function, ...]:
-    """Our own functions: each has a file in runtime/functions/, named in lower case."""
+    """List our own functions: each has a file in runtime/functions/, named in lower case."""
     return own_functions.FUNCTIONS
 
 
 def all_functions() -> tuple[Function, ...]:
-    """Every function, those included that a call means by its DISTINCT or by a unit of time."""
+    """List all functions, including those that a call selects by DISTINCT or by a unit of time."""
     by_unit = [function for units in times.BY_UNIT.values() for function in units.values()]
     return (*_ALL.values(), *once.FORMS.values(), distinct.COUNT_DISTINCT, *by_unit)
 
 
 def forms() -> frozenset[Form]:
-    """Every form of a function: those of signatures, and those that a module of this folder holds."""
+    """Collect all forms of functions: those of signatures, and those in modules of this folder."""
     return frozenset(form for function in all_functions() for form in function.forms) | frozenset(
-        form for form in _held() if isinstance(form, Form)
+        form for form in _module_values() if isinstance(form, Form)
     )
 
 
-def _held() -> Iterator[object]:
-    """What modules below this folder hold, one by one or in mappings."""
+def _module_values() -> Iterator[object]:
+    """Yield the values of the modules in this folder, also those in mappings."""
     for module in pkgutil.walk_packages(daggersql.functions.__path__, f"{daggersql.functions.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Mapping):

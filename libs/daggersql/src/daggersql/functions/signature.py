@@ -1,4 +1,4 @@
-"""How a function is declared."""
+"""Declarations of functions: signatures, documentation, checks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Signature:
 
     parameters: tuple[Family, ...]
     result: Result
-    told: Form | Op | str
+    target: Form | Op | str
+    """Form, operator or template to which a call is compiled."""
     variadic: bool = False
     """The last parameter may be repeated: {rest} of the template."""
     same: bool = False
@@ -38,21 +39,21 @@ class Signature:
     form: Form | Op = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "form", Form(self.told) if isinstance(self.told, str) else self.told)
+        object.__setattr__(self, "form", Form(self.target) if isinstance(self.target, str) else self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """What the generated function reference says of a function."""
+    """Documentation of a function in the generated reference."""
 
     about: str
-    """What it gives, in a sentence or two: units, NULLs, bad data."""
+    """Result, in a sentence or two: units, NULLs, bad data."""
     parameters: tuple[tuple[str, str], ...]
     """Name of each parameter, and what it takes."""
     examples: tuple[tuple[str, str], ...]
     """A call with constants only, and its answer as SQL shows it; run as tests."""
     dagger: str | None = None
-    """Where Dagger's own function answers otherwise."""
+    """Differences from Dagger's own function."""
     state: str | None = None
     """An aggregate's state per group: what it holds and its bound."""
 
@@ -67,10 +68,10 @@ class Function:
     own: bool = False
     """One of ours: a file of runtime/functions/ brings it to Spark."""
     cells: Cell | None = None
-    """What its answers name on a map."""
+    """Kind of map cells that its results name."""
     check: Check | None = None
     warning: str | None = None
-    """What the plan says to whoever uses it."""
+    """Warning of the plan to queries that use it."""
     build: Build | None = None
     """For a call that no single form can tell, as when a constant decides the type; the counts and families
     of `signatures` have been checked by then, and none of the arguments is wrong."""
@@ -86,27 +87,27 @@ class Function:
         return tuple(signature.form for signature in self.signatures if isinstance(signature.form, Form))
 
 
-def computed(name: str, parameters: Sequence[Family], result: Type, takes: tuple[Type, ...]) -> Signature:
-    """The signature of a function of ours that whoever reads a stream may compute.
+def row_function(name: str, parameters: Sequence[Family], result: Type, takes: tuple[Type, ...]) -> Signature:
+    """Build the signature of our own function that the reader of a stream may compute.
 
-    Each row has an answer of its own, and NULL is a bad value when no argument is.
+    Its result depends on one row alone, and NULL marks a bad value if no argument is NULL.
     """
     casts = ", ".join(f"CAST({{{index}}} AS {kind.spark.upper()})" for index, kind in enumerate(takes))
     return Signature(tuple(parameters), result, f"{name}({casts})", computed=takes)
 
 
-def mended(template: str, original: str, *, total: bool = False) -> Form:
-    """A form that was told as `original` before: the state of daggers that have it stays theirs (ADR 171)."""
+def corrected_form(template: str, original: str, *, total: bool = False) -> Form:
+    """Build a form whose template was corrected: fingerprints of state still use `original` (ADR 171)."""
     return Form(template, total=total, original=original)
 
 
 def scalar(
-    name: str, parameters: Sequence[Family], result: Result, told: Form | Op | str, *, same: bool = False
+    name: str, parameters: Sequence[Family], result: Result, target: Form | Op | str, *, same: bool = False
 ) -> Function:
-    """A function with one signature."""
-    return Function(name, (Signature(tuple(parameters), result, told, same=same),))
+    """Build a function with one signature."""
+    return Function(name, (Signature(tuple(parameters), result, target, same=same),))
 
 
-def overloaded(name: str, *signatures: Signature, check: Check | None = None) -> Function:
-    """A function with several."""
+def overloads(name: str, *signatures: Signature, check: Check | None = None) -> Function:
+    """Build a function with several signatures."""
     return Function(name, signatures, check=check)

@@ -16,9 +16,9 @@ _OUTSIDE = {"_": ".", "%": "(?s:.*)", "$": r"\$", "\\": r"\\"}
 def java_regex(pattern: str, escape: str | None) -> str:
     """Java's regular expression for a whole text. Raises `ValueError` with a sentence about what is wrong.
 
-    `escape` is the one character that takes the meaning of what follows.
+    `escape`: the character that makes the next one plain.
     """
-    made, offset, inside = [], 0, False
+    parts, offset, inside = [], 0, False
     while offset < len(pattern):
         letter = pattern[offset]
         named = _NAMED.match(pattern, offset) if inside else None
@@ -27,17 +27,17 @@ def java_regex(pattern: str, escape: str | None) -> str:
             following = pattern[offset : offset + 1]
             if not following or following not in _SPECIAL + escape:
                 raise ValueError(f"{escape!r} stands only before itself or one of {_SPECIAL} here.")
-            made.append(re.escape(following))
+            parts.append(re.escape(following))
         elif named is not None:
             if named[1].upper() not in _CLASSES:
                 raise ValueError(f"There is no class [:{named[1]}:]: there are {', '.join(_CLASSES)}.")
-            made.append(_CLASSES[named[1].upper()])
+            parts.append(_CLASSES[named[1].upper()])
             offset = named.end() - 1
         elif inside:
-            made.append(r"\\" if letter == "\\" else r"\[" if letter == "[" else letter)
+            parts.append(r"\\" if letter == "\\" else r"\[" if letter == "[" else letter)
             inside = letter != "]"
         else:
-            made.append(_OUTSIDE.get(letter, letter))
+            parts.append(_OUTSIDE.get(letter, letter))
             inside = letter == "["
         offset += 1
-    return f"\\A(?:{''.join(made)})\\z"
+    return f"\\A(?:{''.join(parts)})\\z"

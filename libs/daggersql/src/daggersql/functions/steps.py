@@ -39,31 +39,31 @@ _ORDERLESS = (Family.MAP, Family.ARRAY, Family.NULL)
 
 
 def parse(steps: str) -> list[str]:
-    """The names of steps, as this module writes those that it knows. As in Java, a last dot ends nothing."""
+    """Split a text into steps, in the spelling of this module. As in Java, last dots are ignored."""
     names = [name.strip() for name in steps.split(".")]
     while len(names) > 1 and not names[-1]:
         names.pop()
     return [_ALL.get(name.lower(), name) for name in names]
 
 
-def read_steps(steps: Expr, known: Collection[str], report: Report) -> list[str] | None:
-    """The steps that a constant names; None, with a finding, when one of them is not known."""
+def read_steps(steps: Expr, allowed: Collection[str], report: Report) -> list[str] | None:
+    """Read the steps of a constant; None, with a finding, when one of them is not allowed."""
     if not isinstance(steps.value, str):
         report.error("INVALID_ARGUMENT", steps.span, "The steps are written as a constant.", "'distinct'")
         return None
     names = parse(steps.value)
     for name in names:
-        if name not in known:
-            meant = report.nearest(name, known)
-            text = f"There is no step {name!r}" + hint(meant, f"; there are {', '.join(known)}.")
-            rewrite = instead_of_step(steps.span, names, name, meant)
+        if name not in allowed:
+            near = report.nearest(name, allowed)
+            text = f"There is no step {name!r}" + hint(near, f"; there are {', '.join(allowed)}.")
+            rewrite = instead_of_step(steps.span, names, name, near)
             report.error("UNSUPPORTED_OPERATION", steps.span, text, rewrite)
             return None
     return names
 
 
 def read_kind(kind: Expr, report: Report) -> str | None:
-    """The declared type of the elements, in lower case; None, with a finding, when it is none."""
+    """Read the declared type of the elements, in lower case; None, with a finding, when it is none."""
     if not isinstance(kind.value, str):
         report.error("INVALID_ARGUMENT", kind.span, "The type is written as a constant.", "'other'")
         return None
@@ -81,30 +81,30 @@ def read_kind(kind: Expr, report: Report) -> str | None:
 
 
 def elements_as(values: Expr, kind: str, report: Report) -> Expr | None:
-    """The list with elements of the declared type; None, with a finding, when they cannot be."""
+    """Convert a list to elements of the declared type; None, with a finding, when that is not possible."""
     element = values.type.element if isinstance(values.type, Array) else STRING
     wanted = KINDS[kind]
     if wanted is None or element == wanted or (wanted == BIGINT and element in INTEGERS):
         return values
     takes = {Family.TEXT, Family.INTEGER, Family.DECIMAL} | ({Family.NUMBER} if wanted == DOUBLE else set())
     if family(element) not in takes:
-        what = "whole numbers" if wanted == BIGINT else "numbers"
-        report.error("TYPE_MISMATCH", values.span, f"{kind} is for {what}, not for {describe(values)}.")
+        words = "whole numbers" if wanted == BIGINT else "numbers"
+        report.error("TYPE_MISMATCH", values.span, f"{kind} is for {words}, not for {describe(values)}.")
         return None
     return call(_NUMBERS[wanted], Array(wanted), values.span, values)
 
 
-def applied(values: Expr, steps: Sequence[str], report: Report) -> Expr | None:
-    """The list after steps that keep it a list; None, with a finding, when its elements do not allow one."""
+def apply_steps(values: Expr, steps: Sequence[str], report: Report) -> Expr | None:
+    """Apply steps that keep a list a list; None, with a finding, when its elements do not allow one."""
     for step in steps:
-        made: Expr | None = values
+        result: Expr | None = values
         if step in _SAME:
-            made = _same(values, step, report)
+            result = _same(values, step, report)
         elif step in _AS:
-            made = elements_as(values, _AS[step], report)
-        if made is None:
+            result = elements_as(values, _AS[step], report)
+        if result is None:
             return None
-        values = made
+        values = result
     return values
 
 
@@ -119,5 +119,5 @@ def _same(values: Expr, step: str, report: Report) -> Expr | None:
 
 
 def nothing(values: Expr) -> bool:
-    """Whether the list is the constant NULL."""
+    """Tell whether a list is the constant NULL."""
     return values.type == NULL

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span, instead_of_constant
 from daggersql.functions.checks import together
 from daggersql.functions.regexes import check_group, check_regex, check_replacement, where_group_matches
-from daggersql.functions.signature import Function, Signature, mended, overloaded, scalar
+from daggersql.functions.signature import Function, Signature, corrected_form, overloads, scalar
 from daggersql.ir.expr import Expr, call, cast, text_constant
 from daggersql.ir.families import Family
 from daggersql.ir.ops import Form
@@ -24,7 +24,7 @@ def _whole(span: int) -> str:
 
 
 def _check_length(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """The number that decides how long the result becomes."""
+    """Check the number that decides the length of the result."""
     length = arguments[1]
     if length.wrong:
         return
@@ -37,7 +37,7 @@ def _check_length(arguments: Sequence[Expr], span: Span, report: Report) -> None
 
 
 def _check_index(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """The separator of SPLIT_INDEX is a constant text."""
+    """Check that the separator of SPLIT_INDEX is a constant text."""
     separator = arguments[1]
     fine = isinstance(separator.value, str) and separator.value and "\\E" not in separator.value
     if not separator.wrong and not fine:
@@ -45,7 +45,7 @@ def _check_index(arguments: Sequence[Expr], span: Span, report: Report) -> None:
 
 
 def _check_repeated(arguments: Sequence[Expr], span: Span, report: Report) -> None:
-    """A constant is repeated as often as its length allows, a column a thousand times at most."""
+    """Limit repetitions: of a constant by its length, of a column to a thousand."""
     text, times = arguments[0].value, arguments[1].value
     if isinstance(times, int) and times * (len(text) if isinstance(text, str) else 1024) > MAX_TEXT:
         report.error("RESULT_TOO_LARGE", span, f"The text may be longer than {MAX_TEXT:,} characters.")
@@ -74,15 +74,15 @@ def _check_url_part(arguments: Sequence[Expr], span: Span, report: Report) -> No
 def _pad(name: str) -> Function:
     # NULL for a negative length and for nothing to fill up with, as Flink says.
     padded = f"{name.lower()}({{0}}, {_whole(1)}, {{2}})"
-    form = mended(
+    form = corrected_form(
         f"CASE WHEN {_whole(1)} >= 0 AND {{2}} <> '' THEN {padded} END",
         f"CASE WHEN {_whole(1)} >= 0 THEN {padded} END",
     )
-    return overloaded(name, Signature((TEXT, WHOLE, TEXT), STRING, form), check=_check_length)
+    return overloads(name, Signature((TEXT, WHOLE, TEXT), STRING, form), check=_check_length)
 
 
-def _trimmed(name: str, side: str) -> Function:
-    return overloaded(
+def _trim(name: str, side: str) -> Function:
+    return overloads(
         name,
         Signature((TEXT,), STRING, f"trim({side} ' ' FROM {{0}})"),
         Signature((TEXT, TEXT), STRING, f"trim({side} {{1}} FROM {{0}})"),
@@ -99,10 +99,10 @@ def _substring(name: str) -> Function:
 
     rest, part = f"substring({{0}}, {_whole(1)})", f"substring({{0}}, {_whole(1)}, {_whole(2)})"
     of_length = f"CASE WHEN {_whole(2)} >= 0 THEN {unless_before(part)} END"
-    return overloaded(
+    return overloads(
         name,
-        Signature((TEXT, WHOLE), STRING, mended(unless_before(rest), rest)),
-        Signature((TEXT, WHOLE, WHOLE), STRING, mended(of_length, part)),
+        Signature((TEXT, WHOLE), STRING, corrected_form(unless_before(rest), rest)),
+        Signature((TEXT, WHOLE, WHOLE), STRING, corrected_form(of_length, part)),
     )
 
 
@@ -117,9 +117,9 @@ _WORD = (
     f" translate(substring(word, 2), '{_CAPITAL}', '{_SMALL}'))"
 )
 _WORDS = "regexp_extract_all({0}, '[A-Za-z0-9]+|[^A-Za-z0-9]+', 0)"
-_INITIALS = mended(f"array_join(transform({_WORDS}, word -> {_WORD}), '')", "initcap({0})")
+_INITIALS = corrected_form(f"array_join(transform({_WORDS}, word -> {_WORD}), '')", "initcap({0})")
 # What would be looked for from before the text on is looked for from its begin on.
-_LOCATED_FROM = mended(
+_LOCATED_FROM = corrected_form(
     f"CASE WHEN {{2}} IS NOT NULL THEN locate({{0}}, {{1}}, greatest({_whole(2)}, 1)) END",
     f"locate({{0}}, {{1}}, {_whole(2)})",
 )
@@ -127,15 +127,17 @@ _WHOLE_MATCH = Form("CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, 0) 
 # NULL where nothing matches; Spark gives an empty text.
 _GROUP = Form("CASE WHEN rlike({0}, {1}) THEN regexp_extract({0}, {1}, {2}) END")
 # It gives one for a group that took no part, too.
-_OPTIONAL_GROUP = mended("CASE WHEN rlike({0}, {3}) THEN regexp_extract({0}, {1}, {2}) END", _GROUP.template)
+_OPTIONAL_GROUP = corrected_form(
+    "CASE WHEN rlike({0}, {3}) THEN regexp_extract({0}, {1}, {2}) END", _GROUP.template
+)
 
 
 def _overlaid(*more: str) -> Form:
-    """What begins nowhere in the text is put nowhere, as in Flink."""
+    """Build OVERLAY, which changes nothing if the position is outside of the text, as in Flink."""
     put = f"overlay({{0}}, {{1}}, {_whole(2)}{''.join(more)})"
     inside = f"{_whole(2)} >= 1 AND {_whole(2)} <= char_length({{0}})"
-    known = " AND ".join(f"{{{number}}} IS NOT NULL" for number in range(1, 3 + len(more)))
-    return mended(f"CASE WHEN {inside} THEN {put} WHEN {known} THEN {{0}} END", put)
+    has_values = " AND ".join(f"{{{number}}} IS NOT NULL" for number in range(1, 3 + len(more)))
+    return corrected_form(f"CASE WHEN {inside} THEN {put} WHEN {has_values} THEN {{0}} END", put)
 
 
 def _extract(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
@@ -166,14 +168,14 @@ FUNCTIONS = (
     _substring("SUBSTR"),
     scalar("LEFT", [TEXT, WHOLE], STRING, f"left({{0}}, {_whole(1)})"),
     scalar("RIGHT", [TEXT, WHOLE], STRING, f"right({{0}}, {_whole(1)})"),
-    _trimmed("TRIM", "BOTH"),
-    _trimmed("LTRIM", "LEADING"),
-    _trimmed("RTRIM", "TRAILING"),
+    _trim("TRIM", "BOTH"),
+    _trim("LTRIM", "LEADING"),
+    _trim("RTRIM", "TRAILING"),
     _pad("LPAD"),
     _pad("RPAD"),
     scalar("POSITION", [TEXT, TEXT], INT, "locate({0}, {1})"),
     scalar("INSTR", [TEXT, TEXT], INT, "instr({0}, {1})"),
-    overloaded(
+    overloads(
         "LOCATE",
         Signature((TEXT, TEXT), INT, "locate({0}, {1})"),
         Signature((TEXT, TEXT, WHOLE), INT, _LOCATED_FROM),
@@ -191,10 +193,10 @@ FUNCTIONS = (
             ),
         ),
     ),
-    overloaded(
+    overloads(
         "SPLIT_INDEX",
         # NULL for a negative index and behind the last part; an empty text has no part.
-        Signature((TEXT, TEXT, WHOLE), STRING, mended(_PART_OF_SOMETHING, _PART)),
+        Signature((TEXT, TEXT, WHOLE), STRING, corrected_form(_PART_OF_SOMETHING, _PART)),
         check=_check_index,
     ),
     scalar("ASCII", [TEXT], INT, "ascii({0})"),
@@ -205,16 +207,18 @@ FUNCTIONS = (
     scalar("SHA256", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 256)"),
     scalar("SHA384", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 384)"),
     scalar("SHA512", [TEXT], STRING, "sha2(CAST({0} AS BINARY), 512)"),
-    overloaded(
+    overloads(
         "TO_BASE64",
         Signature((TEXT,), STRING, "replace(base64(CAST({0} AS BINARY)), '\\r\\n', '')"),
         Signature((BYTES,), STRING, "replace(base64({0}), '\\r\\n', '')"),
     ),
     scalar("FROM_BASE64", [TEXT], STRING, "try_validate_utf8(CAST(try_to_binary({0}, 'base64') AS STRING))"),
     # An empty pattern is found nowhere, as in Flink.
-    overloaded(
+    overloads(
         "REGEXP",
-        Signature((TEXT, TEXT), BOOLEAN, mended("(rlike({0}, {1}) AND {1} <> '')", "rlike({0}, {1})")),
+        Signature(
+            (TEXT, TEXT), BOOLEAN, corrected_form("(rlike({0}, {1}) AND {1} <> '')", "rlike({0}, {1})")
+        ),
         check=check_regex(1),
     ),
     Function(
@@ -223,28 +227,28 @@ FUNCTIONS = (
         check=together(check_regex(1), check_group),
         build=_extract,
     ),
-    overloaded(
+    overloads(
         "REGEXP_REPLACE",
         Signature((TEXT, TEXT, TEXT), STRING, "regexp_replace({0}, {1}, {2})"),
         check=together(check_regex(1), check_replacement),
     ),
-    overloaded(
+    overloads(
         "OVERLAY",
         Signature((TEXT, TEXT, WHOLE), STRING, _overlaid()),
         Signature((TEXT, TEXT, WHOLE, WHOLE), STRING, _overlaid(f", {_whole(3)}")),
     ),
-    overloaded(
+    overloads(
         "REPEAT",
         Signature((TEXT, WHOLE), STRING, f"repeat({{0}}, {_whole(1)})"),
         check=together(_check_length, _check_repeated),
     ),
-    overloaded(
+    overloads(
         "HEX",
         Signature((WHOLE,), STRING, "hex(CAST({0} AS BIGINT))"),
         Signature((TEXT,), STRING, "hex(CAST({0} AS BINARY))"),
     ),
     scalar("BIN", [WHOLE], STRING, "bin(CAST({0} AS BIGINT))"),
-    overloaded(
+    overloads(
         "PARSE_URL",
         Signature((TEXT, TEXT), STRING, "try_parse_url({0}, {1})"),
         Signature((TEXT, TEXT, TEXT), STRING, "try_parse_url({0}, {1}, {2})"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from daggersql.findings import Report, Span, instead, instead_of_constant
 from daggersql.functions.checks import check_whole, is_null, together
 from daggersql.functions.collected import let
-from daggersql.functions.signature import Check, Function, Signature, mended, overloaded, scalar
+from daggersql.functions.signature import Check, Function, Signature, corrected_form, overloads, scalar
 from daggersql.functions.zones import check_zone
 from daggersql.ir.expr import Expr
 from daggersql.ir.families import Family
@@ -55,17 +55,17 @@ def _check_pattern(number: int, letters: dict[str, int]) -> Check:
         for part in _PARTS.finditer(pattern.value):
             letter, text = part[1], part[0]
             if text == "'" or text in "[]{}#":
-                said = f"{text} has a meaning of its own in a pattern: close the quote, or quote it."
+                problem = f"{text} has a meaning of its own in a pattern: close the quote, or quote it."
             elif letter and letter not in letters:
-                said = f"{letter} is no letter of a pattern here; text is quoted, as in 'T'."
+                problem = f"{letter} is no letter of a pattern here; text is quoted, as in 'T'."
             elif letter and len(text) > letters[letter]:
-                said = f"{letter} stands at most {letters[letter]} times in a row."
+                problem = f"{letter} stands at most {letters[letter]} times in a row."
             else:
                 continue
             report.error(
                 "INVALID_FORMAT_PATTERN",
                 pattern.span,
-                said,
+                problem,
                 instead_of_constant(pattern.span, "yyyy-MM-dd HH:mm:ss"),
             )
             return
@@ -93,7 +93,7 @@ def _within(value: str, most: int) -> str:
     return f"({value} >= -{most} AND {value} <= {most})"
 
 
-def _parsed(value: str, pattern: str = _DEFAULT) -> str:
+def _parse(value: str, pattern: str = _DEFAULT) -> str:
     return f"try_to_timestamp({value}, {pattern})"
 
 
@@ -104,7 +104,7 @@ _PLAIN_TIME = f"CASE WHEN rlike(trim({{0}}), '{_SHAPE}') THEN try_cast(trim({{0}
 # A year alone is the first of January, as in Flink; words such as `today` are no day.
 _FIRST_TEN = "substring(trim({0}), 1, 10)"
 _ANY_DAY = f"try_cast({_FIRST_TEN} AS DATE)"
-_PLAIN_DAY = mended(f"CASE WHEN rlike({_FIRST_TEN}, '^[0-9]') THEN {_ANY_DAY} END", _ANY_DAY)
+_PLAIN_DAY = corrected_form(f"CASE WHEN rlike({_FIRST_TEN}, '^[0-9]') THEN {_ANY_DAY} END", _ANY_DAY)
 # What from_unixtime makes microseconds of; beyond, they wrap round.
 _FARTHEST_SECOND = 9_223_372_036_854
 
@@ -112,30 +112,30 @@ _FARTHEST_SECOND = 9_223_372_036_854
 def _text_of_seconds(pattern: str) -> Form:
     seconds = "try_cast({0} AS BIGINT)"
     text = f"from_unixtime({seconds}, {pattern})"
-    return mended(f"CASE WHEN {_within(seconds, _FARTHEST_SECOND)} THEN {text} END", text)
+    return corrected_form(f"CASE WHEN {_within(seconds, _FARTHEST_SECOND)} THEN {text} END", text)
 
 
 _CLOCK = Form("date_format(current_timestamp(), 'HH:mm:ss')", of_now=True)
 
 FUNCTIONS = (
-    overloaded(
+    overloads(
         "DATE_FORMAT",
         Signature((TIME, TEXT), STRING, "date_format({0}, {1})"),
         Signature((TEXT, TEXT), STRING, f"date_format({_PLAIN_TIME}, {{1}})"),
         check=_check_pattern(1, _WRITTEN),
     ),
-    overloaded(
+    overloads(
         "TO_TIMESTAMP",
         Signature((TEXT,), TIMESTAMP, _PLAIN_TIME),
-        Signature((TEXT, TEXT), TIMESTAMP, _parsed("{0}", "{1}")),
+        Signature((TEXT, TEXT), TIMESTAMP, _parse("{0}", "{1}")),
         check=_check_pattern(1, _READ),
     ),
-    overloaded(
+    overloads(
         "TO_TIMESTAMP_LTZ",
         Signature(
             (WHOLE, WHOLE),
             TIMESTAMP,
-            mended(
+            corrected_form(
                 f"CASE WHEN {_within('{0}', 253_402_300_799_999)} THEN"
                 " CASE WHEN {1} = 3 THEN timestamp_millis({0})"
                 f" WHEN {_within('{0}', 253_402_300_799)} THEN timestamp_seconds({{0}}) END END",
@@ -158,27 +158,27 @@ FUNCTIONS = (
             ),
         ),
     ),
-    overloaded(
+    overloads(
         "TO_DATE",
         Signature((TEXT,), DATE, _PLAIN_DAY),
-        Signature((TEXT, TEXT), DATE, f"CAST({_parsed('{0}', '{1}')} AS DATE)"),
+        Signature((TEXT, TEXT), DATE, f"CAST({_parse('{0}', '{1}')} AS DATE)"),
         check=_check_pattern(1, _READ),
     ),
-    overloaded(
+    overloads(
         "UNIX_TIMESTAMP",
         Signature((), BIGINT, Form("unix_seconds(current_timestamp())", of_now=True)),
         Signature((TEXT,), BIGINT, f"unix_seconds({_PLAIN_TIME})"),
         Signature((TIME,), BIGINT, "unix_seconds({0})"),
-        Signature((TEXT, TEXT), BIGINT, f"unix_seconds({_parsed('{0}', '{1}')})"),
+        Signature((TEXT, TEXT), BIGINT, f"unix_seconds({_parse('{0}', '{1}')})"),
         check=_check_pattern(1, _READ),
     ),
-    overloaded(
+    overloads(
         "FROM_UNIXTIME",
         Signature((NUMBER,), STRING, _text_of_seconds(_DEFAULT)),
         Signature((NUMBER, TEXT), STRING, _text_of_seconds("{1}")),
         check=_check_pattern(1, _WRITTEN),
     ),
-    overloaded(
+    overloads(
         "CONVERT_TZ",
         Signature(
             (TEXT, TEXT, TEXT),
@@ -217,8 +217,8 @@ def _between(unit: str) -> str:
 def between_times(unit: str) -> Function:
     """TIMESTAMPDIFF of one unit: whole units from the first to the second."""
     original = f"try_cast(timestampdiff({unit}, CAST({{0}} AS TIMESTAMP), CAST({{1}} AS TIMESTAMP)) AS INT)"
-    form = mended(f"try_cast({_between(unit)} AS INT)", original)
-    return overloaded(
+    form = corrected_form(f"try_cast({_between(unit)} AS INT)", original)
+    return overloads(
         "TIMESTAMPDIFF",
         *(Signature((first, second), INT, form) for first in (TIME, DAY) for second in (TIME, DAY)),
     )
@@ -228,13 +228,13 @@ def added_time(unit: str) -> Function:
     """TIMESTAMPADD of one unit: a number of them, and a time."""
     near = f"({{0}} >= {-_FARTHEST[unit] - 1} AND {{0}} <= {_FARTHEST[unit]})"
     span, moved = _SPANS[unit].format("CAST({0} AS INT)"), "CAST({1} AS TIMESTAMP)"
-    return overloaded(
+    return overloads(
         "TIMESTAMPADD",
         *(
             Signature(
                 (WHOLE, time),
                 TIMESTAMP,
-                mended(
+                corrected_form(
                     # NULL for what is no TIMESTAMP any more.
                     f"CASE WHEN {near} THEN try_add({moved}, make_interval({span})) END",
                     f"CASE WHEN abs({{0}}) <= {_FARTHEST[unit]} THEN"

@@ -33,7 +33,7 @@ _JAVAS = {
 
 
 def find(name: str) -> str | timedelta | None:
-    """The zone's name in tzdata, or its fixed offset east of UTC; None when there is no such zone."""
+    """Return the zone's name in tzdata, or its fixed offset east of UTC; None when there is no such zone."""
     if name in names():
         return name
     if name in _JAVAS:
@@ -46,15 +46,15 @@ def find(name: str) -> str | timedelta | None:
 
 
 def check_zone(number: int) -> Check:
-    """A check that argument `number`, where it is a constant, is a zone; a column is looked at row by row."""
+    """Check that argument `number`, if it is a constant, is a zone; a column is checked row by row."""
 
     def check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
         zone = arguments[number] if number < len(arguments) else None
         if zone is None or zone.wrong or is_null(zone) or not isinstance(zone.value, str):
             return
         if find(zone.value) is None:
-            meant = report.nearest(zone.value, names())
-            text = f"There is no time zone {zone.value}" + hint(meant, ", such as Asia/Jakarta or GMT+07:00.")
-            report.error("INVALID_TIME_ZONE", zone.span, text, instead_of_constant(zone.span, meant))
+            near = report.nearest(zone.value, names())
+            text = f"There is no time zone {zone.value}" + hint(near, ", such as Asia/Jakarta or GMT+07:00.")
+            report.error("INVALID_TIME_ZONE", zone.span, text, instead_of_constant(zone.span, near))
 
     return check

@@ -1,10 +1,10 @@
-"""What WHERE asks of single columns, by which whoever reads a stream may leave rows out."""
+"""Conditions of WHERE on single columns, by which the reader of a stream may drop rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from daggersql.ir.expr import Expr, Kind
+from daggersql.ir.expr import Expr, ExprKind
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Result, Stream, Union
@@ -19,21 +19,21 @@ _CONSTANTS = {Family.INTEGER: int, Family.TEXT: str}
 
 
 def equalities(query: Result) -> list[tuple[str, str] | None]:
-    """What WHERE asks for, of a query over one stream: each condition that AND joins with the others.
+    """List the conditions that AND joins in WHERE, of a query over one stream.
 
-    Column and constant where it asks for nothing but a text, None for any other.
+    Column and constant of one that compares a column with a text for equality; None of any other.
     """
     return [_equality(condition) for condition in _conjuncts(query)]
 
 
 def other_conditions(query: Result) -> tuple[Condition, ...]:
-    """What else it asks for that whoever reads can judge as Spark does."""
+    """List the further conditions that the reader can evaluate as Spark does."""
     others = [conjunct for conjunct in _conjuncts(query) if _equality(conjunct) is None]
     return tuple(condition for expression in others if (condition := _condition(expression)) is not None)
 
 
 def are_read(query: Result) -> bool:
-    """Whether whoever reads can judge all that WHERE asks for."""
+    """Tell whether the reader can evaluate the whole WHERE."""
     if isinstance(query, Union) or query.where is None:
         return True
     return isinstance(query.relation, Stream) and all(
@@ -48,7 +48,7 @@ def _conjuncts(query: Result) -> Iterator[Expr]:
 
 
 def conjuncts(condition: Expr) -> Iterator[Expr]:
-    """What a condition joins by AND, from left to right."""
+    """Yield the conditions that AND joins, from left to right."""
     stack = [condition]
     while stack:
         part = stack.pop()
@@ -62,27 +62,32 @@ def _equality(condition: Expr) -> tuple[str, str] | None:
     match condition:
         case Expr(
             op=Op.EQUAL,
-            args=(Expr(kind=Kind.COLUMN, read=(_, path)), Expr(kind=Kind.CONSTANT, value=str() as value)),
+            args=(
+                Expr(kind=ExprKind.COLUMN, read=(_, path)),
+                Expr(kind=ExprKind.CONSTANT, value=str() as value),
+            ),
         ) if "." not in path:
             return path, value
     return None
 
 
-def _condition(asked: Expr) -> Condition | None:
-    """A column of texts or whole numbers beside constants of its kind: Arrow means by it what Spark does."""
-    sign = _SIGNS.get(asked.op)
+def _condition(comparison: Expr) -> Condition | None:
+    """Convert the comparison of a column of texts or whole numbers with constants: there Arrow agrees with
+    Spark. None for any other condition.
+    """
+    sign = _SIGNS.get(comparison.op)
     if sign is None:
         return None
-    column, *others = asked.args
+    column, *others = comparison.args
     if column.is_constant and sign in _MIRRORED:
         sign, column, others = _MIRRORED[sign], others[0], [column]
-    if column.kind is not Kind.COLUMN or column.read is None or "." in column.read[1]:
+    if column.kind is not ExprKind.COLUMN or column.read is None or "." in column.read[1]:
         return None
     kind = _CONSTANTS.get(family(column.type))
     constants: list[str | int] = []
     for other in others:
         value = other.value
-        if other.kind is not Kind.CONSTANT or type(value) is not kind or not isinstance(value, str | int):
+        if other.kind is not ExprKind.CONSTANT or type(value) is not kind or not isinstance(value, str | int):
             return None
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return None

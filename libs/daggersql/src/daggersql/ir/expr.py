@@ -1,7 +1,6 @@
-"""The checked form of an expression: an operator over arguments, with its type. Data, and no SQL.
+"""Checked expressions: an operator over arguments, with its type. Data without SQL.
 
-How Spark is told is the business of `daggersql.emit`: by templates of our own, into which the user's text
-comes as quoted constants and never otherwise.
+`daggersql.emit` writes the SQL, by templates of our own, into which user text comes as quoted constants only.
 """
 
 from __future__ import annotations
@@ -16,44 +15,44 @@ from daggersql.ir.ops import Form, Op
 from daggersql.ir.types import BINARY, BOOLEAN, EVENT_TIMES, NULL, UNKNOWN, Type
 
 
-class Kind(Enum):
-    """What an expression is, for those who look into it."""
+class ExprKind(Enum):
+    """Kind of an expression."""
 
     COLUMN = auto()
     CONSTANT = auto()
     CALL = auto()
     AGGREGATE = auto()
     WINDOW = auto()
-    """A bound of the query's window."""
+    """Bound of the query's window."""
 
 
-_KINDS = {Op.COLUMN: Kind.COLUMN, Op.CONSTANT: Kind.CONSTANT, Op.BOUND: Kind.WINDOW}
+_KINDS = {Op.COLUMN: ExprKind.COLUMN, Op.CONSTANT: ExprKind.CONSTANT, Op.BOUND: ExprKind.WINDOW}
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A column of a relation, or a field of one."""
+    """Column of a relation, or a field of one."""
 
     relation: str
     path: tuple[str, ...] = ()
-    """None: every column."""
+    """Column and fields; empty: every column."""
 
     def below(self, name: str) -> Ref:
-        """A field of it."""
+        """Refer to a field of it."""
         return Ref(self.relation, (*self.path, name))
 
     def is_in(self, other: Ref) -> bool:
-        """Whether it is the other one, or a field of it."""
+        """Tell whether it is the other one, or a field of it."""
         return self.relation == other.relation and self.path[: len(other.path)] == other.path
 
 
 AS_WRITTEN = "as written"
-"""The `name` of a cast of a constant text that is compared with a time: what lacks in it is the first."""
+"""`name` of a cast of a constant text that is compared with a time: missing parts are their least value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """How a constant is written: its digits or its text, and how many minus signs stand before it."""
+    """Spelling of a constant: its digits or text, and the number of minus signs before it."""
 
     text: str
     minus: int = 0
@@ -61,7 +60,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """One checked expression."""
+    """Checked expression. Nodes are compared by identity."""
 
     op: Op | Form
     type: Type
@@ -69,24 +68,24 @@ class Expr:
     args: tuple[Expr, ...] = ()
     aggregate: bool = False
     value: object = None
-    """A constant's value in Python; None for NULL."""
+    """Python value of a constant; None for NULL."""
     literal: Literal | None = None
-    """Of a constant that is not NULL."""
+    """Spelling of a constant that is not NULL."""
     ref: Ref | None = None
-    """The column that it is."""
+    """Column that it names."""
     name: str = ""
-    """A word that is part of the operator: a field, a unit of time, a bound, a variable."""
+    """Word that is part of the operator: a field, a unit of time, a bound, a variable."""
     read: tuple[str, str] | None = None
-    """Stream and dotted Protobuf path, when it denotes one."""
+    """Stream and dotted Protobuf path, if it names a field of a record."""
     function: str | None = None
-    """Name of the function of our own that it calls."""
+    """Name of our own function that it calls."""
     spelt: str | None = field(default=None, init=False, repr=False)
-    """What `daggersql.emit` wrote for it, once it did; nobody else looks at it."""
+    """Cache of `daggersql.emit`: the emitted SQL."""
     spelt_originally: str | None = field(default=None, init=False, repr=False)
-    """The same, for the fingerprint of state."""
+    """Cache of `daggersql.emit`: the SQL for the fingerprint of state."""
     has_aggregate: bool = field(init=False)
     size: int = field(init=False)
-    """How many nodes it has."""
+    """Number of its nodes."""
 
     def __post_init__(self) -> None:
         has_aggregate = self.aggregate or any(argument.has_aggregate for argument in self.args)
@@ -94,29 +93,29 @@ class Expr:
         object.__setattr__(self, "size", 1 + sum(argument.size for argument in self.args))
 
     @property
-    def kind(self) -> Kind:
-        """What it is."""
+    def kind(self) -> ExprKind:
+        """Kind of the expression."""
         if self.aggregate:
-            return Kind.AGGREGATE
-        return _KINDS.get(self.op, Kind.CALL) if isinstance(self.op, Op) else Kind.CALL
+            return ExprKind.AGGREGATE
+        return _KINDS.get(self.op, ExprKind.CALL) if isinstance(self.op, Op) else ExprKind.CALL
 
     @property
     def wrong(self) -> bool:
-        """Whether a mistake was already found in it."""
+        """True if an error was reported in it."""
         return self.type is UNKNOWN or any(argument.type is UNKNOWN for argument in self.args)
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is written out in the query."""
+        """True if it is a constant."""
         return self.op is Op.CONSTANT
 
     @property
     def is_event_time(self) -> bool:
-        """Whether it is a column that windows and joins can go by."""
-        return self.type in EVENT_TIMES and self.kind is Kind.COLUMN
+        """True if it is a column that windows and joins can use as event time."""
+        return self.type in EVENT_TIMES and self.kind is ExprKind.COLUMN
 
     def nodes(self) -> Iterator[Expr]:
-        """Itself and all below, itself first."""
+        """Yield itself and all nodes below, depth first."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -124,7 +123,7 @@ class Expr:
             stack += reversed(node.args)
 
     def rebuild(self, change: Callable[[Expr], Expr | None]) -> Expr:
-        """Itself with every topmost part that `change` answers for replaced."""
+        """Replace every topmost node for which `change` returns another one."""
         changed = change(self)
         if changed is not None:
             return changed
@@ -134,58 +133,58 @@ class Expr:
 
 
 Spelling: TypeAlias = Callable[[Expr], str]
-"""Two expressions that mean the same are spelt the same; groups and their state go by it."""
+"""Writes an expression so that equal ones get equal texts; groups and their state are identified by it."""
 
 
 def wrong(span: Span) -> Expr:
-    """What stands for an expression that was found to be wrong."""
+    """Build the placeholder of an expression with an error."""
     return Expr(Op.CONSTANT, UNKNOWN, span)
 
 
 def call(op: Op | Form, kind: Type, span: Span, *args: Expr, name: str = "") -> Expr:
-    """An operator or function over its arguments."""
+    """Build an operator or function over its arguments."""
     return Expr(op, kind, span, args, name=name)
 
 
 def column(ref: Ref, kind: Type, span: Span, read: tuple[str, str] | None = None) -> Expr:
-    """A column, or a field of one."""
+    """Build a column, or a field of one."""
     return Expr(Op.COLUMN, kind, span, ref=ref, read=read)
 
 
 def variable(name: str, kind: Type, span: Span) -> Expr:
-    """The variable of a lambda, or a part of it."""
+    """Build the variable of a lambda, or a part of it."""
     return Expr(Op.VARIABLE, kind, span, name=name)
 
 
 def constant(text: str, value: object, kind: Type, span: Span) -> Expr:
-    """A constant; `text` is how the query writes it."""
+    """Build a constant; `text`: its spelling in the query."""
     return Expr(Op.CONSTANT, kind, span, value=value, literal=Literal(text))
 
 
 def null(span: Span) -> Expr:
-    """The constant NULL."""
+    """Build the constant NULL."""
     return Expr(Op.CONSTANT, NULL, span)
 
 
 def text_constant(value: str, kind: Type, span: Span) -> Expr:
-    """A text constant."""
+    """Build a text constant."""
     return constant(value, value, kind, span)
 
 
 def bytes_constant(digits: str, span: Span) -> Expr:
-    """Bytes, from hexadecimal digits."""
+    """Build a constant of bytes, from hexadecimal digits."""
     return constant(digits, bytes.fromhex(digits), BINARY, span)
 
 
 def cast(value: Expr, to: Type) -> Expr:
-    """The value as another type; NULL when it has none there. Itself when nothing changes."""
+    """Cast a value to another type, NULL where that has no such value; return it unchanged if it has it."""
     if value.type.spark == to.spark or value.type is UNKNOWN:
         return value
     return replace(call(Op.CAST, to, value.span, value), value=value.value)
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:
-    """Both conditions, where there are two."""
+    """Join conditions by AND; None stands for no condition."""
     if first is None or second is None:
         return first or second
     return call(Op.AND, BOOLEAN, second.span, first, second)

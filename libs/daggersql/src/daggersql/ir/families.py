@@ -1,4 +1,4 @@
-"""Families of types: what a parameter takes, and how that is called."""
+"""Families of types that parameters accept, and their names in messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from daggersql.ir.types import INTEGERS, Array, Decimal, EnumText, MapOf, Messag
 
 
 class Family(Enum):
-    """What a parameter takes."""
+    """Family of types that a parameter accepts."""
 
     ANY = auto()
     BOOLEAN = auto()
@@ -53,7 +53,7 @@ WORDS = {
 
 
 def family(kind: Type) -> Family:
-    """The family a type belongs to."""
+    """Return the family of a type."""
     match kind:
         case Array():
             return Family.ARRAY
@@ -69,11 +69,11 @@ def family(kind: Type) -> Family:
 
 
 NUMERIC = frozenset({Family.INTEGER, Family.DECIMAL, Family.NUMBER})
-"""Families that count and measure."""
+"""Families of numbers."""
 
 
 def fits(kind: Type, wanted: Family) -> bool:
-    """Whether a value of this type may stand where `wanted` is asked for."""
+    """Tell whether a parameter of the family `wanted` accepts a value of this type."""
     own = family(kind)
     return (
         (wanted is Family.ANY and own is not Family.CONDITION)

@@ -1,7 +1,7 @@
-"""Which fields of streams decide what rows a query gives, or what its groups hold, beside its columns. Pure.
+"""Fields of streams that decide which rows a query has, or what its groups contain. Pure.
 
-Two runs over records that differ in other fields alone give as many rows, each with the same values but in
-the columns that are made of what differs (`daggersql.ir.lineage`).
+If records differ only in other fields, two runs have as many rows, with equal values except in columns that
+are made of these fields (`daggersql.ir.lineage`).
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from daggersql.findings import Span
 from daggersql.ir.expr import Expr
 from daggersql.ir.lineage import NONE, Fields, Lineage, fields_of_records, selects, spelled_out
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import Join, Picked, Query, Relation, Result, Select, Unnest
+from daggersql.ir.relations import Join, Projection, QueryRelation, Relation, Result, Select, Unnest
 
 _TOP_N = (Op.GREATEST_ROWS, Op.LEAST_ROWS)
 _Deciding: TypeAlias = Iterator[tuple[str, Expr, Select | None]]
-"""Expressions, each with its clause, and the SELECT whose groups it is over."""
+"""Clauses and expressions that decide, each with the SELECT whose groups the expression is over."""
 
 
 class Influence(NamedTuple):
-    """Fields that decide which rows there are or what a group holds, and where they are named for that."""
+    """Fields that decide which rows there are or what a group contains, and their place in the text."""
 
     clause: str
-    """What for, as in `daggersql.plan.Influence`."""
+    """Clause, as in `daggersql.plan.Influence`."""
     span: Span
     origins: Fields
 
 
 def influences(query: Result) -> tuple[Influence, ...]:
-    """Find what decides which rows the query gives, in the order of its text; a place once for a clause."""
+    """Find the fields that decide which rows there are, in the order of the text, once per place."""
     whole, lineage = fields_of_records(query), Lineage()
     by_place: dict[tuple[str, Span], Fields] = {}
     for clause, value, select in _of_query(query, lineage):
@@ -65,10 +65,12 @@ def _of_relation(relation: Relation, lineage: Lineage) -> _Deciding:
     match relation:
         case Unnest(below=below, value=value):
             yield from _of_relation(below, lineage)
-            is_top = isinstance(below, Query) and isinstance(below.query, Select) and _top(below.query)
-            if not is_top:  # how many rows a Top-N has, its order says
+            is_top = (
+                isinstance(below, QueryRelation) and isinstance(below.query, Select) and _top(below.query)
+            )
+            if not is_top:  # the ORDER BY of a Top-N decides how many rows it has
                 yield "UNNEST", value, None
-        case Picked(below=below, where=where):
+        case Projection(below=below, where=where):
             yield from _of_relation(below, lineage)
             if where is not None:
                 yield "WHERE", where, None
@@ -76,17 +78,17 @@ def _of_relation(relation: Relation, lineage: Lineage) -> _Deciding:
             yield from _of_relation(left, lineage)
             yield from _of_relation(right, lineage)
             yield "ON", on, None
-        case Query(query=query):
+        case QueryRelation(query=query):
             yield from _of_query(query, lineage)
 
 
 def _top(select: Select) -> Expr | None:
-    """The aggregate that keeps the first rows of a group; None where it is no Top-N."""
+    """Find the aggregate that keeps the first rows of a group; None if the SELECT is no Top-N."""
     return next((aggregate for aggregate in select.aggregates if aggregate.op in _TOP_N), None)
 
 
 def _of_order(top: Expr) -> _Deciding:
-    """What the rows of a Top-N are ordered by; those that are equal in that, by all their columns."""
+    """Yield the order of a Top-N: rows that ORDER BY leaves equal are ordered by all their columns."""
     columns, order, _ = top.args
     for part in order.args:
         is_column = any(part is column for column in columns.args)

@@ -1,8 +1,8 @@
-"""Which fields of streams the values of an output column are made of. Pure.
+"""Fields of streams that the values of output columns are made of. Pure.
 
-A value is made of all that its expression reads, in whatever function or condition, and be it only to count
-it: what one can be told from is not decided here. WHERE, HAVING and ON choose rows and are no part of values
-(`daggersql.ir.influences`).
+A value is made of all fields that its expression reads, in any function or condition, even if they are only
+counted: this module does not judge how much a value reveals. WHERE, HAVING and ON choose rows, and are no
+part of values (`daggersql.ir.influences`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.expr import Expr, ExprKind, Ref
 from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     GROUPS,
     ROW,
     Identity,
     Join,
-    Picked,
-    Query,
+    Projection,
+    QueryRelation,
     Relation,
     Result,
     Select,
@@ -30,23 +30,23 @@ from daggersql.ir.relations import (
 from daggersql.ir.walk import RECORD, columns_of, expressions, identity, tables
 
 Fields: TypeAlias = frozenset[tuple[str, str]]
-"""Tables, each with the dotted Protobuf path of a field."""
+"""Fields: table and dotted Protobuf path."""
 NONE: Fields = frozenset()
 
 
 def origins(query: Result) -> tuple[Fields, ...]:
-    """Of each output column. Of a record as it is: all that its message has, for it may stand there."""
+    """Find the fields of each output column; of a whole record, all fields of its message."""
     whole = fields_of_records(query)
     return tuple(spelled_out(fields, whole) for fields in Lineage().outputs(query))
 
 
 def selects(query: Result) -> tuple[Select, ...]:
-    """The SELECTs that a query unites; of any other itself."""
+    """Return the branches of a UNION ALL; of any other query, itself."""
     return query.branches if isinstance(query, Union) else (query,)
 
 
 def fields_of_records(query: Result) -> Mapping[str, Fields]:
-    """All fields of each table whose records may be had as they are, by its name."""
+    """Map tables whose whole records may be selected to all their fields."""
     return {
         table.name: frozenset((table.name, str(field_.name)) for field_ in table.message.fields)
         for table in tables([select.relation for select in selects(query)])
@@ -55,13 +55,13 @@ def fields_of_records(query: Result) -> Mapping[str, Fields]:
 
 
 def spelled_out(fields: Fields, whole: Mapping[str, Fields]) -> Fields:
-    """These fields with all fields of a table in the place of its records."""
+    """Replace whole records by all fields of their table."""
     records = {table for table, path in fields if path in RECORD and table in whole}
     return fields.union(*(whole[table] for table in records))
 
 
 def origins_of_condition(condition: Expr, query: Result) -> Fields:
-    """Of a condition on the rows that a query gives (`relations.ROW`)."""
+    """Find the fields of a condition on the rows of a query (`relations.ROW`)."""
     by_name = {output.name: fields for output, fields in zip(query.outputs, origins(query), strict=True)}
     named = (
         node.ref.path[0] for node in condition.nodes() if node.ref is not None and node.ref.relation == ROW
@@ -70,7 +70,7 @@ def origins_of_condition(condition: Expr, query: Result) -> Fields:
 
 
 def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
-    """Of each output column: the field that its values are, unchanged; None where they are computed."""
+    """Return for each output column the field that it copies unchanged; None where it is computed."""
     if isinstance(query, Select):
         return tuple(Lineage().copy(output.value, query) for output in query.outputs)
     of_branches = [
@@ -81,27 +81,28 @@ def copies(query: Result) -> tuple[tuple[str, str] | None, ...]:
 
 
 def calls(query: Result) -> tuple[str | None, ...]:
-    """Of each output column: the function of our own whose answers its values are, be they cast."""
+    """Return for each output column our own function that computes it, casts apart; None without one."""
     return Lineage().calls(query)
 
 
 @dataclass(slots=True)
 class Lineage:
-    """Looks through relations, whose names are different in the whole query."""
+    """Resolves columns through relations, whose names are unique in a query."""
 
-    known: dict[str, Relation] = field(default_factory=dict)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    """Relations by name."""
     of_columns: dict[tuple[int, str], Fields] = field(default_factory=dict)
-    """What is known of columns of relations already: a query that is read twice is looked at once."""
+    """Cache by relation and column: a query that is read twice is resolved once."""
 
     def outputs(self, query: Result) -> tuple[Fields, ...]:
-        """Of each column of a query."""
+        """Find the fields of each column of a query."""
         if isinstance(query, Select):
             self.bind(query.relation)
             return tuple(self.of(output.value, query) for output in query.outputs)
         for branch in query.branches:
             self.bind(branch.relation)
         by_column = [
-            self._united(
+            self._unite(
                 self.of(values[index], branch)
                 for branch, values in zip(query.branches, query.values, strict=True)
             )
@@ -110,30 +111,30 @@ class Lineage:
         return tuple(by_column)
 
     def bind(self, relation: Relation) -> None:
-        """Know a relation, and what it is made of, by their names."""
+        """Register a relation and all relations that it is made of."""
         match relation:
-            case Stream(name=name) | Query(name=name):
-                self.known[name] = relation
-            case Unnest(below=below, name=name) | Picked(below=below, name=name):
-                self.known[name] = relation
+            case Stream(name=name) | QueryRelation(name=name):
+                self.relations[name] = relation
+            case Unnest(below=below, name=name) | Projection(below=below, name=name):
+                self.relations[name] = relation
                 self.bind(below)
             case Join(left=left, right=right):
                 self.bind(left)
                 self.bind(right)
 
     def of_all(self, values: Iterable[Expr], select: Select | None) -> Fields:
-        """Of several expressions together."""
-        return self._united(self.of(value, select) for value in values)
+        """Find the fields of several expressions together."""
+        return self._unite(self.of(value, select) for value in values)
 
     def copy(self, value: Expr, select: Select) -> tuple[str, str] | None:
-        """The field that a value is, whole and as it stands there."""
+        """Return the field that a value copies unchanged; None where it is computed."""
         if value.ref is None or value.ref.relation != GROUPS:
-            return value.read if value.kind is Kind.COLUMN or value.op is Op.FIELD else None
+            return value.read if value.kind is ExprKind.COLUMN or value.op is Op.FIELD else None
         letter, number = value.ref.path[0][:1], value.ref.path[0][1:]
         return self.copy(select.keys[int(number)], select) if letter == "k" else None
 
     def calls(self, query: Result) -> tuple[str | None, ...]:
-        """Of each column of a query: the function of our own that is called for it."""
+        """Return for each column of a query our own function that computes it; None without one."""
         if isinstance(query, Select):
             self.bind(query.relation)
             return tuple(self.call(output.value, query) for output in query.outputs)
@@ -146,7 +147,7 @@ class Lineage:
         return tuple(named[0] if len(set(named)) == 1 else None for named in zip(*of_branches, strict=True))
 
     def call(self, value: Expr, select: Select | None) -> str | None:
-        """The function of our own whose answer a value is."""
+        """Return our own function whose result a value is; None without one."""
         if value.op is Op.CAST:
             return self.call(value.args[0], select)
         if value.ref is None:
@@ -155,27 +156,29 @@ class Lineage:
         if value.ref.relation == GROUPS:
             is_key = select is not None and name[:1] == "k"
             return self.call(select.keys[int(name[1:])], select) if select is not None and is_key else None
-        match self.known.get(value.ref.relation):
-            case Picked(columns=columns) if name in columns:
+        match self.relations.get(value.ref.relation):
+            case Projection(columns=columns) if name in columns:
                 return self.call(columns[name], None)
-            case Query(query=Select(outputs=outputs) as query) if name in [out.name for out in outputs]:
+            case QueryRelation(query=Select(outputs=outputs) as query) if name in [
+                out.name for out in outputs
+            ]:
                 return self.calls(query)[[out.name for out in outputs].index(name)]
-            case Query(query=Union() as query) if name[:1] == "c" and name[1:].isdigit():
+            case QueryRelation(query=Union() as query) if name[:1] == "c" and name[1:].isdigit():
                 return self.calls(query)[int(name[1:])]
         return None
 
     def of(self, value: Expr, select: Select | None) -> Fields:
-        """Of an expression; `select` is whose groups it may be over."""
-        return self._united(fields for _, fields in self.leaves(value, select))
+        """Find the fields of an expression. `select`: the SELECT over whose groups it may be; None: rows."""
+        return self._unite(fields for _, fields in self.leaves(value, select))
 
     def leaves(self, value: Expr, select: Select | None) -> Iterator[tuple[Expr, Fields]]:
-        """The columns that an expression names, and what each is made of; `select` as in `of`."""
+        """Yield the columns that an expression names, with their fields. `select`: that of its groups."""
         stack = [value]
         while stack:
             node = stack.pop()
             if node.read is not None:
                 yield node, frozenset({node.read})
-                stack += node.args[1:]  # what it is taken from is read by that path
+                stack += node.args[1:]  # the first argument is the parent, which the path includes
                 continue
             stack += node.args
             if node.ref is not None:
@@ -184,7 +187,7 @@ class Lineage:
     def _of_column(self, ref: Ref, select: Select | None) -> Fields:
         if ref.relation == GROUPS and select is not None:
             return self._of_group(ref, select)
-        relation = self.known.get(ref.relation)
+        relation = self.relations.get(ref.relation)
         name = ref.path[0] if ref.path else ""
         match relation:
             case Stream(table=table):
@@ -194,11 +197,11 @@ class Lineage:
                     stream, path = value.read
                     return frozenset({(stream, ".".join((path, *ref.path[1:])))})
                 return self.of(value, None)
-            case Picked(columns=columns) if name in columns:
+            case Projection(columns=columns) if name in columns:
                 return self._once(relation, name, lambda: self.of(columns[name], None))
-            case Picked(below=below):
+            case Projection(below=below):
                 return self._once(relation, name, lambda: self._of_identity(identity(below), name, None))
-            case Query():
+            case QueryRelation():
                 return self._once(relation, name, lambda: self._of_query(relation, name))
         return NONE
 
@@ -208,7 +211,7 @@ class Lineage:
             return self.of(select.window.time, None) if select.window else NONE
         return self.of((select.keys if letter == "k" else select.aggregates)[int(number)], None)
 
-    def _of_query(self, relation: Query, name: str) -> Fields:
+    def _of_query(self, relation: QueryRelation, name: str) -> Fields:
         query = relation.query
         names = (
             [f"c{index}" for index in range(len(query.outputs))]
@@ -220,10 +223,10 @@ class Lineage:
         if isinstance(query, Select):
             self.bind(query.relation)
             return self._of_identity(identity(query), name, query)
-        return self._united(_everything(query))  # branches have identities of their own
+        return self._unite(_everything(query))  # each branch has its own identity
 
     def _of_identity(self, of: Identity, name: str, select: Select | None) -> Fields:
-        """Of what a sub-query carries out beside its columns (`walk.columns_of`)."""
+        """Find the fields of a column that carries an identity out of a sub-query (`walk.columns_of`)."""
         carried = {column: value for value, column in columns_of(of)}
         return self.of(carried[name], select) if name in carried else self.of_all(carried.values(), select)
 
@@ -234,12 +237,12 @@ class Lineage:
         return self.of_columns[key]
 
     @staticmethod
-    def _united(fields: Iterable[Fields]) -> Fields:
+    def _unite(fields: Iterable[Fields]) -> Fields:
         return NONE.union(*fields)
 
 
 def _everything(query: Result) -> Iterator[Fields]:
-    """All that a query reads."""
+    """Yield all fields that a query reads."""
     for select in selects(query):
         for expression in expressions(select):
             yield frozenset(node.read for node in expression.nodes() if node.read is not None)

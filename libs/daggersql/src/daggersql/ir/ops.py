@@ -1,4 +1,4 @@
-"""What an expression does: the operators and aggregates of the dialect, and the forms of its functions."""
+"""Operators and aggregates of the dialect, and the forms of its functions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from enum import Enum, auto
 
 
 class Op(Enum):
-    """An operator of the dialect. How Spark is told stands in `daggersql.emit.operators`."""
+    """Operator of the dialect; `daggersql.emit.operators` has its SQL."""
 
     # Leaves.
     COLUMN = auto()
     CONSTANT = auto()
     BOUND = auto()
-    """A bound of the query's window: START, END or ROWTIME."""
+    """Bound of the query's window: START, END or ROWTIME."""
     VARIABLE = auto()
-    """The variable of a lambda, in what functions are made of."""
+    """Variable of a lambda, in the templates of functions."""
     NULL = auto()
-    """NULL of a type that is known, such as what stands for a condition that is wrong."""
+    """NULL of a known type, such as the placeholder of a condition with an error."""
     TRUE = auto()
     FALSE = auto()
     NOW = auto()
-    """The batch's time."""
+    """Time of the batch."""
     # Conditions.
     AND = auto()
     OR = auto()
@@ -45,7 +45,7 @@ class Op(Enum):
     LIKE = auto()
     LIKE_ESCAPE = auto()
     PLAIN_BACKSLASHES = auto()
-    """A pattern of LIKE whose backslashes stand for themselves."""
+    """LIKE pattern in which backslashes are plain characters."""
     MATCHES = auto()
     CASE = auto()
     """All conditions, then the value of each, then that of ELSE, if there is one."""
@@ -104,7 +104,7 @@ class Op(Enum):
     KEY_OF_DECIMAL = auto()
     """The key of a map that is equal to a decimal; NULL where its type has none."""
     KEY_OF_NUMBER = auto()
-    """The same of any other number."""
+    """Key of a map that is equal to a number that is no decimal; NULL where its type has none."""
     ENTRIES = auto()
     ROW = auto()
     """Constants and values in turn: the names and parts of a struct."""
@@ -134,29 +134,29 @@ class Op(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keeps:
-    """What an aggregate keeps of a group, value by value."""
+    """State of an aggregate that grows with the values of a group."""
 
     kind: str
     """list or distinct."""
     name: str
-    """What it is called, unless it is a function of our own."""
+    """Name in messages, unless it is a function of our own."""
     ends: bool
-    """Whether a group beyond its bound ends the dagger; else the answer is NULL."""
+    """True: a group beyond the bound ends the dagger; False: its result is NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to call a function. The function's own file declares it, and only `daggersql.emit` reads how it
-    is told to Spark."""
+    """One way to call a function, declared in the function's own file; only `daggersql.emit` reads its
+    template."""
 
     template: str
     """{0}, {1} … for the arguments, {rest} for those from the last one on, {type} for the result's type."""
     separator: str = ", "
-    """What stands between those of {rest}."""
+    """Separator of the arguments of {rest}."""
     total: bool = False
-    """Whether it has a value wherever all of its arguments have one; overflows apart."""
+    """True if it is NULL only where an argument is, overflows apart."""
     of_now: bool = False
-    """Whether it depends on the batch's time."""
+    """True if it depends on the time of the batch."""
     keeps: Keeps | None = None
     original: str = ""
-    """The template that it had before it was mended, where it was: fingerprints go by it (ADR 171)."""
+    """Template before a correction, if there was one: fingerprints of state use it (ADR 171)."""

@@ -1,8 +1,8 @@
-"""Seconds and nanos of Timestamps and Durations, as they were sent. Pure.
+"""Reads seconds and nanos of Timestamps and Durations as they were sent. Pure.
 
-A Timestamp is a TIMESTAMP, which is NULL for what is beyond its range (microseconds in place of seconds). Its
-seconds are still what was sent: of a field of a record they are read beside it, as a column of their own.
-Rows of joins and of queries over groups have the TIMESTAMP alone, as their state had it before.
+A Timestamp becomes a TIMESTAMP, which is NULL beyond its range (as for microseconds sent as seconds). The
+sent seconds of a record's field are therefore read as a column of their own. Rows of joins and of queries
+over groups have the TIMESTAMP alone, so that their state stays as older releases wrote it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from daggerspec.protobuf import TIME_PART
-from daggersql.ir.expr import Expr, Kind, Ref, column
+from daggersql.ir.expr import Expr, ExprKind, Ref, column
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import Relation, Result, Select, Stream, Union, Unnest
 
@@ -25,7 +25,7 @@ _PARTS: Final[Mapping[Op | Form, str]] = {
 
 
 def as_sent(query: Result) -> Result:
-    """The query, whose parts of times are read beside the times where records are what it is over."""
+    """Replace parts of times in a query over records by columns of their own."""
     if isinstance(query, Union):
         values = tuple(
             tuple(_over(branch.relation, value) for value in branch_values)
@@ -55,7 +55,7 @@ def _relation(of: Relation) -> Relation:
 
 
 def _over(of: Relation, value: Expr) -> Expr:
-    """An expression over the rows of a relation."""
+    """Replace parts of times in an expression over a relation, if its rows are records."""
     stream = of
     while isinstance(stream, Unnest):
         stream = stream.below
@@ -63,10 +63,10 @@ def _over(of: Relation, value: Expr) -> Expr:
         return value
     name = stream.name
 
-    def sent(node: Expr) -> Expr | None:
+    def replace_part(node: Expr) -> Expr | None:
         part = _PARTS.get(node.op)
         time = node.args[0] if part is not None and len(node.args) == 1 else None
-        if time is None or time.kind is not Kind.COLUMN or time.ref is None or time.read is None:
+        if time is None or time.kind is not ExprKind.COLUMN or time.ref is None or time.read is None:
             return None
         table, path = time.read
         if time.ref.relation != name or path != ".".join(time.ref.path):
@@ -74,4 +74,4 @@ def _over(of: Relation, value: Expr) -> Expr:
         own = f"{path}{TIME_PART}{part}"
         return column(Ref(name, (own,)), node.type, node.span, (table, own))
 
-    return value.rebuild(sent)
+    return value.rebuild(replace_part)

@@ -1,4 +1,4 @@
-"""SQL types, and what a Protobuf field becomes: the table of docs/dialect.md.
+"""SQL types, and the type of each kind of Protobuf field: the table of docs/dialect.md.
 
 The runtime decodes by the same table (`runtime.decode.columns`); a test in the runtime holds both together.
 """
@@ -14,26 +14,26 @@ from daggerspec import protobuf
 
 
 class Type:
-    """The type of an expression."""
+    """Type of an expression."""
 
     @property
     def spark(self) -> str:
-        """As Spark's `DataType.simpleString` writes it."""
+        """Spark's name of the type, by `DataType.simpleString`."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Type):
-    """A type without parts. `note` tells apart types that are one to Spark."""
+    """Type without parts. `note` distinguishes types that are the same to Spark."""
 
     name: str
     note: str = ""
     wrapped: bool = field(default=False, compare=False)
-    """Whether it is what a wrapper holds, which may be named: `x.value` is `x`."""
+    """True: the field is a wrapper such as Int32Value, whose value may be named: `x.value` is `x`."""
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return self.name
 
 
@@ -45,7 +45,7 @@ class EnumText(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return "string"
 
 
@@ -59,7 +59,7 @@ class Decimal(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return f"decimal({self.precision},{self.scale})"
 
 
@@ -71,7 +71,7 @@ class Array(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return f"array<{self.element.spark}>"
 
 
@@ -84,7 +84,7 @@ class MapOf(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return f"map<{self.key.spark},{self.value.spark}>"
 
 
@@ -97,11 +97,11 @@ class Message(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return f"struct<{','.join(f'{name}:{inner.spark}' for name, inner in self.fields().items())}>"
 
     def unread(self) -> Mapping[str, str]:
-        """Its fields that are no columns, each with the reason; extensions by full names in brackets."""
+        """Map its fields that are no columns to the reasons; extensions by full names in brackets."""
         bound = f"columns end {protobuf.RECURSION_LIMIT} below the first of them"
         reasons = {
             str(field_.name): f"{below.full_name} contains itself: {bound}"
@@ -115,7 +115,7 @@ class Message(Type):
         }
 
     def fields(self) -> Mapping[str, Type]:
-        """Its fields, in the order of the schema, without those beyond the recursion limit."""
+        """Map its fields to types, in the order of the schema, without those beyond the recursion limit."""
         fields = {}
         for field_ in self.descriptor.fields:
             kind = of_field(field_, self.above)
@@ -132,11 +132,11 @@ class Struct(Type):
 
     @property
     def spark(self) -> str:
-        """As Spark writes it."""
+        """Spark's name of the type."""
         return f"struct<{','.join(f'{name}:{inner.spark}' for name, inner in self.parts)}>"
 
     def fields(self) -> Mapping[str, Type]:
-        """Its parts by name, in order."""
+        """Map its parts to types, in order."""
         return dict(self.parts)
 
 
@@ -150,11 +150,11 @@ EVENT_TIMES = (ROWTIME, WINDOW_TIME)
 DURATION = Scalar("interval day to second")
 NULL = Scalar("void")
 UNKNOWN = Scalar("unknown")
-"""The type of what was already found to be wrong: fits everywhere, so that one mistake is said once."""
+"""Type of an expression with an error: it fits everywhere, so that one mistake is reported once."""
 INTERVAL = Scalar("interval")
 """A constant span of time, as in INTERVAL '1' MINUTE."""
 CONDITION = Scalar("condition")
-"""What CondEq gives to Filters: no value, so nothing else takes it."""
+"""Type of CondEq's result, which only Filters accepts: it is no value."""
 
 INTEGERS = (TINYINT, SMALLINT, INT, BIGINT)
 
@@ -170,12 +170,12 @@ _SCALARS: dict[int, Type] = {
 
 
 def of_message(message: Descriptor) -> Message:
-    """The type of a whole message."""
+    """Build the type of a whole message."""
     return Message(message, (message.full_name,))
 
 
 def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
-    """The type of a field, repetition included; None where recursion is cut."""
+    """Build the type of a field, repetition included; None where recursion is cut."""
     entry = protobuf.map_entry(field)
     if entry is not None:
         key = of_field(entry.fields_by_name["key"], above)
@@ -186,7 +186,7 @@ def of_field(field: FieldDescriptor, above: tuple[str, ...]) -> Type | None:
 
 
 def _below(field: FieldDescriptor) -> Descriptor | None:
-    """The message of a field, or of the values of a map."""
+    """Return the message type of a field, or of a map's values; None for scalars."""
     entry = protobuf.map_entry(field)
     return field.message_type if entry is None else entry.fields_by_name["value"].message_type
 
@@ -218,15 +218,13 @@ def _scalar(field: FieldDescriptor) -> Type:
     return _SCALARS.get(field.cpp_type, STRING)
 
 
-def held(kind: Type) -> Type | None:
-    """What a wrapper of Protobuf holds; None for any other type."""
+def unwrap(kind: Type) -> Type | None:
+    """Return the type of the value in a Protobuf wrapper; None for any other type."""
     return replace(kind, wrapped=False) if isinstance(kind, Scalar | Decimal) and kind.wrapped else None
 
 
 def count_fields(kind: Type, most: int) -> int:
-    """How many columns without parts a value of a type has, all messages in it looked into; no more than
-    `most` are counted.
-    """
+    """Count the columns without parts in a value of a type, nested messages included; stop at `most`."""
     count, pending = 0, [kind]
     while pending and count < most:
         match pending.pop():
@@ -242,7 +240,7 @@ def count_fields(kind: Type, most: int) -> int:
 
 
 def cut_off(kind: Type) -> str | None:
-    """The message type in it that contains itself and is not followed any deeper, if there is one."""
+    """Find a recursive message type in it whose fields are cut at the recursion limit; None without one."""
     match kind:
         case Array(element=inner) | MapOf(value=inner):
             return cut_off(inner)

@@ -1,4 +1,4 @@
-"""What relations and queries are made of: what tells their rows apart, their expressions, their streams."""
+"""Walks relations and queries: identities of their rows, expressions, streams."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from daggersql.ir.ops import Op
 from daggersql.ir.relations import (
     Identity,
     Join,
-    Picked,
-    Query,
+    Projection,
+    QueryRelation,
     Relation,
     Result,
     Select,
@@ -30,19 +30,19 @@ METADATA: Mapping[str, Type] = {
     "__offset": BIGINT,
     "__timestamp": TIMESTAMP,
 }
-"""The columns that a stream has beside the fields of its message."""
+"""Columns of a stream beside the fields of its message."""
 RECORD: Mapping[str, Type] = {
     "__value": BINARY,
     "__key": BINARY,
     "__headers": Array(Struct((("key", STRING), ("value", BINARY)))),
 }
-"""And where records are passed on as they are: what a record is made of, its headers as Spark has them."""
+"""Further columns where records are passed on unchanged; headers in Spark's form."""
 _NOWHERE = (0, 0)
 METADATA_KEYS = ("__topic", "__partition", "__offset")
 
 
 def identity(of: Relation | Result) -> Identity:
-    """What tells its rows apart; those of a query over what its SELECT reads."""
+    """Build the identity of a relation's rows; of a query's, over the relation that its SELECT reads."""
     match of:
         case Union(identity=found):
             return found
@@ -50,7 +50,7 @@ def identity(of: Relation | Result) -> Identity:
             return identity(relation)
         case Select(keys=by):
             groups = tuple(group_column("k", number, key) for number, key in enumerate(by))
-            return Identity((_bound("START"), _bound("END")), None, groups)
+            return Identity((_window_bound("START"), _window_bound("END")), None, groups)
         case Stream(name=name):
             columns = [column(Ref(name, (key,)), METADATA[key], _NOWHERE) for key in METADATA_KEYS]
             return Identity(None, column(Ref(name, ("rowtime",)), ROWTIME, _NOWHERE), tuple(columns))
@@ -64,30 +64,30 @@ def identity(of: Relation | Result) -> Identity:
             time = call(Op.LATEST, TIMESTAMP, _NOWHERE, *times) if len(times) > 1 else next(iter(times), None)
             bounds = [as_text(bound) for side in (one, other) for bound in (side.window or ())[1:]]
             return Identity(None, time, (*one.keys, *map(as_text, other.keys), *bounds))
-        case Picked(below=below, name=name):
-            return carried(identity(below), name)
-        case Query():
+        case Projection(below=below, name=name):
+            return lift_identity(identity(below), name)
+        case QueryRelation():
             return of.identity
 
 
-def _bound(which: str) -> Expr:
+def _window_bound(which: str) -> Expr:
     return Expr(Op.BOUND, TIMESTAMP, _NOWHERE, ref=bound_column(which))
 
 
 def as_text(key: Expr) -> Expr:
-    """A part of an identity that is text, as all are but the first three of a record's."""
+    """Convert a part of an identity to text, as all are but the first three of a record's."""
     return call(Op.AS_TEXT, STRING, _NOWHERE, key)
 
 
 def columns_of(of: Identity) -> list[tuple[Expr, str]]:
-    """The columns that carry an identity out of a sub-query, and their names."""
+    """List the columns that carry an identity out of a sub-query, and their names."""
     window = zip(of.window or (), ("__start", "__end"), strict=False)
     time = [(of.time, "__time")] if of.time else []
     return [*window, *time, *((key, f"__id_{index}") for index, key in enumerate(of.keys))]
 
 
-def carried(of: Identity, name: str) -> Identity:
-    """The same identity above the sub-query called `name` that carries it."""
+def lift_identity(of: Identity, name: str) -> Identity:
+    """Express an identity above the sub-query `name`, by the columns that carry it out."""
     start, end = (column(Ref(name, (bound,)), TIMESTAMP, _NOWHERE) for bound in ("__start", "__end"))
     keys = (column(Ref(name, (f"__id_{index}",)), key.type, _NOWHERE) for index, key in enumerate(of.keys))
     return Identity(
@@ -97,22 +97,22 @@ def carried(of: Identity, name: str) -> Identity:
     )
 
 
-def named(of: Picked, used: Used) -> dict[str, Expr]:
-    """Those of its columns that something above names, or fields of which it names; never none."""
+def used_columns(of: Projection, used: Used) -> dict[str, Expr]:
+    """Select the columns that something above names, also by a field; the first one, if there is none."""
     names = {ref.path[0] for ref in used if ref.relation == of.name and ref.path}
-    picked = {name: value for name, value in of.columns.items() if name in names}
-    return picked or dict(list(of.columns.items())[:1])
+    chosen = {name: value for name, value in of.columns.items() if name in names}
+    return chosen or dict(list(of.columns.items())[:1])
 
 
 def columns_in(expressions: Iterable[Expr]) -> Used:
-    """The columns that expressions name."""
+    """Collect the columns that expressions name."""
     return frozenset(
         node.ref for expression in expressions for node in expression.nodes() if node.ref is not None
     )
 
 
 def inside(of: Relation, used: Used) -> Iterator[Expr]:
-    """Every expression in it that is computed for `used`."""
+    """Yield the expressions in a relation that are computed for the used columns."""
     match of:
         case Unnest(below=below, value=value):
             yield value
@@ -121,35 +121,35 @@ def inside(of: Relation, used: Used) -> Iterator[Expr]:
             yield on
             for side in (left, right):
                 yield from inside(side, used | columns_in([on]))
-        case Picked(below=below, where=where):
-            chosen = [value for value in named(of, used).values() if value.read is None]
-            picked = [*named(of, used).values(), *([where] if where else [])]
-            yield from chosen
-            yield from [where] if where else []
-            yield from inside(below, columns_in(picked))
-        case Query(inside=own, below=below_all):
+        case Projection(below=below, where=where):
+            chosen = used_columns(of, used).values()
+            conditions = [where] if where else []
+            yield from (value for value in chosen if value.read is None)
+            yield from conditions
+            yield from inside(below, columns_in([*chosen, *conditions]))
+        case QueryRelation(inside=own, below=below_all):
             yield from own
             for query in below_all:
                 yield from inside(query, columns_in(own))
 
 
 def streams(of: Relation) -> Iterator[Stream]:
-    """The streams at its bottom, from left to right."""
+    """Yield the streams of a relation, from left to right."""
     match of:
         case Stream():
             yield of
-        case Unnest(below=below) | Picked(below=below):
+        case Unnest(below=below) | Projection(below=below):
             yield from streams(below)
         case Join(left=left, right=right):
             yield from streams(left)
             yield from streams(right)
-        case Query(below=below_all):
+        case QueryRelation(below=below_all):
             for query in below_all:
                 yield from streams(query)
 
 
 def tables(relations: Sequence[Relation]) -> list[Table]:
-    """The streams that are read, each once."""
+    """List the tables that are read, each once."""
     return list(
         {stream.table.name: stream.table for relation in relations for stream in streams(relation)}.values()
     )
@@ -159,26 +159,26 @@ def tables(relations: Sequence[Relation]) -> list[Table]:
 
 
 def nodes(query: Result) -> Iterator[Expr]:
-    """All that its expressions are made of."""
+    """Yield all nodes of a query's expressions."""
     for select in query.branches if isinstance(query, Union) else (query,):
         for top in (*expressions(select), *over_groups(select)):
             yield from top.nodes()
 
 
 def expressions(select: Select) -> Iterator[Expr]:
-    """Every expression over rows, those of its relation included."""
+    """Yield all expressions over rows, those of the relation included."""
     own = over_rows(select)
     yield from own
     yield from inside(select.relation, columns_in(own))
 
 
 def all_expressions(select: Select) -> list[Expr]:
-    """Its expressions over rows and over groups, for who reads it as a table."""
+    """List a SELECT's expressions over rows and over groups."""
     return [*over_rows(select), *over_groups(select)]
 
 
 def over_rows(select: Select) -> list[Expr]:
-    """Its own expressions over rows."""
+    """List a SELECT's own expressions over rows."""
     where = [select.where] if select.where else []
     if select.window is None:
         return [*(output.value for output in select.outputs), *where]
@@ -186,5 +186,5 @@ def over_rows(select: Select) -> list[Expr]:
 
 
 def over_groups(select: Select) -> list[Expr]:
-    """Its expressions over groups."""
+    """List a SELECT's expressions over groups."""
     return [*(output.value for output in select.outputs), *([select.having] if select.having else [])]

@@ -1,4 +1,4 @@
-"""Since when records must be known for a row of a query to be whole, and how far back that may lie."""
+"""Wholeness of rows: since when records must have been read, and how far back that may be."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.relations import (
     GROUPS,
     Join,
-    Picked,
-    Query,
+    Projection,
+    QueryRelation,
     Relation,
     Result,
     Select,
@@ -23,54 +23,54 @@ from daggersql.ir.relations import (
 from daggersql.plan import Window
 
 
-def tells(query: Result) -> bool:
-    """Whether rows say it, in the column `__since`: it is not the start of their window, or not always."""
+def exposes_since(query: Result) -> bool:
+    """Tell whether rows need the column `__since`, as it is not always the start of their window."""
     if isinstance(query, Union):
-        return any(branch.window is not None or tells(branch) for branch in query.branches)
+        return any(branch.window is not None or exposes_since(branch) for branch in query.branches)
     if query.window is None:
-        return _tells(query.relation)
+        return _exposes_since(query.relation)
     return remembers(query) or bool(before(query))
 
 
 def has_session(of: Relation) -> bool:
-    """Whether its rows are made of sessions."""
+    """Tell whether a relation's rows are made of sessions."""
     match of:
         case Stream():
             return False
-        case Unnest(below=below) | Picked(below=below):
+        case Unnest(below=below) | Projection(below=below):
             return has_session(below)
         case Join(left=left, right=right):
             return has_session(left) or has_session(right)
-        case Query(sessions=sessions):
+        case QueryRelation(sessions=sessions):
             return sessions
 
 
-def _tells(of: Relation) -> bool:
-    """Whether rows of a relation say it."""
+def _exposes_since(of: Relation) -> bool:
+    """Tell whether rows of a relation have `__since`."""
     match of:
         case Stream():
             return False
-        case Unnest(below=below) | Picked(below=below):
-            return _tells(below)
+        case Unnest(below=below) | Projection(below=below):
+            return _exposes_since(below)
         case Join(left=left, right=right, outer=outer):
-            return outer or _tells(left) or _tells(right)
-        case Query(since=since):
+            return outer or _exposes_since(left) or _exposes_since(right)
+        case QueryRelation(since=since):
             return since
 
 
 def remembers(select: Select) -> bool:
-    """Whether its groups remember it: they are sessions, or made of sessions."""
+    """Tell whether the state of the groups has `__since`: they are sessions, or made of sessions."""
     window = select.window
     return window is not None and (window.window.kind == "SESSION" or has_session(select.relation))
 
 
 def has_sessions(select: Select) -> bool:
-    """Whether its rows are made of sessions."""
+    """Tell whether a SELECT's rows are made of sessions."""
     return remembers(select) or has_session(select.relation)
 
 
 def results_of(query: Result) -> frozenset[int]:
-    """The places of its outputs that are made of results of sessions."""
+    """Return the indexes of outputs that are made of results of sessions."""
     if isinstance(query, Union):
         branches = zip(query.branches, query.values, strict=True)
         return frozenset(index for branch, values in branches for index in _places_of_results(branch, values))
@@ -78,12 +78,12 @@ def results_of(query: Result) -> frozenset[int]:
 
 
 def _places_of_results(select: Select, values: Sequence[Expr]) -> Iterator[int]:
-    known = _results_of_groups(select) if select.window else results.of(select.relation)
-    return (index for index, value in enumerate(values) if results.made_of(value, known))
+    columns = _results_of_groups(select) if select.window else results.of(select.relation)
+    return (index for index, value in enumerate(values) if results.made_of(value, columns))
 
 
 def _results_of_groups(select: Select) -> list[Ref]:
-    """The columns of its groups that are results of sessions: all but keys, and when they end."""
+    """List the columns of the groups that are results of sessions: all but keys and end."""
     if not remembers(select):
         return []
     assert select.window is not None
@@ -94,14 +94,14 @@ def _results_of_groups(select: Select) -> list[Ref]:
     ]
     if select.window.window.kind == "SESSION":
         refs.append(bound_column("START"))
-        # Sessions that a filter should not have let through join others of theirs.
+        # Partial sessions that pass a filter by mistake join other sessions.
         if has_session(select.relation):
             refs += [bound_column("END"), bound_column("ROWTIME")]
     return refs
 
 
 def mixed(query: Result) -> bool:
-    """Whether rows may be partial without a word, where another one of their window says so."""
+    """Tell whether rows may be partial without a mark, if another row of their window is marked."""
     if isinstance(query, Union):
         return any(map(mixed, query.branches))
     if query.window is None:
@@ -111,7 +111,7 @@ def mixed(query: Result) -> bool:
 
 
 def before(select: Select) -> timedelta:
-    """How long before the start of a group a record may lie that is in it, or is not and should be.
+    """Compute by how much a record of a group may be older than the group's start, read or missed.
 
     A record joins a session that begins less than the gap after it.
     """
@@ -121,9 +121,9 @@ def before(select: Select) -> timedelta:
 
 
 def lookback(query: Result) -> timedelta:
-    """How long before its window, or its own time, the oldest record may lie that a row needs.
+    """Compute by how much the oldest record of a row may be older than its window, or its own time.
 
-    Where sessions began is not in it.
+    The begins of sessions are not included.
     """
     if isinstance(query, Union):
         return max(map(lookback, query.branches))
@@ -131,14 +131,14 @@ def lookback(query: Result) -> timedelta:
 
 
 def lookahead(query: Result) -> timedelta:
-    """How long after the end of its window, or its own time, the newest record may lie that a row needs."""
+    """Compute by how much the newest record of a row may be newer than its window's end, or its own time."""
     if isinstance(query, Union):
         return max(map(lookahead, query.branches))
     return reach.ahead(query.relation)
 
 
 def before_row(select: Select) -> timedelta:
-    """The same before the event time of a row that another query reads: the last instant of its window."""
+    """Compute `before` for the event time of a row in another query: the last instant of its window."""
     if select.window is None:
         return reach.furthest(select.relation)
     inside = timedelta() if select.window.window.kind == "SESSION" else select.window.window.size
@@ -146,19 +146,19 @@ def before_row(select: Select) -> timedelta:
 
 
 def horizon(query: Result) -> timedelta:
-    """How far behind the newest record the query still needs records."""
+    """Compute how far behind the newest record the query still needs records."""
     if isinstance(query, Union):
         return max(map(horizon, query.branches))
     return reach.horizon(query.relation) + size(query)
 
 
 def size(select: Select) -> timedelta:
-    """How long the groups of a query need a record."""
+    """Return the time for which groups need a record; 0 without a window."""
     return select.window.window.size if select.window else timedelta()
 
 
 def window(query: Result) -> Window | None:
-    """The window of the query, when it is one that decides alone what is late; None for all others."""
+    """Return the window of the query if it alone decides which records are late; None otherwise."""
     if isinstance(query, Union) or query.window is None or reach.horizon(query.relation):
         return None
     return query.window.window

@@ -1,1 +1,1 @@
-"""What is fine for Spark and is not for those who read the rows: warnings and objections over the IR."""
+"""Lints over the IR: queries that Spark can run, but whose rows mislead their readers."""

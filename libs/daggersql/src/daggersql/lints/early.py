@@ -1,8 +1,8 @@
-"""What `emit: early` asks of a query: what is written while a window is open is a result, or is written over.
+"""Lints of `emit: early`: every row that is written while a window is open is final, or is overwritten later.
 
 A row is written again when its group changes, to the same point of a time-series store: that of its tags and
-its time. So these stay the same while the window is open, no row is taken back, and no field becomes NULL
-again: a NULL field is left out of the line, and the point would keep the old one.
+its time. So tags and time must not change while the window is open, no row may be withdrawn, and no field may
+become NULL again: a NULL field is left out of the line, so that the point would keep the old value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from daggersql.findings import Report
 from daggersql.ir import whole
 from daggersql.ir.expr import Expr, Ref
 from daggersql.ir.families import NUMERIC, family
-from daggersql.ir.naming import selected
+from daggersql.ir.naming import add_column
 from daggersql.ir.ops import Form, Op
 from daggersql.ir.relations import TIME, Select, Union, group_column
 
@@ -55,8 +55,8 @@ def refuse_condition(query: Select | Union, condition: Expr, report: Report) -> 
         lambda node: values.get(node.ref.path[0]) if node.ref is not None and node.ref.path else None
     )
     if not _Rows(query, report).stays_true(over_groups):
-        what = "With `emit: early` it may turn false again, and a row that was written stays: emit `final`."
-        report.error(CODE, condition.span, what, "final")
+        text = "With `emit: early` it may turn false again, and a row that was written stays: emit `final`."
+        report.error(CODE, condition.span, text, "final")
 
 
 class _Rows:
@@ -79,25 +79,25 @@ class _Rows:
                 CODE,
                 self._select.window.span,
                 f"With `emit: early` a row without {TIME} is a new point each time it is written.",
-                selected(self._select.outputs, f"{self._select.window.bound('END')} AS {TIME}"),
+                add_column(self._select.outputs, f"{self._select.window.bound_text('END')} AS {TIME}"),
             )
         for output in self._select.outputs:
             if role_of(output.name or "") is not Role.FIELD:
                 if self._changes(output.value):
-                    what = f"{output.name} changes while the window is open: each value is a row"
-                    self._object(output.value, what)
+                    text = f"{output.name} changes while the window is open: each value is a row"
+                    self._object(output.value, text)
             elif not self._lasts(output.value):
-                what = f"{output.name} may become NULL again, and its old value stays: use COALESCE"
-                self._object(output.value, what)
+                text = f"{output.name} may become NULL again, and its old value stays: use COALESCE"
+                self._object(output.value, text)
 
-    def _object(self, value: Expr, what: str) -> None:
-        self._report.object_to(CODE, value.span, f"With `emit: early` {what}, or emit `final`.", "final")
+    def _object(self, value: Expr, text: str) -> None:
+        self._report.object_to(CODE, value.span, f"With `emit: early` {text}, or emit `final`.", "final")
 
     def _changes(self, value: Expr) -> bool:
         return any(node.ref in self._aggregates or _is_of_now(node) for node in value.nodes())
 
     def stays_true(self, condition: Expr) -> bool:
-        """Whether a condition that held holds for ever: over what only grows, or does not change."""
+        """Tell whether a condition stays true once it is, as its values only grow, or are fixed."""
         if not self._changes(condition):
             return True
         sides = condition.args
@@ -115,7 +115,7 @@ class _Rows:
         return aggregate is not None and aggregate.op in (Op.COUNT, Op.MAX, Op.MAX_OF_FLOATS)
 
     def _lasts(self, value: Expr) -> bool:
-        """Whether a value that is there does not become NULL again."""
+        """Tell whether a value, once it is not NULL, never becomes NULL again."""
         if not self._changes(value) or self._is_always(value):
             return True
         aggregate = self._aggregates.get(value.ref)
@@ -142,7 +142,7 @@ class _Rows:
         return len(value.args) % 2 == 1 and all(map(self._is_always, branches))
 
     def _is_always(self, value: Expr) -> bool:
-        """Whether it is never NULL."""
+        """Tell whether a value is never NULL."""
         if value.is_constant:
             return value.value is not None
         aggregate = self._aggregates.get(value.ref)
@@ -155,7 +155,7 @@ class _Rows:
         return _is_total(value) and all(map(self._is_always, value.args))
 
     def _is_divisor(self, value: Expr) -> bool:
-        """Whether it does not become zero: a constant that is not, or a count."""
+        """Tell whether a value is never zero: a constant other than zero, or a count."""
         if value.op is Op.CAST:
             return self._is_divisor(value.args[0])
         if value.is_constant:

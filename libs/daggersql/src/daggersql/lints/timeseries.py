@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Rewrite, Suggestion, instead
-from daggersql.ir.expr import Expr, Kind, Ref
+from daggersql.ir.expr import Expr, ExprKind, Ref
 from daggersql.ir.families import Family, family
-from daggersql.ir.naming import Taken, as_field, identifier, is_tag, renamed, selected
+from daggersql.ir.naming import ColumnNames, add_column, as_field, identifier, is_tag, rename_column
 from daggersql.ir.ops import Op
-from daggersql.ir.relations import TIME, Output, Select, Union, Unnest, group_column
+from daggersql.ir.relations import TIME, OutputColumn, Select, Union, Unnest, group_column
 from daggersql.ir.types import DOUBLE, FLOAT, STRING, Decimal
 from daggersql.ir.walk import METADATA_KEYS, identity, tables
 from daggersql.plan import Column, Role
@@ -38,7 +38,7 @@ def warn_of_points(query: Select | Union, report: Report) -> None:
                 tag.value.span,
                 f"A time-series store keeps a series for each value of a tag, and {many}: select it as a"
                 " field.",
-                renamed(tag, Taken(query.outputs).free(as_field(tag.name or ""))),
+                rename_column(tag, ColumnNames(query.outputs).free(as_field(tag.name or ""))),
             )
     if isinstance(query, Union):
         _warn_of_branches(query, report)
@@ -53,12 +53,12 @@ def warn_of_no_field(query: Select | Union, columns: Sequence[Column], report: R
     if not columns or any(column.role is Role.FIELD for column in columns):
         return
     value = "COUNT(*)" if isinstance(query, Select) and query.window is not None else "1"
-    column = f"{value} AS {Taken(query.outputs).free('n')}"
+    column = f"{value} AS {ColumnNames(query.outputs).free('n')}"
     report.warn(
         "NO_FIELD_COLUMN",
         query.outputs[0].value.span,
         f"There are only tags and the time: a time-series store needs a value, such as {column}.",
-        selected(query.outputs, column) if isinstance(query, Select) else column,
+        add_column(query.outputs, column) if isinstance(query, Select) else column,
     )
 
 
@@ -99,8 +99,8 @@ def warn_of_decimals(query: Select | Union, columns: Sequence[Column], report: R
         )
 
 
-def _as_double(output: Output, query: Select | Union, report: Report) -> Rewrite | None:
-    """The column as a double; none where * stands for it, GROUP BY names it, or branches give it."""
+def _as_double(output: OutputColumn, query: Select | Union, report: Report) -> Rewrite | None:
+    """Rewrite a column to a double; None where it comes from *, GROUP BY names it, or branches have it."""
     if output.star or output.is_key or isinstance(query, Union):
         return None
     written = f"CAST({report.text[slice(*output.value.span)]} AS DOUBLE)"
@@ -113,7 +113,7 @@ def _key(number: int, key: Expr) -> Ref | None:
 
 
 def _many(value: Expr) -> str:
-    """Why it has too many values to be a tag, in words; empty when it has not."""
+    """Explain why a value has too many distinct values for a tag; empty if it does not."""
     path = value.read[1].rpartition(".")[2] if value.read else ""
     if value.type == STRING and _OF_ONE_RECORD.fullmatch(path):
         return f"{path} has a value of its own for nearly every record"
@@ -125,7 +125,7 @@ def _many(value: Expr) -> str:
     return ""
 
 
-def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> None:
+def _warn_of_groups(select: Select, tags: Sequence[OutputColumn], report: Report) -> None:
     """Groups that differ in nothing that the store keeps."""
     assert select.window is not None
     time = next((output.value for output in select.outputs if output.name == TIME), None)
@@ -134,18 +134,18 @@ def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> N
             "NO_TIME_COLUMN",
             select.window.span,
             f"No column is called {TIME}: rows carry no time of their own, so a store puts its own.",
-            selected(select.outputs, f"{select.window.bound('END')} AS {TIME}"),
+            add_column(select.outputs, f"{select.window.bound_text('END')} AS {TIME}"),
         )
     elif not _tells_windows_apart(time):
         report.warn(
             "TWO_ROWS_PER_KEY",
             time.span,
             f"Windows share this {TIME}: in a time-series store, their rows overwrite each other.",
-            instead(time.span, select.window.bound("END")),
+            instead(time.span, select.window.bound_text("END")),
         )
     by_key = {output.value.ref: output for output in select.outputs}
     stored = {tag.value.ref for tag in tags}
-    taken = Taken(select.outputs)
+    names = ColumnNames(select.outputs)
     for number, key in enumerate(select.keys):
         ref = _key(number, key)
         if many := _many(key):
@@ -161,29 +161,31 @@ def _warn_of_groups(select: Select, tags: Sequence[Output], report: Report) -> N
                 key.span,
                 "This group key is no tag: in a time-series store, groups that differ only in it overwrite"
                 " each other.",
-                _as_tag(key, by_key.get(ref), select, taken, report),
+                _as_tag(key, by_key.get(ref), select, names, report),
             )
 
 
-def _as_tag(key: Expr, output: Output | None, select: Select, taken: Taken, report: Report) -> Suggestion:
-    """The key as a tag: its column under another name, or one column more."""
+def _as_tag(
+    key: Expr, output: OutputColumn | None, select: Select, names: ColumnNames, report: Report
+) -> Suggestion:
+    """Rewrite a key to a tag: rename its column, or add one."""
     if output is not None and not output.is_key and output.name not in (None, TIME):
-        return renamed(output, taken.free(f"tag_{identifier(output.name or '')}"))
+        return rename_column(output, names.free(f"tag_{identifier(output.name or '')}"))
     written = report.text[slice(*key.span)]
-    return selected(select.outputs, f"{written} AS {taken.free(f'tag_{identifier(written)}')}")
+    return add_column(select.outputs, f"{written} AS {names.free(f'tag_{identifier(written)}')}")
 
 
 def _tells_windows_apart(time: Expr) -> bool:
-    """Whether each window has another time: a bound of it, as it is or moved, but not cut off."""
+    """Tell whether the time differs for each window: a bound of it, maybe shifted, but not rounded."""
     nodes = list(time.nodes())
     cut = any(node.op in (Op.FLOOR_TIME, Op.CEIL_TIME) for node in nodes)
-    return any(node.kind is Kind.WINDOW for node in nodes) and not cut
+    return any(node.kind is ExprKind.WINDOW for node in nodes) and not cut
 
 
-def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[Output], report: Report) -> None:
+def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[OutputColumn], report: Report) -> None:
     """Rows of one window, such as those of a Top-N, with no tag to say which of them a row is."""
 
-    def names(output: Output, ref: Ref) -> bool:
+    def names(output: OutputColumn, ref: Ref) -> bool:
         return any(node.ref is not None and node.ref.is_in(ref) for node in output.value.nodes())
 
     if any(names(tag, Ref(unfolded.name)) for tag in tags):
@@ -195,7 +197,7 @@ def _warn_of_unfolded(select: Select, unfolded: Unnest, tags: Sequence[Output], 
         "Rows of one window differ in no tag: in a time-series store, they overwrite each other.",
         "a tag that tells them apart"
         if number is None
-        else renamed(number, Taken(select.outputs).free(f"tag_{identifier(number.name or '')}")),
+        else rename_column(number, ColumnNames(select.outputs).free(f"tag_{identifier(number.name or '')}")),
     )
 
 

@@ -27,7 +27,7 @@ from daggersql.ir.types import (  # fmt: skip
     Decimal,
     Type,
 )
-from daggersql.operators.coercion import as_decimal, bounded, describe, widest
+from daggersql.operators.coercion import as_decimal, bound_decimal, describe, widest
 
 _PLAIN = {"+": Op.ADD, "-": Op.SUBTRACT, "*": Op.MULTIPLY, "/": Op.DIVIDE, "%": Op.REMAINDER}
 _WRITTEN = NUMERIC | {Family.BOOLEAN, Family.DATE, Family.TIMESTAMP, Family.BINARY}
@@ -37,7 +37,7 @@ _CHECKED = {**_PLAIN, "+": Op.TRY_ADD, "-": Op.TRY_SUBTRACT, "*": Op.TRY_MULTIPL
 
 
 def arithmetic(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
-    """`+ - * / %` over numbers, and `+ -` of a span of time."""
+    """Check `+ - * / %` of numbers, and `+ -` of a span of time."""
     if left.wrong or right.wrong:
         return wrong(span)
     if INTERVAL in (left.type, right.type) and sign in "+-":
@@ -89,23 +89,23 @@ def _decimal(sign: str, left: Expr, right: Expr, span: Span) -> Expr:
     a, b = as_decimal(left.type), as_decimal(right.type)
     match sign:
         case "*":
-            kind = bounded(a.precision + b.precision + 1, a.scale + b.scale)
+            kind = bound_decimal(a.precision + b.precision + 1, a.scale + b.scale)
         case "/":
             scale = max(6, a.scale + b.precision + 1)
-            kind = bounded(a.precision - a.scale + b.scale + scale, scale)
+            kind = bound_decimal(a.precision - a.scale + b.scale + scale, scale)
         case "%":
             scale = max(a.scale, b.scale)
-            kind = bounded(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+            kind = bound_decimal(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
         case _:
             scale = max(a.scale, b.scale)
-            kind = bounded(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+            kind = bound_decimal(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
     checked = call(_CHECKED[sign], kind, span, cast(left, a), cast(right, b))
     # Spark's own scale may differ by a digit or two: the cast makes the declared type true.
     return call(Op.CAST, kind, span, checked)
 
 
 def _shift(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
-    """A timestamp some time earlier or later; a date, which stays one when it is by whole days."""
+    """Shift a timestamp or a date by a span of time; a date stays one if the span is whole days."""
     time, by = (right, left) if left.type == INTERVAL and sign == "+" else (left, right)
     if by.type != INTERVAL or family(time.type) not in (Family.TIMESTAMP, Family.DATE, Family.NULL):
         report.error(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report
-from daggersql.ir.expr import Expr, Kind, cast
+from daggersql.ir.expr import Expr, ExprKind, cast
 from daggersql.ir.families import NUMERIC, WORDS, Family, family, fits
 from daggersql.ir.types import BINARY, DOUBLE, FLOAT, INTEGERS, NULL, STRING, TIMESTAMP, Decimal, Type
 
 
 def unify(a: Type, b: Type) -> Type | None:
-    """The type that values of both become, or None when there is none."""
+    """Find the common type of values of both types; None when there is none."""
     if a == b or b == NULL:
         return a
     if a == NULL:
@@ -25,7 +25,7 @@ def unify(a: Type, b: Type) -> Type | None:
 
 
 def widest(a: Type, b: Type) -> Type:
-    """The type that numbers of both become."""
+    """Return the common type of two types of numbers."""
     if a in INTEGERS and b in INTEGERS:
         return max(a, b, key=INTEGERS.index)
     if isinstance(a, Decimal) or isinstance(b, Decimal):
@@ -33,26 +33,26 @@ def widest(a: Type, b: Type) -> Type:
             return DOUBLE
         left, right = as_decimal(a), as_decimal(b)
         scale = max(left.scale, right.scale)
-        return bounded(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+        return bound_decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
     return DOUBLE if DOUBLE in (a, b) else FLOAT
 
 
 def as_decimal(kind: Type) -> Decimal:
-    """A whole number's type as a decimal."""
+    """Return the decimal type that has all values of a whole number's type."""
     if isinstance(kind, Decimal):
         return kind
     return Decimal({"tinyint": 3, "smallint": 5, "int": 10}.get(kind.spark, 20), 0)
 
 
-def bounded(precision: int, scale: int) -> Decimal:
-    """Within 38 digits, giving up digits behind the point first, but not below six of them."""
+def bound_decimal(precision: int, scale: int) -> Decimal:
+    """Cut a decimal type to 38 digits: digits behind the point go first, but not below six of them."""
     if precision <= 38:
         return Decimal(precision, scale)
     return Decimal(38, max(38 - (precision - scale), min(scale, 6)))
 
 
 def condition(value: Expr, report: Report, where: str) -> Expr:
-    """The value, which must be true or false."""
+    """Check that a value is true or false, and return it. `where`: the clause, for the message."""
     if not value.wrong and not fits(value.type, Family.BOOLEAN):
         report.error("TYPE_MISMATCH", value.span, f"{where} needs a condition, not {describe(value)}.")
     return value
@@ -77,6 +77,6 @@ def choose(values: Sequence[Expr], report: Report) -> tuple[Type, tuple[Expr, ..
 
 
 def describe(value: Expr) -> str:
-    """The kind of a value, in words, with its name if it has one."""
-    name = f" ({value.read[1]})" if value.kind is Kind.COLUMN and value.read else ""
+    """Describe the family of a value in words, with its name if it has one."""
+    name = f" ({value.read[1]})" if value.kind is ExprKind.COLUMN and value.read else ""
     return WORDS[family(value.type)] + name

@@ -82,7 +82,7 @@ def _position(index: Expr, report: Report) -> Op | None:
 
 
 def _as_key(index: Expr, key: Type) -> Expr:
-    """The key that is equal to a value; NULL where there is none."""
+    """Convert a value to the key that is equal to it; NULL where there is none."""
     if not fits(index.type, Family.NUMBER):
         return cast(index, key) if fits(index.type, family(key)) else index
     if index.type.spark == key.spark or index.type in INTEGERS:

@@ -22,7 +22,7 @@ _ORDERED = NUMERIC | {Family.TEXT, Family.TIMESTAMP, Family.DATE, Family.BINARY}
 
 
 def compare(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> Expr:
-    """`= <> < <= > >=` and their null-safe forms, of two values of one kind."""
+    """Check `= <> < <= > >=` and their null-safe forms, of two values of one family."""
     if left.wrong or right.wrong:
         return call(Op.NULL, BOOLEAN, span)
     sides = comparable(left, right, span, report)
@@ -30,9 +30,9 @@ def compare(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> E
         return call(Op.NULL, BOOLEAN, span)
     left, right = sides
     for side in (left, right):
-        known = family(side.type)
-        if known not in _ORDERED | {Family.BOOLEAN, Family.NULL} and not (
-            sign in ("=", "<>") and known in (Family.STRUCT, Family.ARRAY)
+        side_family = family(side.type)
+        if side_family not in _ORDERED | {Family.BOOLEAN, Family.NULL} and not (
+            sign in ("=", "<>") and side_family in (Family.STRUCT, Family.ARRAY)
         ):
             report.error(
                 "TYPE_MISMATCH", side.span, f"{sign} does not compare {describe(side)}: compare its parts."
@@ -42,7 +42,7 @@ def compare(sign: str, left: Expr, right: Expr, span: Span, report: Report) -> E
 
 
 def comparable(left: Expr, right: Expr, span: Span, report: Report) -> tuple[Expr, Expr] | None:
-    """Both sides as they can be compared; None when they cannot, which is said at `span`."""
+    """Convert both sides so that they can be compared; None, with a finding at `span`, when they cannot."""
     for value, other in ((left, right), (right, left)):
         _check_enum(value, other, report)
     right, left = _as_other(right, left), _as_other(left, right)
@@ -55,7 +55,7 @@ def comparable(left: Expr, right: Expr, span: Span, report: Report) -> tuple[Exp
 
 
 def _as_other(value: Expr, other: Expr) -> Expr:
-    """A text constant as the number, timestamp or date that the other side is, if it can be read as one."""
+    """Convert a text constant to the other side's number, timestamp or date, if it can be read as one."""
     if not (value.is_constant and isinstance(value.value, str)):
         return value
     wanted = family(other.type)
@@ -75,15 +75,15 @@ def _check_enum(value: Expr, other: Expr, report: Report) -> None:
     """Warns of a text that no enum value is called."""
     if not (isinstance(value.type, EnumText) and other.is_constant and isinstance(other.value, str)):
         return
-    known = value.type.values
-    if other.value in known or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
+    values = value.type.values
+    if other.value in values or other.value.lstrip("-").isdigit() or not isinstance(other.type, type(STRING)):
         return
-    suggestion = report.nearest(other.value, known)
-    shown = value.read[1] if value.read else "The enum"
+    suggestion = report.nearest(other.value, values)
+    column_name = value.read[1] if value.read else "The enum"
     report.warn(
         "UNKNOWN_ENUM_VALUE",
         other.span,
-        f"{shown} is never {other.value!r}" + hint(suggestion, f": it has {', '.join(known[:10])}."),
+        f"{column_name} is never {other.value!r}" + hint(suggestion, f": it has {', '.join(values[:10])}."),
         instead_of_constant(other.span, suggestion),
     )
 

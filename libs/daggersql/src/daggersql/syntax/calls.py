@@ -72,12 +72,12 @@ class CallParser(JsonParser):
             partition = self._commas(self._expression, most=MAX_COLUMNS)
         self._expect_word("ORDER")
         self._expect_word("BY")
-        order = self._commas(self._sorted, most=MAX_COLUMNS)
+        order = self._commas(self._sort_key, most=MAX_COLUMNS)
         self._expect_symbol(")")
         return self._at(tree.Window(this=call, partition=partition, order=order), start)
 
-    def _sorted(self) -> tree.Node:
-        """One key of ORDER BY. NULL is the least value, as in Flink: to say so changes nothing."""
+    def _sort_key(self) -> tree.Node:
+        """Parse a key of ORDER BY. NULL is the least value, as in Flink; NULLS may only say the same."""
         start = self._start
         value = self._expression()
         descending = self._take_word("DESC")
@@ -88,7 +88,7 @@ class CallParser(JsonParser):
             if not self._is_word(span):
                 self._refuse("UNSUPPORTED_CLAUSE", f"NULL is the least value: here, it comes {span}.", span)
             self._advance()
-        return self._at(tree.Sorted(this=value, descending=descending), start)
+        return self._at(tree.SortKey(this=value, descending=descending), start)
 
     def _skip_over(self) -> None:
         self._advance()
@@ -187,7 +187,7 @@ class CallParser(JsonParser):
         return self._at(tree.Anonymous(this=name, expressions=arguments), start)
 
     def _range_free(self) -> tree.Node:
-        """An expression that leaves a following IN alone."""
+        """Parse an expression up to a following IN."""
         start = self._start
         return self._accesses(self._operand(start), start)
 

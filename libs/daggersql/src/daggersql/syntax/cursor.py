@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from daggerspec.nearest import nearest
-from daggersql.findings import Refused, Report, Rewrite, Span, Suggestion, all_near
+from daggersql.findings import QueryError, Report, Rewrite, Span, Suggestion, all_near
 from daggersql.limits import MAX_DEPTH, MAX_LIST
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import NO_TOKEN, Token, TokenKind
@@ -80,29 +80,29 @@ KEYWORDS = CLAUSES | RESERVED | {"CASE", "CAST", "NULL", "TRUE", "FALSE", "INTER
 
 
 def span_of(node: tree.Node) -> Span:
-    """Where the node stands in the text."""
+    """Return the place of a node in the text; (0, 0) without one."""
     return node.meta.get("start", 0), node.meta.get("end", 0)
 
 
-def written(path: str) -> str:
-    """A dotted path as a query names it: a first word that the grammar would read otherwise is quoted."""
+def quote_path(path: str) -> str:
+    """Write a dotted path for a query; the first word is quoted where it would be a keyword."""
     first, dot, rest = path.partition(".")
     plain = _PLAIN.fullmatch(first) and first.upper() not in KEYWORDS
     return (first if plain else f"`{first}`") + dot + rest
 
 
 def behind(node: tree.Node, words: str) -> Rewrite:
-    """A change of the text: some words more behind a node."""
+    """Rewrite the text with more words behind a node."""
     end = span_of(node)[1]
     return Rewrite((end, end), f" {words}", words)
 
 
-def more_names(names: Sequence[tree.Identifier], known: Sequence[str], words: str) -> Suggestion:
-    """Names for the columns that a list of names leaves out; only words where it has too many."""
-    if len(names) > len(known):
+def more_names(names: Sequence[tree.Identifier], columns: Sequence[str], words: str) -> Suggestion:
+    """Suggest names for the columns that a list of names leaves out; only words where it has too many."""
+    if len(names) > len(columns):
         return words
     end = span_of(names[-1])[1]
-    return Rewrite((end, end), "".join(f", {written(name)}" for name in known[len(names) :]), words)
+    return Rewrite((end, end), "".join(f", {quote_path(name)}" for name in columns[len(names) :]), words)
 
 
 SUBQUERY_DEPTH = 5
@@ -177,24 +177,24 @@ class Cursor:
         if not self._take_symbol(symbol):
             self._unexpected(f"{symbol!r} is missing here", symbol)
 
-    def _name(self, what: str) -> tree.Identifier:
-        """A name, quoted or not. Raises: Refused when something else stands here."""
+    def _name(self, role: str) -> tree.Identifier:
+        """Parse a name, quoted or not. `role`: words for the message. Raises: QueryError at another token."""
         token = self._curr
         quoted = token.kind is TokenKind.QUOTED
         if not quoted and (token.kind is not TokenKind.WORD or token.text.upper() in RESERVED):
-            self._unexpected(f"{what} is missing here")
+            self._unexpected(f"{role} is missing here")
         self._advance()
         return self._at(tree.Identifier(this=token.text, quoted=quoted), token.start)
 
-    def _table_name(self, what: str) -> tree.Identifier:
-        """The name that a query gives a table. One that is empty is said."""
-        name = self._name(what)
+    def _table_name(self, role: str) -> tree.Identifier:
+        """Parse the name that a query gives a table; object to an empty one."""
+        name = self._name(role)
         if not name.name.strip():
-            self.report.object_to("SYNTAX_ERROR", span_of(name), f"{what} is not empty.")
+            self.report.object_to("SYNTAX_ERROR", span_of(name), f"{role} is not empty.")
         return name
 
     def _named_column(self, name: tree.Identifier) -> tree.Identifier:
-        """The name that a query gives a column. One that is empty is said."""
+        """Check the name that a query gives a column; object to an empty one."""
         if not name.name.strip():
             self.report.object_to("INVALID_COLUMN_NAME", span_of(name), "A column's name is not empty.")
         return name
@@ -203,25 +203,27 @@ class Cursor:
 
     @property
     def _start(self) -> int:
-        """Where the next token begins; behind the text's end when there is none."""
+        """Offset of the next token; the length of the text at its end."""
         return self._curr.start if self._curr else len(self.sql)
 
     def _at(self, node: N, start: int) -> N:
-        """The node, with its place: from `start` to the end of the token last taken."""
+        """Set the node's place, from `start` to the end of the token that was last consumed; return it."""
         node.meta["start"], node.meta["end"] = start, max(start, self._prev.end + 1)
         return node
 
     def _commas(self, parse: Callable[[], T], *, most: int = MAX_LIST) -> list[T]:
-        """One or more, separated by commas."""
+        """Parse one or more elements, separated by commas. Raises: QueryError at more than `most`."""
         parsed = [parse()]
         while self._take_symbol(","):
             if len(parsed) == most:
-                raise Refused("QUERY_TOO_LARGE", self._here(), f"This list has more than {most:,} elements.")
+                raise QueryError(
+                    "QUERY_TOO_LARGE", self._here(), f"This list has more than {most:,} elements."
+                )
             parsed.append(parse())
         return parsed
 
     def _deeper(self, parse: Callable[[], T]) -> T:
-        """What `parse` gives, one sub-query down."""
+        """Call `parse` one sub-query deeper. Raises: QueryError when that is too deep."""
         self._check_depth(self._depth + SUBQUERY_DEPTH)
         self._depth += SUBQUERY_DEPTH
         try:
@@ -231,7 +233,7 @@ class Cursor:
 
     def _check_depth(self, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise Refused(
+            raise QueryError(
                 "QUERY_TOO_DEEP", self._here(), f"The query is nested more than {MAX_DEPTH} levels deep here."
             )
 
@@ -241,11 +243,14 @@ class Cursor:
         return (self._curr.start, self._curr.end + 1) if self._curr else (len(self.sql), len(self.sql))
 
     def _unexpected(self, problem: str = "", suggestion: str | None = None) -> NoReturn:
-        """Raises: Refused SYNTAX_ERROR at the next token; a misspelt keyword just before it is the guess."""
+        """Refuse the next token. A misspelt keyword just before it is the guess.
+
+        Raises: QueryError SYNTAX_ERROR, always.
+        """
         if self._is_symbol("=") and self._prev.text == "=":
             span = (self._prev.start, self._curr.end + 1)
             equal = "Values are compared by a single ="
-            raise Refused("SYNTAX_ERROR", span, equal, "=", repairs=[Rewrite(span, "=")])
+            raise QueryError("SYNTAX_ERROR", span, equal, "=", repairs=[Rewrite(span, "=")])
         repairs = self._repairs(suggestion)
         if not suggestion and self._prev.kind is TokenKind.WORD:
             near = nearest(self._prev.text, KEYWORDS, cutoff=0.75)
@@ -257,21 +262,21 @@ class Cursor:
         elif self._curr:
             problem += f", before {self._curr.text[:40]!r}"
         guess = suggestion if suggestion in KEYWORDS else None
-        raise Refused("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs, guess=guess)
+        raise QueryError("SYNTAX_ERROR", self._here(), problem, suggestion, repairs=repairs, guess=guess)
 
     def _repairs(self, missing: str | None) -> list[Rewrite]:
-        """What may be meant: another keyword for a word at or before this place, or what is missing here."""
+        """List rewrites to try: near keywords for a word at or before this place, and the missing symbol."""
         repairs = []
         for token in (self._curr, self._prev):
             if token.kind is TokenKind.WORD and token.text.upper() not in KEYWORDS:
                 span = (token.start, token.end + 1)
-                known = KEYWORDS if missing is None or token is self._prev else (missing, *KEYWORDS)
-                repairs += [Rewrite(span, near) for near in all_near(token.text.upper(), known)]
+                words = KEYWORDS if missing is None or token is self._prev else (missing, *KEYWORDS)
+                repairs += [Rewrite(span, near) for near in all_near(token.text.upper(), words)]
         if missing is not None:
             end = self._prev.end + 1 if self._prev else 0
             repairs.append(Rewrite((end, end), f" {missing}" if missing.isalpha() else missing, missing))
         return repairs
 
     def _refuse(self, code: str, message: str, suggestion: str | None = None) -> NoReturn:
-        """Raises: Refused, at the next token."""
-        raise Refused(code, self._here(), message, suggestion)
+        """Raises: QueryError, at the next token."""
+        raise QueryError(code, self._here(), message, suggestion)

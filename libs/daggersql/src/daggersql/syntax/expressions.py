@@ -30,8 +30,8 @@ class ExpressionParser(OperandParser):
     """The grammar of operators over operands."""
 
     def _expression(self, least: int = _OR) -> tree.Node:
-        """A whole expression, one level of nesting down."""
-        # Not through `_deeper`: two frames less on each level keep MAX_DEPTH far from Python's own limit.
+        """Parse an expression, one level of nesting deeper."""
+        # Without `_deeper`: two frames less per level keep MAX_DEPTH far from Python's recursion limit.
         self._check_depth(self._depth + 1)
         self._depth += 1
         try:
@@ -76,7 +76,7 @@ class ExpressionParser(OperandParser):
         return self._accesses(self._operand(start), start)
 
     def _junction(self, first: tree.Node, power: int, start: int) -> tree.Node:
-        """AND or OR of any number of operands, as a balanced tree: a long list of them is not deep."""
+        """Parse AND or OR of any number of operands to a balanced tree, so that a long list is not deep."""
         word, node = ("AND", tree.And) if power == _AND else ("OR", tree.Or)
         operands = [first]
         while self._take_word(word):
@@ -127,9 +127,9 @@ class ExpressionParser(OperandParser):
         return self._at(tree.Not(this=node), start) if negated else node
 
     def _lower(self, text: tree.Node) -> tree.Node:
-        made = tree.Anonymous(this="LOWER", expressions=[text])
-        made.meta.update(text.meta)
-        return made
+        lower = tree.Anonymous(this="LOWER", expressions=[text])
+        lower.meta.update(text.meta)
+        return lower
 
     def _between(self, value: tree.Node, start: int) -> tree.Node:
         symmetric = not self._take_word("ASYMMETRIC") and self._take_word("SYMMETRIC")

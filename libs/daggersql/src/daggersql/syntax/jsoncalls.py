@@ -10,7 +10,7 @@ from daggersql.syntax import tree
 from daggersql.syntax.expressions import ExpressionParser
 
 _LAX: Final = re.compile(r"\s*lax\s+(?=\$)")
-"""What a path may begin with: all paths are lax."""
+"""Optional begin of a path: all paths are lax."""
 
 
 class JsonParser(ExpressionParser):
@@ -30,8 +30,7 @@ class JsonParser(ExpressionParser):
         self._expect_symbol(")")
 
         def call(function: str, *given: tree.Node) -> tree.Node:
-            made = tree.Anonymous(this=function, expressions=[node.copy() for node in given])
-            return self._at(made, start)
+            return self._at(tree.Anonymous(this=function, expressions=[node.copy() for node in given]), start)
 
         value = call(name, *arguments)
         if to is not None:
@@ -90,7 +89,7 @@ class JsonParser(ExpressionParser):
         return self._at(tree.Anonymous(this=name, expressions=arguments), start)
 
     def _json_arguments(self) -> tuple[str, list[tree.Node]]:
-        """A function's name, and its arguments; a path without the word that it is lax."""
+        """Parse a function's name and arguments; remove the word `lax` from the path."""
         name = self._take().text
         self._expect_symbol("(")
         arguments = self._commas(self._expression, most=MAX_COLUMNS)

@@ -14,12 +14,12 @@ from enum import Enum, auto
 
 from daggerspec.nearest import hint
 from daggerspec.query import quote_name
-from daggersql.findings import Refused, Report, Rewrite, Span, instead, quoted
+from daggersql.findings import QueryError, Report, Rewrite, Span, instead, quote_constant
 from daggersql.limits import MAX_IDENTIFIER, MAX_TOKENS
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """Kind of a token."""
 
     WORD = auto()
     QUOTED = auto()
@@ -92,10 +92,10 @@ _TEMPLATES = ("${", "{{", "{%", "|>", ":", "?", "@", "{")
 
 
 def tokenize(sql: str, report: Report) -> list[Token]:
-    """The tokens of the first statement; a single semicolon at its end is dropped.
+    """Split the first statement into tokens; a single semicolon at its end is dropped.
 
-    What stands behind the semicolon goes to `report` as MULTIPLE_STATEMENTS: the statement before it may have
-    more to say. Raises: Refused with INVALID_CHARACTER, SYNTAX_ERROR, FORBIDDEN_SYNTAX, IDENTIFIER_TOO_LONG
+    Text behind the semicolon is reported as MULTIPLE_STATEMENTS, as the statement before it may have more
+    errors. Raises: QueryError with INVALID_CHARACTER, SYNTAX_ERROR, FORBIDDEN_SYNTAX, IDENTIFIER_TOO_LONG
     or QUERY_TOO_LARGE, at the place.
     """
     if disguised := _DISGUISE.search(sql):
@@ -115,22 +115,24 @@ def tokenize(sql: str, report: Report) -> list[Token]:
             break
         tokens.append(token)
         if len(tokens) > MAX_TOKENS:
-            raise Refused("QUERY_TOO_LARGE", (0, 0), f"The query has more than {MAX_TOKENS} words and signs.")
+            raise QueryError(
+                "QUERY_TOO_LARGE", (0, 0), f"The query has more than {MAX_TOKENS} words and signs."
+            )
     return tokens
 
 
 def unicode_text(text: str, mark: str, span: Span) -> str:
-    r"""The text of U&'d\0061ta': behind `mark` stand the four digits of a UTF-16 unit, or + and the six of a
-    character.
+    r"""Decode the text of U&'d\0061ta': `mark` precedes the four digits of a UTF-16 unit, or + and the six of
+    a character.
 
-    Raises: Refused with SYNTAX_ERROR or INVALID_CHARACTER.
+    Raises: QueryError with SYNTAX_ERROR or INVALID_CHARACTER.
     """
 
     def character(match: re.Match[str]) -> str:
         number = match[2] or match[3]
         if not (match[1] or number) or int(number or "0", 16) > sys.maxunicode:
             problem = f"Behind {mark} stand four hexadecimal digits, + and six of them, or {mark} once more."
-            raise Refused("SYNTAX_ERROR", span, problem)
+            raise QueryError("SYNTAX_ERROR", span, problem)
         return mark if match[1] else chr(int(number, 16))
 
     units = re.sub(_BY_NUMBER.format(mark=re.escape(mark)), character, text)
@@ -145,21 +147,21 @@ def _token(kind: str, match: re.Match[str]) -> Token:
     raw, (start, end) = match.group(), match.span()
     text = _TEXTS[kind](raw) if kind in _TEXTS else raw
     if kind in ("word", "quoted") and len(text) > MAX_IDENTIFIER:
-        raise Refused(
+        raise QueryError(
             "IDENTIFIER_TOO_LONG", (start, end), f"This name is longer than {MAX_IDENTIFIER} characters."
         )
     return Token(_TYPES[kind], text, start=start, end=end - 1)
 
 
 def _double(match: re.Match[str], before: list[Token], report: Report) -> Token:
-    """What stands in double quotes, which the dialect has not: a name where one stands, else a text."""
+    """Convert double quotes, which the dialect lacks, to a name where one is expected, else to a text."""
     text, (start, end) = match.group()[1:-1].replace('""', '"'), match.span()
     previous = before[-1] if before else NO_TOKEN
     is_name = previous.text.upper() in _BEFORE_NAMES or (
         previous.text not in _BEFORE_TEXT
         and any(text in message.fields_by_name for message in report.environment.streams)
     )
-    written = quote_name(text) if is_name else quoted(text)
+    written = quote_name(text) if is_name else quote_constant(text)
     report.error(
         "SYNTAX_ERROR",
         (start, end),
@@ -180,49 +182,53 @@ def _nothing_after(sql: str, semicolon: Token, report: Report) -> None:
         )
 
 
-def _unreadable(sql: str, offset: int) -> Refused:
-    """What is wrong at the place where no token begins."""
+def _unreadable(sql: str, offset: int) -> QueryError:
+    """Build the error of a place where no token begins."""
     char, span = sql[offset], (offset, offset + 1)
     rest = sql[offset : offset + 3]
     if rest.startswith("&&"):
         span = (offset, offset + 2)
         problem = "Conditions are joined by AND and OR"
-        return Refused("SYNTAX_ERROR", span, problem, "AND", repairs=[Rewrite(span, "AND")])
+        return QueryError("SYNTAX_ERROR", span, problem, "AND", repairs=[Rewrite(span, "AND")])
     if rest == "/*+":
-        return Refused(
+        return QueryError(
             "FORBIDDEN_SYNTAX", (offset, offset + 3), "Optimiser hints are not allowed: remove the comment."
         )
     if char in _UNCLOSED:
         close = _closing(char)
         ends = sorted({sql.find("\n", offset) % (len(sql) + 1), len(sql)})
         repairs = [Rewrite((end, end), close) for end in ends]
-        return Refused("SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs=repairs)
+        return QueryError(
+            "SYNTAX_ERROR", span, f"This {_UNCLOSED[char]} is not closed.", close, repairs=repairs
+        )
     if rest.startswith(_TEMPLATES):
-        return Refused(
+        return QueryError(
             "FORBIDDEN_SYNTAX",
             span,
             f"{char!r} is not part of the dialect: templates, parameters and pipes are not filled in here.",
         )
     if _NO_NAME.match(sql, offset) and _BEHIND_AS.search(sql, 0, offset):
-        return Refused("INVALID_COLUMN_NAME", (offset, offset + 2), "A column's name is not empty.")
+        return QueryError("INVALID_COLUMN_NAME", (offset, offset + 2), "A column's name is not empty.")
     if char == '"':
-        return Refused("SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`")
+        return QueryError(
+            "SYNTAX_ERROR", span, "Names are quoted with backticks, text with single quotes.", "`"
+        )
     if number := _BEGUN_BY_DIGIT.match(sql, offset):
         name, span = number.group(), number.span()
         repairs = [Rewrite(span, f"`{name}`"), Rewrite(span, f"value_{name}")]
         problem = "A name cannot begin with a digit: quote it with backticks."
-        return Refused("SYNTAX_ERROR", span, problem, "`", repairs=repairs)
+        return QueryError("SYNTAX_ERROR", span, problem, "`", repairs=repairs)
     if not char.isascii() or not char.isprintable():
         return _invalid_character(char, span)
-    return Refused("SYNTAX_ERROR", span, f"{char!r} means nothing here.")
+    return QueryError("SYNTAX_ERROR", span, f"{char!r} means nothing here.")
 
 
 def _closing(char: str) -> str:
     return "*/" if char == "/" else char
 
 
-def _invalid_character(char: str, span: Span) -> Refused:
-    return Refused(
+def _invalid_character(char: str, span: Span) -> QueryError:
+    return QueryError(
         "INVALID_CHARACTER",
         span,
         f"The character U+{ord(char):04X} is not allowed here: type it anew with a plain keyboard.",

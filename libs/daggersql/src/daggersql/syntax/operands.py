@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Refused
+from daggersql.findings import QueryError
 from daggersql.limits import MAX_DEPTH
 from daggersql.syntax import tree, units
 from daggersql.syntax.cursor import KEYWORDS, RESERVED, Cursor, span_of
@@ -38,7 +38,9 @@ class OperandParser(Cursor):
                 node = self._at(tree.Bracket(this=node, expressions=[index]), start)
             else:
                 return node
-        raise Refused("QUERY_TOO_DEEP", self._here(), f"More than {MAX_DEPTH} fields or elements in a chain.")
+        raise QueryError(
+            "QUERY_TOO_DEEP", self._here(), f"More than {MAX_DEPTH} fields or elements in a chain."
+        )
 
     def _data_type(self) -> tree.DataType:
         raise NotImplementedError
@@ -71,7 +73,7 @@ class OperandParser(Cursor):
             case TokenKind.QUOTED:
                 return self._call(start) if self._next_is("(") else self._column(start)
         if self._take_symbol("("):
-            return self._bracketed(start)
+            return self._brackets(start)
         if self._take_symbol("*"):
             return self._at(tree.Star(), start)
         return self._unexpected()
@@ -98,7 +100,7 @@ class OperandParser(Cursor):
     def _column(self, start: int) -> tree.Node:
         return self._at(tree.Column(this=self._field_name()), start)
 
-    def _bracketed(self, start: int) -> tree.Node:
+    def _brackets(self, start: int) -> tree.Node:
         if self._is_word("SELECT", "WITH"):
             return self._subquery(start)
         inner = self._expression()
@@ -108,7 +110,7 @@ class OperandParser(Cursor):
         return self._at(inner, start)
 
     def _subquery(self, start: int) -> tree.Node:
-        """A query in brackets, the opening one already taken."""
+        """Parse a query in brackets, behind the opening one."""
         query = self._deeper(self._query)
         self._expect_symbol(")")
         return self._at(tree.Subquery(this=query), start)
@@ -171,20 +173,20 @@ class OperandParser(Cursor):
             precision = self._take().text
             self._expect_symbol(")")
         if unit and self._take_word("TO"):
-            to, known = self._unit()
-            unit, fine = f"{unit} TO {to}", fine and known
+            to, is_unit = self._unit()
+            unit, fine = f"{unit} TO {to}", fine and is_unit
         node = tree.Interval(this=value, unit=tree.Var(this=unit))
         node.meta["sign"], node.meta["precision"], node.meta["wrong"] = sign, precision, not fine
         return self._at(node, start)
 
     def _unit(self) -> tuple[str, bool]:
-        """A word as a unit of time, and whether it is one: what is none is said, at the word."""
+        """Parse a unit of time; False, with a finding, if the word is none."""
         token = self._take()
         word = token.text.upper()
-        known = word.removesuffix("S") in units.UNITS
-        if not known:
+        is_unit = word.removesuffix("S") in units.UNITS
+        if not is_unit:
             units.refuse(token.text, (token.start, token.end + 1), self.report)
-        return word, known
+        return word, is_unit
 
     def _case(self, start: int) -> tree.Node:
         self._advance()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daggersql.findings import Refused, Report, Span
+from daggersql.findings import QueryError, Report, Span
 from daggersql.limits import MAX_DEPTH, MAX_TREE_DEPTH, check_size
 from daggersql.syntax import lexer, tree
 from daggersql.syntax.cursor import span_of
@@ -10,7 +10,7 @@ from daggersql.syntax.queries import QueryParser
 
 
 def parse(sql: str, report: Report) -> tree.Node:
-    """The tree of one query. What can be said without stopping goes to `report`. Raises: Refused."""
+    """Parse one query. Errors that do not stop the parser go to `report`. Raises: QueryError."""
     check_size(sql)
     query = QueryParser(lexer.tokenize(sql, report), sql, report).parse()
     _check_depth(query)
@@ -18,7 +18,7 @@ def parse(sql: str, report: Report) -> tree.Node:
 
 
 def check_expression(sql: str, part: Span, report: Report) -> None:
-    """Check that a part of the text is one expression, whatever stands around it. Raises: Refused."""
+    """Check that a part of the text is one expression, whatever stands around it. Raises: QueryError."""
     check_size(sql)
     start, end = part
     alone = " " * start + sql[start:end]
@@ -26,7 +26,7 @@ def check_expression(sql: str, part: Span, report: Report) -> None:
 
 
 def parse_expression(text: str, report: Report) -> tree.Node:
-    """The tree of a text that is one expression. Raises: Refused."""
+    """Parse a text that is one expression. Raises: QueryError."""
     check_size(text)
     expression = QueryParser(lexer.tokenize(text, report), text, report).expression()
     _check_depth(expression)
@@ -40,6 +40,6 @@ def _check_depth(query: tree.Node) -> None:
         level = [below for node in level for below in node.children()]
         if not level:
             return
-    raise Refused(
+    raise QueryError(
         "QUERY_TOO_DEEP", span_of(level[0]), f"The query is nested more than {MAX_DEPTH} levels deep here."
     )

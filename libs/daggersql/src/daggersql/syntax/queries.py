@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daggerspec.nearest import nearest
-from daggersql.findings import Refused, Rewrite
+from daggersql.findings import QueryError, Rewrite
 from daggersql.limits import MAX_BRANCHES, MAX_COLUMNS
 from daggersql.syntax import tree
 from daggersql.syntax.lexer import TokenKind
@@ -94,7 +94,7 @@ class QueryParser(SourceParser):
     """The grammar of the whole text."""
 
     def parse(self) -> tree.Node:
-        """The tree of the one statement. Raises: Refused."""
+        """Parse the only statement. Raises: QueryError."""
         self._check_statement()
         query = self._query()
         if self._curr:
@@ -102,7 +102,7 @@ class QueryParser(SourceParser):
         return query
 
     def expression(self) -> tree.Node:
-        """The tree of a text that is one expression. Raises: Refused."""
+        """Parse a text that is one expression. Raises: QueryError."""
         parsed = self._expression()
         if self._curr:
             self._unexpected()
@@ -122,7 +122,7 @@ class QueryParser(SourceParser):
         self._unexpected("A query begins with SELECT or WITH", near or "SELECT")
 
     def _refuse_script(self) -> None:
-        """FROM first: Hive's way to run a program over the rows, or a pipe."""
+        """Refuse a statement that begins with FROM: Hive's scripts, or a pipe."""
         while self._curr and not self._is_word("MAP", "REDUCE", "TRANSFORM"):
             self._advance()
         if not self._curr:
@@ -151,7 +151,7 @@ class QueryParser(SourceParser):
             end = self._prev.end + 1 if not all_ and self._take_word("DISTINCT") else word.end + 1
             branches += 1
             if branches > MAX_BRANCHES:
-                raise Refused(
+                raise QueryError(
                     "QUERY_TOO_LARGE",
                     (word.start, word.end + 1),
                     f"A UNION ALL has at most {MAX_BRANCHES} branches.",
@@ -224,7 +224,7 @@ class QueryParser(SourceParser):
             if self._is_word("FROM"):
                 break
             if len(columns) == MAX_COLUMNS:
-                raise Refused(
+                raise QueryError(
                     "TOO_MANY_COLUMNS", self._here(), f"A query has at most {MAX_COLUMNS:,} output columns."
                 )
             columns.append(self._projection())
@@ -242,7 +242,7 @@ class QueryParser(SourceParser):
         return value
 
     def _alias(self) -> tree.Identifier:
-        """A column's name; an empty text is one that is empty."""
+        """Parse a column's name; an empty text stands for an empty name."""
         token = self._curr
         if token.kind is TokenKind.STRING and not token.text.strip():
             self._advance()

@@ -46,22 +46,22 @@ class Node:
         self.args[part] = value
 
     def children(self) -> Iterator[Node]:
-        """The nodes right below it."""
+        """Yield the nodes directly below it."""
         for part in self.args.values():
             for child in part if isinstance(part, list) else (part,):
                 if isinstance(child, Node):
                     yield child
 
     def copy(self) -> Self:
-        """The same once more, all below included."""
-        made = type(self)(**{name: _copied(part) for name, part in self.args.items()})
-        made.meta.update(self.meta)
-        return made
+        """Copy the node and all below it."""
+        twin = type(self)(**{name: _copy(part) for name, part in self.args.items()})
+        twin.meta.update(self.meta)
+        return twin
 
 
-def _copied(part: Any) -> Any:
+def _copy(part: Any) -> Any:
     if isinstance(part, list):
-        return [_copied(child) for child in part]
+        return [_copy(child) for child in part]
     return part.copy() if isinstance(part, Node) else part
 
 
@@ -96,17 +96,17 @@ class Literal(Node):
 
     @classmethod
     def string(cls, text: str) -> Literal:
-        """A text."""
+        """Build a text constant."""
         return cls(this=text, is_string=True)
 
     @classmethod
     def number(cls, digits: str) -> Literal:
-        """A number."""
+        """Build a number, from its digits."""
         return cls(this=digits, is_string=False)
 
     @property
     def is_string(self) -> bool:
-        """Whether it is a text."""
+        """True for a text, False for a number."""
         return bool(self.args["is_string"])
 
 
@@ -225,8 +225,8 @@ class Window(Node):
     """A call with its OVER: `partition` and `order` where it numbers rows."""
 
 
-class Sorted(Node):
-    """A key of ORDER BY."""
+class SortKey(Node):
+    """Key of ORDER BY."""
 
 
 class Subquery(Node):
@@ -336,11 +336,11 @@ class From(Node):
 
 
 class Join(Node):
-    """What is joined, and how."""
+    """Join, with its kind and condition."""
 
 
 class Where(Node):
-    """WHERE."""
+    """Condition of WHERE."""
 
 
 class Group(Node):

@@ -26,13 +26,16 @@ _ELSEWHERE: Final = {
     "BIGNUMERIC": "DECIMAL", "BYTEA": "BYTES", "BLOB": "BYTES", "TIMESTAMPTZ": "TIMESTAMP",
     "TIMESTAMP_NTZ": "TIMESTAMP", "DATETIME": "TIMESTAMP",
 }  # fmt: skip
-"""What other databases and languages call them."""
+"""Types by their names in other databases and languages."""
 
 
 def refuse(word: str, span: Span, report: Report) -> None:
-    """Say of a word that it is no type, and which was meant."""
+    """Report a word that is no type, and suggest one."""
     near = _ELSEWHERE.get(word.upper()) or report.nearest(word, TYPES)
-    meant = hint(near, f": {', '.join(sorted(TYPES))} are.")
+    suggestion_text = hint(near, f": {', '.join(sorted(TYPES))} are.")
     report.error(
-        "UNSUPPORTED_TYPE", span, f"{word[:40]} is not a type one can cast to{meant}", instead(span, near)
+        "UNSUPPORTED_TYPE",
+        span,
+        f"{word[:40]} is not a type one can cast to{suggestion_text}",
+        instead(span, near),
     )

@@ -16,17 +16,20 @@ _SHORT = {"S": "SECOND", "M": "MINUTE", "H": "HOUR", "D": "DAY", "W": "WEEK", "M
 
 
 def refuse(
-    word: str, span: Span, report: Report, known: Iterable[str] = UNITS, *, constant: bool = False
+    word: str, span: Span, report: Report, allowed: Iterable[str] = UNITS, *, constant: bool = False
 ) -> None:
-    """Say of a word that it is no unit of time, and which was meant; or that it is none of `known`."""
+    """Report a word that is no unit of time, or none of `allowed`, and suggest one."""
     change = instead_of_constant if constant else instead
     if word.upper().removesuffix("S") in UNITS:
         report.error(
-            "UNSUPPORTED_OPERATION", span, f"The unit is one of {', '.join(known)}.", change(span, "DAY")
+            "UNSUPPORTED_OPERATION", span, f"The unit is one of {', '.join(allowed)}.", change(span, "DAY")
         )
         return
     near = _SHORT.get(word.upper()) or nearest(word, _OFTEN, cutoff=0.5)
-    meant = hint(near, f": there are {', '.join(_OFTEN)}.")
+    suggestion_text = hint(near, f": there are {', '.join(_OFTEN)}.")
     report.error(
-        "BAD_INTERVAL", span, f"There is no unit of time called {word[:40]}{meant}", change(span, near)
+        "BAD_INTERVAL",
+        span,
+        f"There is no unit of time called {word[:40]}{suggestion_text}",
+        change(span, near),
     )

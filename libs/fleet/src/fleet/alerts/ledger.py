@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from daggers.v1 import alerts_pb2
 
-from eventlog import LogPosition, Record, chained
+from eventlog import LogPosition, Record, extend_history
 from fleet.alerts.alert import Alert, Condition, Event, Notify, evolve, next_notification, reported
 
 
@@ -34,7 +34,7 @@ class Ledger:
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
         self.history: bytes = b""
-        """Digest of every record up to it (`eventlog.chained`)."""
+        """Digest of every record up to it (`eventlog.extend_history`)."""
         self.epoch: int = -1
         """Sequence of the newest claim; -1 before the first."""
         self.leader: str = ""
@@ -66,7 +66,7 @@ class Ledger:
         if record.sequence <= self.sequence:
             return False
         self.sequence = record.sequence
-        self.history = chained(self.history, record)
+        self.history = extend_history(self.history, record)
         match record.message:
             case None:
                 digest = blake2b(record.value, digest_size=16).digest()

@@ -17,7 +17,7 @@ from typing import Any, Final
 from daggers.v1 import events_pb2, spec_pb2
 from google.protobuf.message import Message
 
-from eventlog import LogPosition, Record, chained
+from eventlog import LogPosition, Record, extend_history
 from fleet.fold import ownership, quotas, removal, tenancy
 from fleet.fold.answers import Answer, Refusal, digest, reused
 from fleet.fold.catalogue import (
@@ -94,7 +94,7 @@ class Fleet:
         self.sequence: int = -1
         """Sequence of the newest record applied; -1 before the first."""
         self.history: bytes = b""
-        """Digest of every record up to it (`eventlog.chained`)."""
+        """Digest of every record up to it (`eventlog.extend_history`)."""
         self.daggers: dict[str, Dagger] = {}
         """By name. A deleted one stays, in phase DELETED, until its name is used again."""
         self.occupied: set[str] = set()
@@ -209,7 +209,7 @@ class Fleet:
         if record.sequence <= self.sequence:
             return Applied(record.subject, changed=False, refused="it was applied before")
         before, self.sequence = self.sequence, record.sequence
-        self.history = chained(self.history, record)
+        self.history = extend_history(self.history, record)
         if before // self.horizon.block != self.sequence // self.horizon.block:
             self._forget(self.horizon.since(self.sequence))
         message = record.message

@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 
 from eventlog import Record, read_record, topics
 from eventlog.memory import MemoryLog
-from eventlog.reader import Reader
+from eventlog.reader import PartitionReader
 from kafkaclient import Connection
 
 
@@ -40,12 +40,12 @@ class KafkaAudits:
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[AuditReader]:
         """As `AuditTopic.opened`."""
-        async with Reader(self._connection, TopicPartition(self._topic, 0)) as reader:
+        async with PartitionReader(self._connection, TopicPartition(self._topic, 0)) as reader:
             yield _KafkaReader(reader)
 
 
 class _KafkaReader:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: PartitionReader) -> None:
         self._reader = reader
 
     async def bounds(self) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from jwt import PyJWK
 
 from access import Principal
 from access.principal import GROUP, USER
-from chassis.egress.addresses import PORTS, AddressRefused, Allowed
+from chassis.egress.addresses import PORTS, AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport
 from chassis.logging import logger
@@ -200,7 +200,7 @@ def _usable(document: Mapping[str, Any]) -> dict[str, PyJWK]:
 
 def fetching(
     issuer: str,
-    allowed: Allowed,
+    allowed: EgressRules,
     proxies: Proxies = Proxies(),  # noqa: B008 - it is frozen
 ) -> Fetch:
     """Reads documents of a provider: at its issuer, wherever that is, and else only where nothing is private.

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from api_gateway.hosts.client import PLAN_S, Hosts, in_time
 from chassis.interceptors import Context
-from daggersql import Plan, sized
+from daggersql import Plan, fixed_size
 from fleet import Dagger
 
 TELLING: Final = 100_000
@@ -55,7 +55,7 @@ def lost_windows(plan: Plan, reads: gateway_pb2.PlannedReads) -> gateway_pb2.Pla
     """The windows that are open and that a launch drops, as it cannot make them whole; None for none, and
     where windows have no size of their own.
     """
-    window = sized(plan.window)
+    window = fixed_size(plan.window)
     if window is None or not (reads.HasField("closed") and reads.HasField("whole_from")):
         return None
     closed, whole_from = (_instant(limit) - _EPOCH for limit in (reads.closed, reads.whole_from))
@@ -75,7 +75,7 @@ def _lacks(plan: Plan, reads: gateway_pb2.PlannedReads) -> bool:
     if not reads.HasField("since"):
         return reads.missing > 0
     whole = not reads.HasField("whole_from") or _instant(reads.whole_from) <= _instant(reads.since)
-    return sized(plan.window) is None and not whole
+    return fixed_size(plan.window) is None and not whole
 
 
 def _instant(time: Timestamp) -> datetime:

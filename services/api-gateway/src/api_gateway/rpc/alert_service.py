@@ -61,7 +61,7 @@ class Alerts:
     async def reached(self, sequence: int) -> None:
         """Wait for what stood in the log at the start, and for `sequence`. Raises: LogDamaged."""
         await self._ready.wait()
-        await self.follower.reached(sequence)
+        await self.follower.wait_for(sequence)
 
 
 class AlertService(gateway_pb2_grpc.AlertServiceServicer):

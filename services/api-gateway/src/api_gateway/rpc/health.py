@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from chassis.connections import Connections, guarding, peer_of
-from chassis.endpoint import Endpoint, bounded
+from chassis.endpoint import Endpoint, server_options
 from chassis.messages import MAX_HEALTH, MAX_SHARED_HEALTH
 
 SERVICE: Final = "grpc.health.v1.Health"
@@ -82,7 +82,7 @@ async def serving(health: Health, bind: str | None) -> AsyncIterator[int | None]
         yield None
         return
     connections = Connections()
-    server = grpc.aio.server(options=bounded(MAX_HEALTH, _STREAMS))
+    server = grpc.aio.server(options=server_options(MAX_HEALTH, _STREAMS))
     server.add_generic_rpc_handlers((health.handler(connections, MAX_HEALTH),))
     port = Endpoint(bind).open(server)
     await server.start()

@@ -14,7 +14,7 @@ from daggersql.functions.signature import Function
 @cache
 def listed() -> gateway_pb2.ListFunctionsResponse:
     """Every function of this version, by name."""
-    known = sorted(registry.known(), key=lambda function: function.name.lower())
+    known = sorted(registry.callable_functions(), key=lambda function: function.name.lower())
     return gateway_pb2.ListFunctionsResponse(functions=[_told(function) for function in known])
 
 

@@ -9,7 +9,7 @@ from typing import Final, Self
 from google.protobuf.message import DecodeError
 
 from api_gateway.state.verdicts import Verdict, Verdicts, judged
-from eventlog import LogPosition, Record, chained
+from eventlog import LogPosition, Record, extend_history
 from fleet import Applied, Fleet
 from fleet.fold.horizon import STANDARD, Horizon
 from fleet.snapshot import entries
@@ -94,7 +94,7 @@ class Fold:
     def apply(self, record: Record) -> Applied:
         """Fold one record in. Never raises for any record that can stand in a topic."""
         if self._reread is not None and record.sequence <= self.fleet.sequence:
-            self._reread = LogPosition(record.sequence, chained(self._reread.history, record))
+            self._reread = LogPosition(record.sequence, extend_history(self._reread.history, record))
             self._anchor(self._reread)
             return Applied(record.subject, changed=False, refused=self.verdict(record.sequence).refused)
         self._reread = None

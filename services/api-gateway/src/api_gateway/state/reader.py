@@ -62,7 +62,7 @@ class Reader:
         asked = min_sequence or -1
         async with self._in_time(context, asked, lambda: self._fold.fleet.sequence):
             with suppress(LogDamaged):
-                await self._follower.reached(asked)
+                await self._follower.wait_for(asked)
         if not self._fold.known or self._fold.fleet.sequence < asked:
             raise self._damaged(self._fold.fleet.sequence)
         return self._fold.fleet
@@ -102,7 +102,7 @@ class Reader:
         # 0 is also what an unset field reads as: it asks for nothing.
         asked = min_sequence or -1
         with suppress(LogDamaged):
-            await self._follower.reached(asked)
+            await self._follower.wait_for(asked)
         needed = self._follower.sequence
         await self._projector.reached(needed)
         if self._projector.sequence < needed:

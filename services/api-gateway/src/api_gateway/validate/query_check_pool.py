@@ -21,9 +21,9 @@ from api_gateway.validate.caller_queues import CallerQueues
 from api_gateway.validate.query_check_process import HEAD, OUT_OF_MEMORY, Question, answer
 from chassis.errors import ApiError
 from chassis.logging import logger
-from daggersql import Checked, Finding, Severity
+from daggersql import CheckResult, Finding, Severity
 
-Checker: TypeAlias = Callable[[Question], Awaitable[Checked]]
+Checker: TypeAlias = Callable[[Question], Awaitable[CheckResult]]
 """Answers a question. Raises: ApiError when it cannot now."""
 
 CPU_S: Final = 2.0
@@ -37,7 +37,7 @@ _PATIENCE_S: Final = 60.0
 """For an answer: far more than its CPU-seconds take on a busy machine."""
 
 
-async def in_thread(question: Question) -> Checked:
+async def in_thread(question: Question) -> CheckResult:
     """Check in a thread of this process: for who trusts what is checked."""
     return await asyncio.to_thread(answer, question)
 
@@ -50,11 +50,11 @@ class CheckProcesses:
         self._idle: asyncio.Queue[Process | None] = asyncio.Queue()
         """None: one that has to be started."""
         self._queues = CallerQueues(AT_ONCE, AT_ONCE + MOST_WAITING, _busy)
-        self._going_on: dict[tuple[str, Question], asyncio.Task[Checked]] = {}
+        self._going_on: dict[tuple[str, Question], asyncio.Task[CheckResult]] = {}
         """By who asked what."""
         self._starting = [asyncio.create_task(self._start()) for _ in range(PROCESSES)]
 
-    async def __call__(self, question: Question) -> Checked:
+    async def __call__(self, question: Question) -> CheckResult:
         """What is found about the query; CHECK_TOO_COSTLY for one that took too much.
 
         What somebody asks again meanwhile is one check. Raises: ApiError.
@@ -84,7 +84,7 @@ class CheckProcesses:
         while not self._idle.empty():
             await _end(self._idle.get_nowait())
 
-    async def _checked(self, question: Question) -> Checked:
+    async def _checked(self, question: Question) -> CheckResult:
         process = await self._idle.get()
         try:
             if process is None or process.returncode is not None:
@@ -125,7 +125,7 @@ async def _started(cpu_s: float) -> Process:
     return process
 
 
-async def _asked(process: Process, question: Question) -> Checked | None:
+async def _asked(process: Process, question: Question) -> CheckResult | None:
     """What is found; None when that took too much. Raises: ApiError."""
     text = pickle.dumps(question)
     assert process.stdin is not None
@@ -133,7 +133,7 @@ async def _asked(process: Process, question: Question) -> Checked | None:
         process.stdin.write(len(text).to_bytes(HEAD, "big") + text)
         await process.stdin.drain()
     reply = await _frame(process)
-    checked: Checked | None = None if reply is None else pickle.loads(reply)  # noqa: S301 - of our own process
+    checked: CheckResult | None = None if reply is None else pickle.loads(reply)  # noqa: S301 - of our own process
     return checked
 
 
@@ -162,9 +162,9 @@ async def _end(process: Process | None) -> None:
     await process.wait()
 
 
-def _too_costly(cpu_s: float) -> Checked:
+def _too_costly(cpu_s: float) -> CheckResult:
     text = f"The check of this query takes more than {cpu_s:g} CPU-seconds: split it into several daggers."
-    return Checked(None, (Finding("CHECK_TOO_COSTLY", Severity.ERROR, text, 1, 1, 1, 1),))
+    return CheckResult(None, (Finding("CHECK_TOO_COSTLY", Severity.ERROR, text, 1, 1, 1, 1),))
 
 
 def _busy() -> ApiError:

@@ -20,7 +20,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from daggersql import Checked, Table, check
+from daggersql import CheckResult, Table, check
 from daggersql.functions.codepoints import by_category
 
 HEAD: Final = 4
@@ -60,7 +60,7 @@ class Question:
     """Which rows sinks want."""
 
 
-def answer(question: Question) -> Checked:
+def answer(question: Question) -> CheckResult:
     """What is found about a query."""
     return check(
         question.sql,

@@ -10,7 +10,7 @@ from daggers.v1 import spec_pb2
 from api_gateway.validate.query_check_pool import Checker, in_thread
 from api_gateway.validate.query_check_process import Question, Stream
 from daggerspec import query, sinks
-from daggersql import Checked
+from daggersql import CheckResult
 from fleet import Fleet
 from fleet.fold.resolve import descriptors
 
@@ -24,14 +24,14 @@ class Checks:
 
     def __init__(self, checker: Checker = in_thread) -> None:
         self._checker = checker
-        self._found: dict[Hashable, Checked] = {}
+        self._found: dict[Hashable, CheckResult] = {}
         """By all that a check depends on; what was used last stands last."""
         self._files: dict[Hashable, bytes] = {}
         """Of messages, by when they were registered; as above."""
 
     async def check(
         self, spec: spec_pb2.DaggerSpec, fleet: Fleet, *, accepted: bool, unknown: Sequence[str] = ()
-    ) -> Checked:
+    ) -> CheckResult:
         """What is found about the query. Raises: Unresolved, ApiError.
 
         `accepted`: the dagger has it already. `unknown`: its tables without a stream that is registered.

@@ -29,7 +29,7 @@ from api_gateway.validate.topic_ownership import (
     unclear,
     written,
 )
-from chassis.egress.addresses import PORTS, Address, Allowed, refusal
+from chassis.egress.addresses import PORTS, Address, EgressRules, refusal
 from chassis.egress.pools import resolve
 from chassis.egress.proxies import Proxies
 from chassis.interceptors import Context
@@ -55,7 +55,7 @@ KafkaId: TypeAlias = Callable[[str, Context], Awaitable[str]]
 class Bounds:
     """What an administrator allows tenants."""
 
-    allowed: Allowed = field(default_factory=Allowed)
+    allowed: EgressRules = field(default_factory=EgressRules)
     """Addresses."""
     groups: Sequence[str] = ()
     """Prefixes of consumer groups; `{team}` stands for the dagger's."""

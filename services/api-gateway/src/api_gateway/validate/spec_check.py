@@ -16,7 +16,7 @@ from daggerspec.kind import Asked
 from daggerspec.nearest import nearest
 from daggerspec.query import Query
 from daggerspec.violation import Edit, Violation, line_starts
-from daggersql import Checked, Finding, Severity, check
+from daggersql import CheckResult, Finding, Severity, check
 from daggersql.limits import MAX_BYTES
 from fleet import Fleet
 from fleet.fold.resolve import Registered
@@ -30,7 +30,7 @@ class Judged:
     """Path of the spec."""
     others: tuple[Violation, ...]
     """What is wrong beside the query."""
-    query: Checked
+    query: CheckResult
     """What was found about the query; nothing at all when its tables are not known."""
     text: Query
     """The query."""
@@ -84,7 +84,7 @@ async def judge(
     was let through once, as is known of one that the dagger has.
     """
     catalogue = Registered(fleet)
-    checked, others = Checked(None, ()), [*rules.in_the_future(path, spec, now)]
+    checked, others = CheckResult(None, ()), [*rules.in_the_future(path, spec, now)]
     text = query.of(spec)
     if len(text.sql.encode()) > MAX_BYTES:
         checked = await asyncio.to_thread(check, text.sql, ())  # refused for its size, whatever it reads
@@ -102,7 +102,7 @@ async def judge(
     return Judged(path, wrong, _told(checked, spec, fleet), text, tuple(sink for sink, _ in held))
 
 
-def _told(checked: Checked, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> Checked:
+def _told(checked: CheckResult, spec: spec_pb2.DaggerSpec, fleet: Fleet) -> CheckResult:
     """What was found about a query; of a table that the dagger does not have, which stream it may be."""
     if not checked.findings:
         return checked

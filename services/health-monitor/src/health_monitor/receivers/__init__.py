@@ -1,8 +1,8 @@
-"""Receivers of notifications. This folder is the registry: `receivers/slack.py` is the kind `slack`. Pure.
+"""Kinds of receivers. This folder is the registry: `receivers/slack.py` is the kind `slack`. Pure.
 
-A kind is a module whose docstring says what its receiver is like, and that has what `Receiver` says. The
-settings, `--help`, docs/receivers.md and the contract suite find it by its existing. What is here knows no
-network: `webhook` sends.
+A kind is a module with the attributes of `Receiver`, whose docstring describes the receiver's protocol. The
+settings, `--help`, docs/receivers.md and the contract suite find it in this folder. Nothing here uses the
+network: `deliver.webhook` sends.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from health_monitor.page import Page
 
 
-# ---- What a kind has ---------------------------------------------------------------------------------------
+# ---- The interface of a kind -------------------------------------------------------------------------------
 
 
 class Receiver(Protocol):
-    """A module of this folder."""
+    """Interface of a module of this folder."""
 
     Settings: type[ReceiverSettings]
-    """What has to be known of one receiver."""
+    """Settings of one receiver."""
     PACE: timedelta
-    """Least time between two calls."""
-    TAKEN: Answer
-    """An answer by which it says that it has a notification."""
+    """Minimum time between two calls."""
+    TAKEN: HttpAnswer
+    """Example of an answer that accepts a notification."""
 
-    def request(self, page: Page, settings: Any) -> Request:
-        """What tells the receiver; `settings` are of its kind."""
+    def request(self, page: Page, settings: Any) -> HttpRequest:
+        """Build the call that notifies the receiver; `settings` are of its kind."""
 
-    def outcome(self, answer: Answer) -> Outcome:
-        """What its answer means: `Sent` for the proof that its protocol has, never for a status alone."""
+    def outcome(self, answer: HttpAnswer) -> Outcome:
+        """Interpret its answer: `Success` needs the proof that its protocol defines, not a status alone."""
 
 
 def _check_url(url: SecretStr) -> SecretStr:
@@ -51,15 +51,15 @@ def _check_url(url: SecretStr) -> SecretStr:
 
 
 SecretUrl: TypeAlias = Annotated[SecretStr, AfterValidator(_check_url)]
-"""An address that may be a secret, and is treated as one."""
+"""URL that may contain a secret, and is treated as one."""
 
 
 class ReceiverSettings(BaseModel):
-    """Base of a kind's settings. A string under each field says what it is.
+    """Base of a kind's settings. A string under each field describes it.
 
     A field NAME of the kind KIND is the variable DAGGERS_MONITOR_KIND_NAME. A secret without a default can be
-    given by a file as well, DAGGERS_MONITOR_KIND_NAME_FILE. What has no default has an example; a kind is
-    told when that is given.
+    given by a file as well, DAGGERS_MONITOR_KIND_NAME_FILE. A field without a default needs an example; the
+    receiver is notified if such a field is set.
     """
 
     model_config = ConfigDict(
@@ -67,22 +67,22 @@ class ReceiverSettings(BaseModel):
     )
 
     url: SecretUrl
-    """Where it listens."""
+    """URL of the receiver."""
 
-    def redacted(self, text: str) -> str:
-        """Text without any of its secrets."""
+    def redact(self, text: str) -> str:
+        """Replace the values of all secrets in a text."""
         for value in (getattr(self, name) for name in type(self).model_fields):
             if isinstance(value, SecretStr) and value.get_secret_value():
                 text = text.replace(value.get_secret_value(), "***")
         return text
 
 
-# ---- What goes out and what comes back ---------------------------------------------------------------------
+# ---- Requests and answers ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One call to a receiver."""
+class HttpRequest:
+    """One call to a receiver. Its repr shows no URL, body or header: they may contain secrets."""
 
     url: str = field(repr=False)
     body: bytes = field(repr=False)
@@ -90,44 +90,44 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def json_request(url: SecretStr, document: Any) -> Request:
-    """A POST of a JSON document."""
+def json_request(url: SecretStr, document: Any) -> HttpRequest:
+    """Build the POST of a JSON document."""
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return Request(url.get_secret_value(), body, headers={"content-type": "application/json"})
+    return HttpRequest(url.get_secret_value(), body, headers={"content-type": "application/json"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a receiver answered."""
+class HttpAnswer:
+    """Answer to one call, by the receiver or by a proxy before it."""
 
     status: int
     body: str = ""
     after: timedelta | None = None
-    """Its Retry-After."""
+    """Retry-After of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """The receiver has it."""
+class Success:
+    """The receiver has accepted the notification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """It may not have it; trying again may help."""
+    """The notification may not have arrived; another attempt may help."""
 
     reason: str
     """UPPER_SNAKE."""
     detail: str
     """One sentence for a person; no address, no key."""
     after: timedelta | None = None
-    """The receiver asks to be left alone for this long."""
+    """Time for which the receiver asks not to be called."""
     throttled: bool = False
-    """It takes nothing at all until then: it limits rates."""
+    """True if it limits rates: then it accepts no notification at all during `after`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permanent:
-    """It will never take this."""
+    """The receiver will never accept this notification."""
 
     reason: str
     """UPPER_SNAKE."""
@@ -135,18 +135,18 @@ class Permanent:
     """One sentence for a person; no address, no key."""
 
 
-Outcome: TypeAlias = Sent | Temporary | Permanent
+Outcome: TypeAlias = Success | Temporary | Permanent
 
 
-def refused(answer: Answer, said: str, *, who: str = "this receiver") -> Temporary | Permanent:
-    """What an answer means that is not the proof of success which the receiver's protocol has.
+def classify_failure(answer: HttpAnswer, quote: str, *, who: str = "this receiver") -> Temporary | Permanent:
+    """Interpret an answer that does not prove success.
 
-    A refusal in the receiver's own words is for good. 429 and 5xx may pass, and so may whatever is no word of
-    the receiver's: a login page, a proxy that blocks or asks who calls, an answer that was cut off.
-    `said`: what the receiver said, safe to be shown; `who`: its name.
+    A refusal by the receiver itself is permanent. 429 and 5xx are temporary, and so is any answer that is not
+    the receiver's: a login page, a proxy that blocks or wants authentication, an answer that was cut off.
+    `quote`: text of the receiver, safe to be shown, or empty; `who`: its name.
     """
     status = answer.status
-    detail = f"it answered {status}{f': {said}' if said else ''}"
+    detail = f"it answered {status}{f': {quote}' if quote else ''}"
     if status == 429:
         return Temporary("THROTTLED", detail, answer.after, throttled=True)
     if status >= 500:
@@ -161,16 +161,16 @@ def refused(answer: Answer, said: str, *, who: str = "this receiver") -> Tempora
 
 
 _MOVED: Final = frozenset({301, 308})
-"""Redirects that say themselves that they last (RFC 9110, 15.4)."""
+"""Permanent redirects (RFC 9110, 15.4)."""
 _FROM_BETWEEN: Final = frozenset({407, 408, 425})
-"""What a proxy asks, and what HTTP itself says to send again."""
+"""Statuses of proxies, and those that HTTP defines as worth a retry."""
 _PAGE: Final = re.compile(
     r"[\s\ufeff]*(?:<!--.*?-->\s*)*<(?:!doctype|html|head|body|script|meta)\b", re.IGNORECASE | re.DOTALL
 )
 
 
 def _is_page(body: str) -> bool:
-    """Whether it is HTML for a browser: no receiver here answers so, what stands before them does."""
+    """Recognise HTML for browsers: no receiver answers so, proxies and login pages before them do."""
     return _PAGE.match(body) is not None
 
 
@@ -178,17 +178,17 @@ def _is_page(body: str) -> bool:
 
 
 def names() -> list[str]:
-    """The kinds there are."""
+    """List the kinds."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def kind(name: str) -> Receiver:
-    """The module of a kind. Raises: ModuleNotFoundError."""
+    """Import the module of a kind. Raises: ModuleNotFoundError."""
     module: Any = importlib.import_module(f"{__name__}.{name}")
     receiver: Receiver = module
     return receiver
 
 
 def about(name: str) -> str:
-    """What a kind says of itself."""
+    """Return the docstring of a kind."""
     return (importlib.import_module(f"{__name__}.{name}").__doc__ or "").strip()

@@ -10,24 +10,26 @@ from daggers.v1 import alerts_pb2
 from pydantic import AfterValidator, Field, SecretStr
 
 from health_monitor.receivers import (
-    Answer,
+    HttpAnswer,
+    HttpRequest,
     Outcome,
     ReceiverSettings,
-    Request,
     SecretUrl,
-    Sent,
+    Success,
+    classify_failure,
     json_request,
-    refused,
 )
 
 if TYPE_CHECKING:
     from health_monitor.page import Page
 
 PACE: Final = timedelta(milliseconds=500)
-TAKEN: Final = Answer(202, '{"status":"success","message":"Event processed","dedup_key":"daggers/a/failed"}')
+TAKEN: Final = HttpAnswer(
+    202, '{"status":"success","message":"Event processed","dedup_key":"daggers/a/failed"}'
+)
 _KEY_LENGTH: Final = 32
 _SUMMARY_LIMIT: Final = 1024
-_SAID_LIMIT: Final = 200
+_QUOTE_LIMIT: Final = 200
 _SEVERITIES: Final = {
     alerts_pb2.ALERT_SEVERITY_CRITICAL: "critical",
     alerts_pb2.ALERT_SEVERITY_ERROR: "error",
@@ -43,7 +45,7 @@ def _check_key(key: SecretStr) -> SecretStr:
 
 
 class Settings(ReceiverSettings):
-    """One service of PagerDuty's."""
+    """Settings of one service of PagerDuty's."""
 
     routing_key: Annotated[SecretStr, AfterValidator(_check_key)] = Field(examples=["0" * _KEY_LENGTH])
     """PagerDuty Events v2 routing key, 32 characters."""
@@ -51,8 +53,8 @@ class Settings(ReceiverSettings):
     """PagerDuty Events v2 endpoint."""
 
 
-def request(page: Page, settings: Settings) -> Request:
-    """The event."""
+def request(page: Page, settings: Settings) -> HttpRequest:
+    """Build the event; its dedup key joins events of one incident."""
     alert, fired = page.alert, page.fired
     event: dict[str, Any] = {
         "routing_key": settings.routing_key.get_secret_value(),
@@ -78,18 +80,20 @@ def request(page: Page, settings: Settings) -> Request:
     return json_request(settings.url, event)
 
 
-def taken(answer: Answer) -> bool:
-    """Whether PagerDuty has the event: 202, and `"status": "success"` in its JSON."""
+def is_accepted(answer: HttpAnswer) -> bool:
+    """Tell whether PagerDuty has the event: 202, and `"status": "success"` in its JSON."""
     return answer.status == 202 and _document(answer.body).get("status") == "success"
 
 
-def outcome(answer: Answer) -> Outcome:
-    """What PagerDuty's answer means."""
-    return Sent() if taken(answer) else refused(answer, _said(answer.body), who="PagerDuty")
+def outcome(answer: HttpAnswer) -> Outcome:
+    """Interpret PagerDuty's answer."""
+    if is_accepted(answer):
+        return Success()
+    return classify_failure(answer, _quote_errors(answer.body), who="PagerDuty")
 
 
 def _document(body: str) -> dict[str, Any]:
-    """The JSON object of an answer; empty when it has none."""
+    """Parse the JSON object of an answer; empty when it has none."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -97,10 +101,10 @@ def _document(body: str) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _said(body: str) -> str:
-    """The errors an answer names; empty when it is none of PagerDuty's."""
+def _quote_errors(body: str) -> str:
+    """Join the errors that an answer names, cut and printable; empty when it is not one of PagerDuty's."""
     errors = _document(body).get("errors")
     if not isinstance(errors, list):
         return ""
-    said = "; ".join(error for error in errors if isinstance(error, str))
-    return "".join(character if character.isprintable() else " " for character in said)[:_SAID_LIMIT]
+    text = "; ".join(error for error in errors if isinstance(error, str))
+    return "".join(character if character.isprintable() else " " for character in text)[:_QUOTE_LIMIT]

@@ -12,21 +12,21 @@ from pydantic import Field
 
 from chassis.durations import spoken
 from health_monitor.receivers import (
-    Answer,
+    HttpAnswer,
+    HttpRequest,
     Outcome,
     ReceiverSettings,
-    Request,
     SecretUrl,
-    Sent,
+    Success,
+    classify_failure,
     json_request,
-    refused,
 )
 
 if TYPE_CHECKING:
     from health_monitor.page import Page
 
 PACE: Final = timedelta(seconds=1)
-TAKEN: Final = Answer(200, "ok")
+TAKEN: Final = HttpAnswer(200, "ok")
 _TEXT_LIMIT: Final = 4_000
 _ERROR: Final = re.compile(r"[a-z_]{1,60}")
 _MARKS: Final = {
@@ -37,14 +37,14 @@ _MARKS: Final = {
 
 
 class Settings(ReceiverSettings):
-    """One channel."""
+    """Settings of one channel."""
 
     url: SecretUrl = Field(examples=["https://hooks.slack.com/services/T0/B0/XXXXXXXX"])
     """Slack incoming webhook."""
 
 
-def request(page: Page, settings: Settings) -> Request:
-    """The message. It names its incident, so that one that came twice is known for what it is."""
+def request(page: Page, settings: Settings) -> HttpRequest:
+    """Build the message. It names incident and attempt, so that a reader recognises one that came twice."""
     alert, fired, notify = page.alert, page.fired, page.notify
     if alert.resolved is None:
         head = f"{_MARKS.get(fired.severity, '')} *{alert.dagger}*: {page.condition}"
@@ -57,40 +57,40 @@ def request(page: Page, settings: Settings) -> Request:
             escape(alert.resolved.summary),
             f"it lasted {spoken(alert.lasted)}; it was: {escape(fired.summary)}",
         ]
-    told = f"incident {alert.incident}"
+    footer = f"incident {alert.incident}"
     if fired.team:
-        told += f", team {escape(fired.team)}"
+        footer += f", team {escape(fired.team)}"
     if notify.attempt > 1:
-        told += f", attempt {notify.attempt}: an earlier one may have come through"
+        footer += f", attempt {notify.attempt}: an earlier one may have come through"
     if page.link:
-        told += f", <{page.link}|portal>"
-    return json_request(settings.url, {"text": _cut("\n".join([*lines, told]))})
+        footer += f", <{page.link}|portal>"
+    return json_request(settings.url, {"text": _cut("\n".join([*lines, footer]))})
 
 
-def taken(answer: Answer) -> bool:
-    """Whether Slack has the message: 200, and `ok` alone."""
+def is_accepted(answer: HttpAnswer) -> bool:
+    """Tell whether Slack has the message: 200, and a body of `ok` alone."""
     return answer.status == 200 and answer.body.strip() == "ok"
 
 
-def outcome(answer: Answer) -> Outcome:
-    """What Slack's answer means."""
-    if taken(answer):
-        return Sent()
-    said = answer.body.strip()
-    return refused(answer, said if _ERROR.fullmatch(said) else "", who="Slack")
+def outcome(answer: HttpAnswer) -> Outcome:
+    """Interpret Slack's answer. Only its own error words are quoted, as others may be of a proxy."""
+    if is_accepted(answer):
+        return Success()
+    word = answer.body.strip()
+    return classify_failure(answer, word if _ERROR.fullmatch(word) else "", who="Slack")
 
 
 def escape(text: str) -> str:
-    """Text that Slack shows as it is: no mention, no link, no control character."""
+    """Escape text so that Slack shows it unchanged: no mention, no link, no control character."""
     plain = "".join(character if character.isprintable() else " " for character in text)
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _time(time: Timestamp) -> str:
-    """Shown in the reader's own time zone."""
+    """Format a time so that Slack shows it in the reader's time zone."""
     return f"<!date^{time.seconds}^{{date_short_pretty}} {{time_secs}}|{time.ToJsonString()}>"
 
 
 def _cut(text: str) -> str:
-    """At most Slack's limit, and never in the middle of an escape."""
+    """Cut text to _TEXT_LIMIT characters at the end of a line, so never in the middle of an escape."""
     return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT].rpartition("\n")[0]

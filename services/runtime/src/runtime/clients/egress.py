@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from daggers.v1 import spec_pb2
 from urllib3.util import make_headers
 
-from chassis.egress.addresses import PORTS, Allowed, refusal
+from chassis.egress.addresses import PORTS, EgressRules, refusal
 from chassis.egress.pools import Judge, Pools, Target, pools, refuse, resolve
 from chassis.egress.proxies import Proxies
 from chassis.logging import logger
@@ -20,7 +20,7 @@ def checked_pools(egress: spec_pb2.Egress, name: str, by_proxy: str = "") -> Poo
     name: the server's, for people. by_proxy: the URL that a ProxyManager calls through its proxy.
     """
     target = destination(by_proxy) if by_proxy else None
-    return pools(Allowed.parse(egress.hosts, egress.networks), judge(egress, name), by_proxy=target)
+    return pools(EgressRules.parse(egress.hosts, egress.networks), judge(egress, name), by_proxy=target)
 
 
 def destination(url: str) -> Target:
@@ -66,7 +66,7 @@ def resolve_addresses(
             raise
         resolved = []
     if egress is not None:
-        why = refusal(scheme, host, port, resolved, Allowed.parse(egress.hosts, egress.networks))
+        why = refusal(scheme, host, port, resolved, EgressRules.parse(egress.hosts, egress.networks))
         if why is not None:
             judge(egress, name)(why)
     return list(map(str, resolved))

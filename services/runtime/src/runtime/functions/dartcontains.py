@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daggersql.functions import formats
-from daggersql.functions.javaregexes import compiled
+from daggersql.functions.javaregexes import compile_pattern
 from runtime.references import Tables, entries, worker
 from runtime.values.registration import Registration
 
@@ -45,7 +45,7 @@ def patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     made = []
     for entry in listed:
         with suppress(re.error, OverflowError, RecursionError):
-            made.append(compiled(formats.fill(parts, entry)))
+            made.append(compile_pattern(formats.fill(parts, entry)))
     return made
 
 

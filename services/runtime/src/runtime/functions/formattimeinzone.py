@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daggersql.functions.patterns import Part, parse
+from daggersql.functions.patterns import PatternPart, parse
 from runtime.values import periods, zones
 from runtime.values.registration import Registration
 from runtime.values.zones import Clock, Ints
@@ -56,7 +56,7 @@ def reference(time: datetime | None, zone: str | None, pattern: str | None) -> s
     )
 
 
-def written(part: Part, value: int) -> str:
+def written(part: PatternPart, value: int) -> str:
     """One part of a pattern, given its number (for a zone's offset the seconds east of UTC)."""
     letter, count = part.letter, part.width
     match letter:
@@ -111,7 +111,7 @@ def register(session: Registration) -> None:
     session.function("formattimeinzone", compute, "string")
 
 
-def _format(parts: tuple[Part, ...], clock: Clock, instants: Ints, milliseconds: Ints) -> pa.Array:
+def _format(parts: tuple[PatternPart, ...], clock: Clock, instants: Ints, milliseconds: Ints) -> pa.Array:
     """Texts of the instants by one zone's clocks."""
     walls = clock.wall(instants)
     columns = []
@@ -132,13 +132,13 @@ def _format(parts: tuple[Part, ...], clock: Clock, instants: Ints, milliseconds:
 
 
 @lru_cache(maxsize=256)
-def _texts(part: Part, low: int, high: int) -> pa.Array:
+def _texts(part: PatternPart, low: int, high: int) -> pa.Array:
     """What a part can say: its text for each number from `low` to `high`."""
     first = 1 if part.letter in "EML" else low
     return pa.array([written(part, max(value, first)) for value in range(low, high + 1)])
 
 
-def _offsets(part: Part, offsets: Ints) -> pa.Array:
+def _offsets(part: PatternPart, offsets: Ints) -> pa.Array:
     values, which = np.unique(offsets, return_inverse=True)
     return pa.array([written(part, int(value)) for value in values]).take(pa.array(which))
 

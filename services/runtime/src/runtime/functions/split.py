@@ -7,7 +7,7 @@ matches nothing also splits inside of characters beyond U+FFFF there.
 
 from __future__ import annotations
 
-from daggersql.functions.javaregexes import compiled, matches
+from daggersql.functions.javaregexes import compile_pattern, matches
 from runtime.values.registration import Registration
 
 
@@ -16,7 +16,7 @@ def reference(text: str | None, pattern: str | None) -> list[str]:
     if text is None or pattern is None:
         return []
     parts, begin = [], 0
-    for match in matches(compiled(pattern or " "), text):
+    for match in matches(compile_pattern(pattern or " "), text):
         if match.end() == 0:
             continue  # an empty match at the very beginning splits nothing off
         parts.append(text[begin : match.start()])

@@ -91,7 +91,7 @@ class HeartbeatSender:
         now = datetime.now(UTC)
         beat = progress.heartbeat_at(done, now)
         leader = os.getsid(0)
-        used = processes.used(leader)
+        used = processes.measure_session(leader)
         # CPU time of ended orphans is missing from the session: never let the sum decrease
         self._cpu_seconds = max(self._cpu_seconds, used.cpu_seconds)
         beat.memory_bytes, beat.cpu_seconds = used.resident_bytes, self._cpu_seconds

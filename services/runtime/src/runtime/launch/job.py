@@ -130,7 +130,7 @@ def assemble(
 def _batches(spec: spec_pb2.JobSpec, plan: daggersql.Plan) -> BatchRule:
     """Build the rule for when batches are due. Sessions and joins end at any time: no wait for their ends."""
     rule = spec.batches
-    ends = daggersql.sized(plan.window) is not None and not state.updates(spec.spec)
+    ends = daggersql.fixed_size(plan.window) is not None and not state.updates(spec.spec)
     longest_wait = milliseconds(rule.longest_wait)
     return BatchRule(
         trigger=milliseconds(spec.spec.trigger),

@@ -45,7 +45,7 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     if left := rules.unsaid(spec.dagger, spec.spec):
         raise internal("BAD_SPEC", f"The launch's spec does not say {', '.join(left)}.")
     catalogue = LaunchCatalogue(spec)
-    answer, text = daggersql.Checked(None, ()), query.of(spec.spec)
+    answer, text = daggersql.CheckResult(None, ()), query.of(spec.spec)
     if rules.is_judgeable(spec.spec, catalogue):
         answer = _check_query(text, spec, catalogue)
     context = Asked(spec.dagger, spec.spec, catalogue, answer.plan)
@@ -68,7 +68,9 @@ def _find_foreign_destinations(spec: spec_pb2.JobSpec) -> Iterator[Violation]:
             yield Violation(f"spec.sinks[{number}].{place.kind}", text, "FOREIGN_DESTINATION")
 
 
-def _check_query(text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue) -> daggersql.Checked:
+def _check_query(
+    text: query.Query, spec: spec_pb2.JobSpec, catalogue: LaunchCatalogue
+) -> daggersql.CheckResult:
     """Check the dagger's query by its streams, references and conditions."""
     tables = [
         daggersql.Table(

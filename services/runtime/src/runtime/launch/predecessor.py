@@ -32,5 +32,5 @@ def predecessor_offsets(
         return Predecessor(stand.begun, None, stand.complete_from)
     since = state.needed_since(plan, min(oldest(stand.path) or stand.watermark, stand.watermark))
     # windows of a fixed size: it is known which are written; of others only that those a horizon ago are
-    closed_until = stand.watermark if daggersql.sized(plan.window) else stand.watermark - plan.horizon
+    closed_until = stand.watermark if daggersql.fixed_size(plan.window) else stand.watermark - plan.horizon
     return Predecessor(stand.next, since, stand.complete_from, closed_until)

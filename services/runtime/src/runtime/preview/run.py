@@ -295,4 +295,4 @@ def empty(done: Done, *, whole: int) -> Done.Empty.ValueType:
 
 
 def _cpu_s() -> float:
-    return processes.used(os.getsid(0)).cpu_seconds
+    return processes.measure_session(os.getsid(0)).cpu_seconds

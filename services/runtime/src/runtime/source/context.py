@@ -25,8 +25,8 @@ class SourceContext:
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
     record of this stream may be late for, and `marks_late` whether its rows have to say so, because Spark
-    counts them (`daggersql.Staged`). `past` is what was read before an edit; `open` (aware) the event time
-    from which on windows are open, None while none was closed. `max_rows` bounds one batch of one reader,
+    counts them (`daggersql.StagedQuery`). `past` is what was read before an edit; `open` (aware) the event
+    time from which on windows are open, None while none was closed; `max_rows` bounds a batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks run at once, 0 where not known.
     `read_until` is as in `ReaderPlan`, by table. `range` is what a preview reads, in place of what comes;

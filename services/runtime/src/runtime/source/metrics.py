@@ -1,7 +1,7 @@
 """What a batch read, dropped and quarantined, from its progress: exact, once for each committed batch.
 
 Each reader's rows pass one `observe`, named for the reader, between watermark and SQL; those of a stage
-(`daggersql.Staged`) another, where Spark drops what is late. A job must run the
+(`daggersql.StagedQuery`) another, where Spark drops what is late. A job must run the
 plan of a batch once (materialise it for all sinks): Spark adds up what is observed each time.
 """
 

@@ -83,7 +83,7 @@ def windows_of(plan: daggersql.Plan) -> Windows | None:
 
     Sessions, joins, and windows over windows end at any instant, a horizon after their last record.
     """
-    sized = daggersql.sized(plan.window)
+    sized = daggersql.fixed_size(plan.window)
     if sized is not None:
         return windows(sized)
     margin = _JOIN_MARGIN if plan.window is None else timedelta()

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructType
 
 from chassis.logging import logger
-from daggersql.plan import Bound
+from daggersql.plan import GroupBound
 
 # stateful operator, first and last batch -> the groups that these batches changed
 Changes: TypeAlias = Callable[[int, int, int], DataFrame]
@@ -60,7 +60,7 @@ class Groups:
 
     def __init__(
         self,
-        bounds: Sequence[Bound],
+        bounds: Sequence[GroupBound],
         keeps: timedelta,
         *,
         changes: Changes,
@@ -166,7 +166,7 @@ def _estimate(column: str) -> str:
 _SIZES = {"list": _length, "distinct": _estimate}
 
 
-def _warning(bound: Bound, largest: Largest) -> str:
+def _warning(bound: GroupBound, largest: Largest) -> str:
     groups = "A group has" if largest.groups == 1 else f"{largest.groups:,} groups have"
     up_to = "" if largest.groups == 1 else "up to "
     state = "more than" if largest.size > bound.most else "near"

@@ -105,7 +105,7 @@ def replay_environment(job: spec_pb2.JobSpec, inherited: Mapping[str, str]) -> d
     fixed = {"LC_ALL": "C.UTF-8", "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": temporary}
     # One heap for all threads of librdkafka and Arrow: 263 MiB in place of 285 for 100,000 rows.
     fixed |= {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    return {**passed, **proxies.passed(inherited), **secrets(job, inherited), **fixed, "TZ": "UTC"}
+    return {**passed, **proxies.proxy_variables(inherited), **secrets(job, inherited), **fixed, "TZ": "UTC"}
 
 
 def has_both_compilers(spec: spec_pb2.DaggerSpec) -> bool:
@@ -212,7 +212,7 @@ def environment(
     """
     master = _known(url)
     passed = {name: inherited[name] for name in ALLOWED if name in inherited} | secrets(job, inherited)
-    passed |= proxies.passed(inherited)
+    passed |= proxies.proxy_variables(inherited)
     path = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
     fixed = {
         "LC_ALL": "C.UTF-8",

@@ -17,7 +17,7 @@ from chassis.logging import unit_of_work
 from daggerspec.rundir import DriverIdentity
 from election import Election
 from eventlog import Draft, LogPosition
-from eventlog.fold import Seen
+from eventlog.fold import LogBaseline
 from eventlog.follower import Follower
 from fleet import Applied, Fleet
 from scheduler.drivers import retention
@@ -30,13 +30,13 @@ _LOOK: Final = timedelta(hours=1)
 """How often leftovers are looked for though nothing has ended: some are kept for a while."""
 
 
-def seen(state_dir: Path) -> Seen:
+def seen(state_dir: Path) -> LogBaseline:
     """What a scheduler of this state directory read of the log."""
     file, position = state_dir / SEEN, LogPosition()
     with suppress(FileNotFoundError, ValueError, KeyError):
         document = json.loads(file.read_text())
         position = LogPosition(int(document["sequence"]), bytes.fromhex(document["history"]))
-    return Seen(position, f"remove {file}")
+    return LogBaseline(position, f"remove {file}")
 
 
 class Sweeper:

@@ -61,7 +61,7 @@ def environment(inherited: Mapping[str, str], *of: Message) -> dict[str, str]:
     passed = {name: inherited[name] for name in _PASSED if name in inherited}
     return {
         **passed,
-        **proxies.passed(inherited),
+        **proxies.proxy_variables(inherited),
         **dict(named),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
@@ -152,7 +152,7 @@ async def reached(follower: Follower[Applied], sequence: int) -> None:
     """Wait until a host has read the control topic as far as its caller. Raises: ApiError."""
     with suppress(TimeoutError):
         async with asyncio.timeout(BEHIND_S):
-            await follower.reached(sequence)
+            await follower.wait_for(sequence)
     if follower.sequence < sequence:
         text = f"its scheduler has read the control topic to {follower.sequence} so far: ask again"
         metadata = {"asked": str(sequence), "reached": str(follower.sequence)}

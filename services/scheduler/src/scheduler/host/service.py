@@ -21,7 +21,7 @@ from daggers.v1 import gateway_pb2, host_pb2, host_pb2_grpc
 from google.protobuf.message import Message
 
 from chassis.connections import Connections, guarding
-from chassis.endpoint import Endpoint, bounded
+from chassis.endpoint import Endpoint, server_options
 from chassis.errors import ApiError, invalid
 from chassis.interceptors import Concern, Context, authentication, interceptor
 from chassis.messages import MAX_CARRIER
@@ -45,7 +45,7 @@ READING: Final = 4
 """Files that are read at once."""
 # A caller that asks whether we are there is no attacker.
 _OPTIONS: Final = (
-    *bounded(MAX_CARRIER, MAX_STREAMS),
+    *server_options(MAX_CARRIER, MAX_STREAMS),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
 

@@ -139,7 +139,7 @@ class Scheduler:
         self._policy = policy
         self._options = options
         self._fleet = Fleet()
-        self._follower = Follower(control, self._fleet, seen=seen(state_dir), on_step=self._on_step)
+        self._follower = Follower(control, self._fleet, baseline=seen(state_dir), on_step=self._on_step)
 
         def room() -> Room:
             return Room(

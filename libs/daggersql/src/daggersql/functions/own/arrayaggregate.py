@@ -69,8 +69,8 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
             "UNSUPPORTED_OPERATION", named.span, f"The last step, and no other, is one of {listed}.", ends[0]
         )
         return wrong(span)
-    made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
-    prepared = None if made is None else steps.applied(made, before, report)
+    typed = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
+    prepared = None if typed is None else steps.apply_steps(typed, before, report)
     if prepared is None:
         return wrong(span)
     form, result = _last(last, prepared, numeric)

@@ -30,8 +30,8 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
     kind = steps.read_kind(declared, report)
     if names is None or kind is None:
         return wrong(span)
-    made = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
-    answer = None if made is None else steps.applied(made, names, report)
+    typed = steps.elements_as(cast(values, Array(STRING)) if steps.nothing(values) else values, kind, report)
+    answer = None if typed is None else steps.apply_steps(typed, names, report)
     return wrong(span) if answer is None else call(_ITSELF, answer.type, span, answer)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
+from daggersql.functions.collected import BEYOND, STATE, let_in, list_values, unless_too_many
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast
 from daggersql.ir.families import Family
 from daggersql.ir.types import NULL, STRING, Array
 
-# A NULL inside a struct is kept.
-_ROWS = kept("named_struct('v', {0})", "{1}")
+# A NULL inside a struct is list_values.
+_ROWS = list_values("named_struct('v', {0})", "{1}")
 _VALUES = unless_too_many("collectarray", "{1}", f"transform({_ROWS}, e -> e.v)")
 
 

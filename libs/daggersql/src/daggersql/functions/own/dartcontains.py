@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions import formats
-from daggersql.functions.javaregexes import compiled
+from daggersql.functions.javaregexes import compile_pattern
 from daggersql.functions.references import HOURS, builds, signatures, use
 from daggersql.functions.signature import Doc, Function
 from daggersql.ir.expr import Expr
@@ -42,7 +42,7 @@ def _check_format(pattern: str, span: Span, report: Report) -> None:
             "%%",
         )
     try:
-        compiled(formats.fill(parts, "x"))
+        compile_pattern(formats.fill(parts, "x"))
     except (re.error, OverflowError, RecursionError):
         report.object_to(
             "INVALID_REGEX", span, "This is no regular expression, with %s for each entry.", "'%s.*'"

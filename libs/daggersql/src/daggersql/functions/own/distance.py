@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from daggersql.functions.signature import Doc, Function, computed
+from daggersql.functions.signature import Doc, Function, row_function
 from daggersql.ir.families import Family
 from daggersql.ir.types import DOUBLE
 
 FUNCTION = Function(
     "Distance",
-    (computed("distance", (Family.NUMBER,) * 4, DOUBLE, (DOUBLE,) * 4),),
+    (row_function("distance", (Family.NUMBER,) * 4, DOUBLE, (DOUBLE,) * 4),),
     own=True,
     doc=Doc(
         "The length in kilometres of the shortest way between two points on a sphere with a radius of 6371"

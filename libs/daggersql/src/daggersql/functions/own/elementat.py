@@ -12,7 +12,7 @@ from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, wrong
 from daggersql.ir.families import Family, family
 from daggersql.ir.ops import Form, Op
-from daggersql.ir.types import NULL, STRING, Array, Message, Struct, held
+from daggersql.ir.types import NULL, STRING, Array, Message, Struct, unwrap
 from daggersql.operators.fields import TIME_FIELDS
 
 _FROM_START = Form("get({0}, try_cast({1} AS INT))")
@@ -40,18 +40,18 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
         form = _EITHER
     element = Expr(form, values.type.element, span, (values, index), read=values.read)
     if len(arguments) > 2:
-        known = _names_itself(values, arguments[1], report)
+        is_right = _names_itself(values, arguments[1], report)
         if len(arguments) == 5:
-            known = _names_table(values, arguments[4], report) and known
+            is_right = _names_table(values, arguments[4], report) and is_right
         below = _below(element, arguments[3], report)
-        if not known or below is None:
+        if not is_right or below is None:
             return wrong(span)
         element = below
     return call(_AS_TEXT.get(family(element.type), Op.AS_TEXT), STRING, span, element)
 
 
 def _names_itself(values: Expr, path: Expr, report: Report) -> bool:
-    """Whether the path is that of the list. A list that is no stream's field has none to compare with."""
+    """Check that the path is that of the list; a list that is no field of a stream has no path."""
     if not _constant(path, report):
         return False
     if values.read is not None and path.value != values.read[1]:
@@ -79,7 +79,7 @@ def _constant(text: Expr, report: Report) -> bool:
 
 
 def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
-    """The field of a message; NULL when a message on the way is. Says when there is no such field."""
+    """Build a field of a message, NULL where a message on the way is; None, with a finding, without one."""
     if not _constant(path, report):
         return None
     for name in str(path.value).split("."):
@@ -87,14 +87,14 @@ def _below(value: Expr, path: Expr, report: Report) -> Expr | None:
             op, kind = TIME_FIELDS[value.type, name]
             value = call(op, kind, value.span, value)
             continue
-        if name == "value" and (inside := held(value.type)) is not None:
+        if name == "value" and (inside := unwrap(value.type)) is not None:
             value = replace(value, type=inside)
             continue
         fields = value.type.fields() if isinstance(value.type, Message | Struct) else {}
         if name not in fields:
-            meant = report.nearest(name, fields)
-            rewrite = instead_of_step(path.span, str(path.value).split("."), name, meant)
-            report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint(meant)}", rewrite)
+            near = report.nearest(name, fields)
+            rewrite = instead_of_step(path.span, str(path.value).split("."), name, near)
+            report.error("UNKNOWN_FIELD", path.span, f"{path.value} leads to no field{hint(near)}", rewrite)
             return None
         read = None if value.read is None else (value.read[0], f"{value.read[1]}.{name}")
         value = Expr(Op.FIELD, fields[name], value.span, (value,), name=name, read=read)

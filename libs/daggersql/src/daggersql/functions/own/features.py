@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, kept, let_in, unless_too_many
-from daggersql.functions.featurerows import FEATURES, list_of, untyped
+from daggersql.functions.collected import BEYOND, STATE, let_in, list_values, unless_too_many
+from daggersql.functions.featurerows import FEATURES, list_of, untyped_feature
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
 from daggersql.ir.families import Family
 
-_PAIRS = unless_too_many("features", "{1}", f"flatten({kept('{0}', '{1}')})")
+_PAIRS = unless_too_many("features", "{1}", f"flatten({list_values('{0}', '{1}')})")
 
 
 def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
@@ -23,9 +23,9 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
         )
         return wrong(span)
     pairs = zip(arguments[::2], arguments[1::2], strict=True)
-    made = [untyped(key, value, report) for key, value in pairs]
-    rows = [expression for expression in made if expression is not None]
-    if len(rows) < len(made):
+    features = [untyped_feature(key, value, report) for key, value in pairs]
+    rows = [expression for expression in features if expression is not None]
+    if len(rows) < len(features):
         return wrong(span)
     listed = list_of(rows, FEATURES, span)
     return Expr(_PAIRS, FEATURES, span, (listed, let_in(where, span)), aggregate=True)

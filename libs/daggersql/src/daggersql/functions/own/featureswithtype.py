@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.collected import BEYOND, STATE, kept, let, let_in, unless_too_many
-from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed
+from daggersql.functions.collected import BEYOND, STATE, let, let_in, list_values, unless_too_many
+from daggersql.functions.featurerows import FEATURES, TRIPLETS, TYPES, list_of, typed_feature
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, wrong
 from daggersql.ir.families import Family
 
 # Sorted, equal ones stand side by side: array_distinct compares each struct with every other.
 _DISTINCT = let(
-    f"array_sort(flatten({kept('{0}', '{1}')}))",
+    f"array_sort(flatten({list_values('{0}', '{1}')}))",
     "s",
     "filter(s, (x, i) -> i = 0 OR NOT x <=> get(s, i - 1))",
 )
@@ -21,7 +21,7 @@ _TRIPLETS = unless_too_many("featureswithtype", "{1}", f"transform({_DISTINCT}, 
 
 
 def triplets(function: str, arguments: Sequence[Expr], span: Span, report: Report) -> Expr | None:
-    """The TRIPLETS of one row; None, with findings, when the arguments make none."""
+    """Build the TRIPLETS of one row; None, with findings, on errors."""
     if len(arguments) % 3:
         report.error(
             "WRONG_ARGUMENT_COUNT",
@@ -30,9 +30,9 @@ def triplets(function: str, arguments: Sequence[Expr], span: Span, report: Repor
         )
         return None
     groups = zip(arguments[::3], arguments[1::3], arguments[2::3], strict=True)
-    made = [typed(key, value, kind, function.lower(), report) for key, value, kind in groups]
-    rows = [expression for expression in made if expression is not None]
-    return list_of(rows, TRIPLETS, span) if len(rows) == len(made) else None
+    features = [typed_feature(key, value, kind, function.lower(), report) for key, value, kind in groups]
+    rows = [expression for expression in features if expression is not None]
+    return list_of(rows, TRIPLETS, span) if len(rows) == len(features) else None
 
 
 def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
 from daggersql.functions.collected import LET
-from daggersql.functions.encoded import decodable, is_encoded, of_type, selected
+from daggersql.functions.encoded import decodable, is_encoded, of_type, select_field
 from daggersql.functions.messages import check_same, element_message, is_known_later, leaf, message_type
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, call, cast, text_constant, variable, wrong
@@ -38,11 +38,11 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
     if not is_encoded(values):
         report.error("TYPE_MISMATCH", values.span, f"Filters takes messages, not {describe(values)}.")
         return wrong(span)
-    return _encoded(cast(values, Array(BINARY)), name, conditions, span, report)
+    return _encoded_messages(cast(values, Array(BINARY)), name, conditions, span, report)
 
 
 def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, report: Report) -> Expr:
-    """A repeated field: a filter over structs."""
+    """Build the filter of a repeated field, over structs."""
     message = element_message(values)
     if message is None or not check_same(message, name, report):
         return wrong(span)
@@ -56,21 +56,23 @@ def _structs(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, r
         parts += [text_constant(f"v{number}", STRING, span), value]
         given = variable(f"e.v{number}", value.type, span)
         tests.append(_equal(field.value, given, value, path, report))
-    kept = call(_WHERE, values.type, span, call(_ALL, BOOLEAN, span, *tests))
-    return call(LET, values.type, span, call(_STRUCT, values.type, span, *parts), kept, name)
+    chosen = call(_WHERE, values.type, span, call(_ALL, BOOLEAN, span, *tests))
+    return call(LET, values.type, span, call(_STRUCT, values.type, span, *parts), chosen, name)
 
 
-def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, report: Report) -> Expr:
-    """Encoded messages: the fields are taken out beside them, and tell which messages stay."""
+def _encoded_messages(
+    values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, report: Report
+) -> Expr:
+    """Build the filter of encoded messages, by fields that are decoded beside them."""
     if not is_known_later(name) and message_type(name, report) is None:
         return wrong(span)
-    parts, kept = [text_constant("b", STRING, span), values], variable("e.b", values.type, span)
+    parts, messages = [text_constant("b", STRING, span), values], variable("e.b", values.type, span)
     beside: list[tuple[str, Expr, Expr]] = []
     if not conditions:
         beside.append(("s", decodable(values, name, span), variable("y", BOOLEAN, span)))
     for number, condition in enumerate(conditions):
         path, value = condition.args
-        fields = selected(values, name, path, path.span, report)
+        fields = select_field(values, name, path, path.span, report)
         if fields is None or not isinstance(fields.type, Array):
             return wrong(span)
         field, given = (
@@ -83,14 +85,14 @@ def _encoded(values: Expr, name: Expr, conditions: Sequence[Expr], span: Span, r
         parts += [text_constant(key, STRING, span), fields]
         if conditions:
             parts += [text_constant(f"v{number}", STRING, span), conditions[number].args[1]]
-        kept = call(_ZIPPED, values.type, span, kept, variable(f"e.{key}", fields.type, span), test)
+        messages = call(_ZIPPED, values.type, span, messages, variable(f"e.{key}", fields.type, span), test)
     kind = Array(of_type(name))
-    chosen = call(_THERE, kind, span, kept)
+    chosen = call(_THERE, kind, span, messages)
     return call(LET, kind, span, call(_STRUCT, kind, span, *parts), chosen, name)
 
 
 def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) -> Expr:
-    """Whether a field has the value, which is `given` in a lambda."""
+    """Build the comparison of a field with a value, which is `given` in a lambda."""
     common = unify(field.type, value.type)
     if common is None or family(common) in (Family.STRUCT, Family.ARRAY, Family.MAP):
         report.warn(
@@ -105,7 +107,7 @@ def _equal(field: Expr, given: Expr, value: Expr, path: Expr, report: Report) ->
 
 
 def _equal_text(field: Expr, given: Expr) -> Expr:
-    """The same for a field that came as text, its type not being known before."""
+    """Build the comparison for a field that is a text, as its type is known only at run time."""
     kind, span = family(given.type), field.span
     if kind in NUMERIC:
         # A whole number beyond 2^53 is no DOUBLE, and a DOUBLE may be no decimal number.

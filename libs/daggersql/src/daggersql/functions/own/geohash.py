@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from daggerspec.columns import Cell
 from daggersql.functions.checks import check_whole
-from daggersql.functions.signature import Doc, Function, computed
+from daggersql.functions.signature import Doc, Function, row_function
 from daggersql.ir.families import Family
 from daggersql.ir.types import DOUBLE, INT, STRING
 
 FUNCTION = Function(
     "GeoHash",
-    (computed("geohash", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
+    (row_function("geohash", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
     own=True,
     cells=Cell.GEOHASH,
     check=check_whole(2, 1, 12, "The length of a geohash", example="6"),

@@ -43,7 +43,7 @@ def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
 
 
 def bounds_of(text: str) -> list[str]:
-    """The bounds as they are written; as in Java, commas at the end begin none."""
+    """Split bounds; as in Java, last commas are ignored."""
     bounds = text.split(",")
     while len(bounds) > 1 and not bounds[-1]:
         bounds.pop()

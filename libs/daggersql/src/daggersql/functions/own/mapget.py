@@ -28,7 +28,7 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
 
 
 def _of_pairs(values: Expr, key: Expr, span: Span, report: Report) -> Expr:
-    """The second field of the first message whose first field is the key."""
+    """Build the second field of the first message whose first field is the key."""
     kind = values.type.element if isinstance(values.type, Array) else NULL
     fields = list(kind.fields().items()) if isinstance(kind, Message | Struct) else []
     if len(fields) < 2:

@@ -48,7 +48,7 @@ def _check(arguments: Sequence[Expr], span: Span, report: Report) -> None:
 
 
 def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | None) -> Expr:
-    """Below the bound: the value at position p (n + 1) / 100 of the sorted ones, between two of them."""
+    """Build the value at position p (n + 1) / 100 of the sorted ones, interpolated; within the bound."""
     p = number_of(arguments[0]) or 50.0
     value = cast(arguments[1], DOUBLE)
     number = (

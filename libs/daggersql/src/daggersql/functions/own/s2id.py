@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from daggerspec.columns import Cell
 from daggersql.functions.checks import check_whole
-from daggersql.functions.signature import Doc, Function, computed
+from daggersql.functions.signature import Doc, Function, row_function
 from daggersql.ir.families import Family
 from daggersql.ir.types import DOUBLE, INT, STRING
 
 FUNCTION = Function(
     "S2Id",
-    (computed("s2id", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
+    (row_function("s2id", (Family.NUMBER, Family.NUMBER, Family.INTEGER), STRING, (DOUBLE, DOUBLE, INT)),),
     own=True,
     cells=Cell.S2,
     check=check_whole(2, 0, 30, "The level of an S2 cell", example="13"),

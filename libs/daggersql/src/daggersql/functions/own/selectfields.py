@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from daggersql.findings import Report, Span
-from daggersql.functions.encoded import is_encoded, selected, type_of
+from daggersql.functions.encoded import is_encoded, select_field, type_of
 from daggersql.functions.messages import check_same, element_message, leaf
 from daggersql.functions.signature import Doc, Function, Signature
 from daggersql.ir.expr import Expr, cast, wrong
@@ -40,7 +40,7 @@ def _build(arguments: Sequence[Expr], span: Span, report: Report, where: Expr | 
             "Name the type of these messages: SelectFields(messages, type, path).",
         )
         return wrong(span)
-    found_in_bytes = selected(cast(values, Array(BINARY)), name, path, span, report)
+    found_in_bytes = select_field(cast(values, Array(BINARY)), name, path, span, report)
     return found_in_bytes or wrong(span)
 
 

@@ -25,7 +25,7 @@ import aiohttp
 from daggers.v1 import spec_pb2
 from yarl import URL
 
-from chassis.egress.addresses import PORTS, AddressRefused, Allowed
+from chassis.egress.addresses import PORTS, AddressRefused, EgressRules
 from chassis.egress.connector import connector
 from chassis.egress.pools import Judge, judge_target
 from runtime.clients import handshake
@@ -179,11 +179,11 @@ class Connection:
         await asyncio.to_thread(judge_target, *destination(self.server.url), allowed, target_judge)
         self._judged_until = now + _JUDGED_S
 
-    def _rules(self) -> tuple[Allowed, Judge]:
+    def _rules(self) -> tuple[EgressRules, Judge]:
         if self.server.egress is None:
-            return Allowed(plain=True), _ALLOW_ALL
+            return EgressRules(plain=True), _ALLOW_ALL
         rules = spec_pb2.Egress.FromString(self.server.egress)
-        return Allowed.parse(rules.hosts, rules.networks), judge(rules, self.server.name)
+        return EgressRules.parse(rules.hosts, rules.networks), judge(rules, self.server.name)
 
     def _open_session(self) -> aiohttp.ClientSession:
         """Open a session, which must happen in the event loop. Raises: AddressRefused, ValueError."""

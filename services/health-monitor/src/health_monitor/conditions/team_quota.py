@@ -1,4 +1,4 @@
-"""What a team uses, beside where its quotas warn. Pure."""
+"""Compares a team's use with the soft limits of its quotas. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fleet.alerts.ledger import Ledger
 from fleet.fold import quotas
 from fleet.health import vitals
 from fleet.health.watch import Watch
-from health_monitor.finding import Finding, Measure
+from health_monitor.conditions.finding import Finding, Measure
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_TEAM_QUOTA
 
 
-def watched(fleet: Fleet, ledger: Ledger) -> list[str]:
-    """The teams to look at: those that are warned, and those of which an alert is open."""
+def teams_to_judge(fleet: Fleet, ledger: Ledger) -> list[str]:
+    """List the teams whose quotas warn, and those with an open alert, which may have to resolve."""
     open_ = {
         name.removeprefix(TEAM)
         for (name, condition), alert in ledger.alerts.items()
@@ -29,12 +29,12 @@ def watched(fleet: Fleet, ledger: Ledger) -> list[str]:
     return sorted(open_ | {team for team in fleet.catalogue.teams if quotas.warns(fleet.catalogue, team)})
 
 
-def judged(
+def judge(
     fleet: Fleet, team: str, watches: Mapping[str, Watch], *, now: datetime, hearing: datetime | None
 ) -> Finding | None:
-    """Whether a team uses more than where its quotas warn; None while nobody can say.
+    """Judge whether a team uses more than a soft limit; None while its use is not known.
 
-    `hearing`: since when silence means something: what drivers read is not known before.
+    `hearing`: since when heartbeats arrive without a gap; None: they do not, and rates are unknown.
     """
     catalogue = fleet.catalogue
     if not quotas.warns(catalogue, team):

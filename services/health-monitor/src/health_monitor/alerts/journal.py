@@ -1,4 +1,4 @@
-"""Keeps an outage until the log has it: in the process, and in a file for the next one."""
+"""Keeps an outage until the log has it: in memory, and in a file for the next process."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from chassis.files import replace_bytes
 from chassis.logging import logger
 from fleet.alerts.alert import PLATFORM
 from fleet.alerts.ledger import Ledger
-from health_monitor.outage import CONDITION, Journal, Outage
+from health_monitor.alerts.outage import CONDITION, Journal, Outage
 
 
-class KeptOutage:
-    """The outage that the log does not hold yet."""
+class PendingOutage:
+    """Outage that the log does not hold yet."""
 
     def __init__(self, journal: Journal) -> None:
-        """`journal`: where a restart finds it."""
+        """`journal`: stores the outage for a restart."""
         self.current: Outage | None = None
-        """None when the log has all there is."""
+        """None while there is none that the log lacks."""
         self._journal = journal
 
     def load(self, ledger: Ledger) -> None:
-        """Go on with what an earlier process kept. Raises: OSError."""
+        """Restore the outage of an earlier process. Raises: OSError."""
         report = self._journal.load()
         if report is not None:
             self.current = Outage(report, ledger.alert(PLATFORM, CONDITION))
 
-    def keep(self, kept: Outage | None) -> None:
-        """Remember it. Told it is all the same where the journal fails."""
-        self.current = kept
+    def keep(self, outage: Outage | None) -> None:
+        """Replace the outage; None: there is none any more. A failing journal is logged and does not raise:
+        receivers must be notified all the same.
+        """
+        self.current = outage
         try:
-            self._journal.save(None if kept is None else kept.report)
+            self._journal.save(None if outage is None else outage.report)
         except OSError as error:
             logger().error("outage.save_failed", detail=str(error))
 
 
 class FileJournal:
-    """One file, replaced whole. With no directory it is kept by the process alone."""
+    """Journal in one file, replaced whole. Without a directory it stores nothing."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / "outage.pb"
 
     def load(self) -> alerts_pb2.OutageReported | None:
-        """What an earlier process kept; None when nothing can be read. Raises: OSError."""
+        """Read the report of an earlier process; None without one, or when it is damaged. Raises: OSError."""
         if self._path is None or not self._path.exists():
             return None
         try:
@@ -55,7 +57,7 @@ class FileJournal:
             return None
 
     def save(self, report: alerts_pb2.OutageReported | None) -> None:
-        """Keep it, and be sure of it. Raises: OSError."""
+        """Write the report durably; None: remove the file. Raises: OSError."""
         if self._path is None:
             return
         if report is None:

@@ -1,4 +1,4 @@
-"""What a look at a dagger found about one condition. Pure."""
+"""Findings: the evidence for or against one condition at one moment. Pure."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from fleet.health.watch import Watch
 
 
 class Measure(NamedTuple):
-    """A number, beside what it may be at most."""
+    """Measured value and its limit."""
 
     value: float
     limit: float
     unit: str
-    """As in `AlertFired`: "s", "share" or "count"."""
+    """Unit of both: "s", "share" or "count" (`AlertFired.unit`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Evidence that a condition holds, or that it does not."""
+    """Evidence that a condition holds (`active`), or that it does not."""
 
     active: bool
     summary: str
-    """One sentence for a person: what is wrong, or why it is over."""
+    """Clause for a person: the problem, or the reason why it is over."""
     since: datetime
-    """Since when, as far as is known."""
+    """Since when it is so, as far as the evidence goes back."""
     final: bool = False
-    """Nothing is asked of the dagger any more: an incident is over at once."""
+    """The dagger need not run any more: resolve an incident at once, without `resolve_hold`."""
     measure: Measure | None = None
-    """What was measured, where a number tells whether the condition holds."""
+    """Measure that decides the condition; None where no number does."""
     advice: Advice | None = None
-    """Whose it is and what to do next, where more is known than its condition tells."""
+    """Owner and next step, where more specific than those of the condition; None: those."""
 
     def until_well_below(self, *, firing: bool) -> Finding:
-        """The finding as an incident that fires sees it: a share is over well below its limit, or it would
-        come and go at the limit itself.
+        """Apply hysteresis for an incident that fires: a share must fall to SHARE_ENDS of its limit to be
+        over, otherwise the alert would flap at the limit.
         """
         measure = self.measure
         if not firing or self.active or self.final or measure is None or measure.unit != "share":
@@ -50,7 +50,7 @@ class Finding:
 
 
 def counted_long_enough(watch: Watch, limits: Limits) -> bool:
-    """Whether a share of what a driver counted says anything."""
+    """Tell whether a driver's counters span enough time for a share of them to be evidence."""
     return bool(watch.samples) and watch.samples[-1].time - watch.samples[0].time >= limits.share_time
 
 
@@ -58,12 +58,12 @@ def counted_long_enough(watch: Watch, limits: Limits) -> bool:
 
 
 def why(error: events_pb2.DaggerError | None) -> str:
-    """An error, for the end of a sentence."""
+    """Format an error for the end of a sentence."""
     if error is None:
         return "it left no reason"
     return f"{error.reason}: {error.detail}" if error.detail else error.reason
 
 
 def seconds(span: timedelta, limit: timedelta) -> Measure:
-    """A time beside its limit."""
+    """Measure a time against its limit, both in seconds."""
     return Measure(span.total_seconds(), limit.total_seconds(), "s")

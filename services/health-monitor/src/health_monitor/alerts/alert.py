@@ -1,9 +1,9 @@
-"""When an alert fires and when it is over, and what an attempt to tell somebody was. Pure.
+"""Decides when an alert fires and resolves, and records the outcomes of notifications. Pure.
 
-    decide     finding, held for long enough -> AlertFired | AlertResolved
-    conclude   the outcome of an attempt -> NotificationSent | NotificationFailed
+    decide     a finding that has held for long enough -> AlertFired | AlertResolved
+    conclude   outcome of an attempt to notify -> NotificationSent | NotificationFailed
 
-What an alert is, and what its events make of it, is `fleet.alerts.alert`.
+`fleet.alerts.alert` defines an alert, and folds its events.
 """
 
 from __future__ import annotations
@@ -19,53 +19,53 @@ from fleet import Dagger
 from fleet.alerts.alert import Alert, Notification, Notify, dedup_key
 from fleet.decide.backoff import delay
 from fleet.health import advice
-from health_monitor.condition import SEVERITIES
-from health_monitor.finding import Finding
-from health_monitor.receivers import Outcome, Permanent, Sent, Temporary
+from health_monitor.conditions.dagger_conditions import SEVERITIES
+from health_monitor.conditions.finding import Finding
+from health_monitor.receivers import Outcome, Permanent, Success, Temporary
 
 _SUMMARY_LIMIT: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How patient the monitor is, with daggers and with receivers."""
+    """Times that findings must hold, and delays between attempts to notify."""
 
     hold: timedelta = timedelta(seconds=10)
-    """A condition must hold for this long before an incident begins."""
+    """Time that a condition must hold before an incident begins."""
     resolve_hold: timedelta = timedelta(seconds=30)
-    """It must be gone for this long before the incident is over."""
+    """Time that it must be gone before the incident is over."""
     first_delay: timedelta = timedelta(seconds=2)
-    """Wait before the second attempt at a notification; it doubles from then on."""
+    """Delay before the second attempt at a notification; it doubles with each further one."""
     longest_delay: timedelta = timedelta(minutes=10)
     give_up: timedelta = timedelta(hours=24)
-    """No further attempt this long after the incident began or ended."""
+    """Time after an incident's beginning or end from which no further attempt is made."""
 
 
-# ---- Decide: a finding that has held -> an event, or nothing -----------------------------------------------
+# ---- Decide: a finding that has held for long enough -> an event -------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A finding and since when it has been the same without a gap."""
+class HeldFinding:
+    """Finding, and the time since when it has been the same without a gap."""
 
     finding: Finding
     since: datetime
     begun: datetime
-    """Since when it was so by the first of these findings: before anybody looked."""
+    """`since` of the first of these findings: the condition may be older than the first look at it."""
 
 
-def hold(held: Held | None, finding: Finding | None, now: datetime) -> Held | None:
-    """What is held after a look at `now`; a look without evidence begins anew."""
+def hold(previous: HeldFinding | None, finding: Finding | None, now: datetime) -> HeldFinding | None:
+    """Hold the finding of `now`, since the previous one if that says the same; no finding ends the hold."""
     if finding is None:
         return None
-    if held is not None and held.finding.active == finding.active:
-        return replace(held, finding=finding)
-    return Held(finding, now, finding.since)
+    if previous is not None and previous.finding.active == finding.active:
+        return replace(previous, finding=finding)
+    return HeldFinding(finding, now, finding.since)
 
 
 def decide(
     alert: Alert,
-    held: Held | None,
+    held_finding: HeldFinding | None,
     *,
     dagger: Dagger | None,
     receivers: Sequence[str],
@@ -74,26 +74,27 @@ def decide(
     team: str = "",
     change: alerts_pb2.LastChange | None = None,
 ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
-    """The next turn of the alert, or None. Asked again after its answer was folded in, the answer is None.
+    """Return the next event of the alert, or None. Once that event is folded in, the answer is None.
 
-    `dagger`: None for the platform and for a team. `team`: whose it is, where no dagger says so.
-    `change`: the newest request about the dagger.
-    The events carry no epoch yet: the monitor fills it in when it writes them.
+    `dagger`: None for the platform, teams and principals. `team`: owner, without a dagger. `change`: the
+    newest request about the dagger. The event has no epoch: the leader sets it when it writes.
     """
-    if held is None or held.finding.active == alert.firing:
+    if held_finding is None or held_finding.finding.active == alert.firing:
         return None
-    finding, lasted = held.finding, now - held.since
+    finding, lasted = held_finding.finding, now - held_finding.since
     if finding.active:
-        return _fired(alert, finding, dagger, team, receivers, change) if lasted >= policy.hold else None
+        if lasted < policy.hold:
+            return None
+        return _build_fired(alert, finding, dagger, team, receivers, change)
     if finding.final or lasted >= policy.resolve_hold:
         meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
         resolved = alerts_pb2.AlertResolved(meta=meta, summary=_cut(finding.summary))
-        resolved.until.FromDatetime(held.begun)
+        resolved.until.FromDatetime(held_finding.begun)
         return resolved
     return None
 
 
-def _fired(
+def _build_fired(
     alert: Alert,
     finding: Finding,
     dagger: Dagger | None,
@@ -102,7 +103,7 @@ def _fired(
     change: alerts_pb2.LastChange | None,
 ) -> alerts_pb2.AlertFired:
     meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident + 1)
-    whose = finding.advice or advice.of_condition(alert.condition)
+    owner = finding.advice or advice.of_condition(alert.condition)
     fired = alerts_pb2.AlertFired(
         meta=meta,
         dedup_key=dedup_key(alert.dagger, alert.condition),
@@ -111,9 +112,9 @@ def _fired(
         generation=dagger.generation if dagger else 0,
         team=dagger.spec.team if dagger else team,
         receivers=receivers,
-        domain=whose.domain,
+        domain=owner.domain,
         last_change=change,
-        next=whose.next_of(alert.dagger),
+        next=owner.next_of(alert.dagger),
     )
     fired.since.FromDatetime(finding.since)
     if finding.measure is not None:
@@ -121,15 +122,15 @@ def _fired(
     return fired
 
 
-# ---- What became of a notification -------------------------------------------------------------------------
+# ---- Conclude: the outcome of an attempt -> an event -------------------------------------------------------
 
 
 def conclude(notify: Notify, outcome: Outcome, *, now: datetime, policy: Policy) -> Notification:
-    """The event that an attempt's outcome is."""
+    """Build the event of an attempt's outcome, with the time of the next attempt unless it is the last."""
     alert = notify.alert
     meta = alerts_pb2.AlertMeta(dagger=alert.dagger, condition=alert.condition, incident=alert.incident)
     match outcome:
-        case Sent():
+        case Success():
             return alerts_pb2.NotificationSent(
                 meta=meta, notice=alert.notice, receiver=notify.receiver, attempt=notify.attempt
             )

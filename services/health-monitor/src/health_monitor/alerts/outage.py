@@ -1,11 +1,11 @@
-"""Kafka is away: how the monitor knows, and what it did about it while its log could not be written. Pure.
+"""Outages of Kafka: how the monitor detects one, and alerts about it while it cannot write its log. Pure.
 
-    Reach      what became of the monitor's own writes
-    kafka_away what that tells -> Finding
-    Outage     the incident that is told without the log: decided, kept, told, kept again
+    Reach      outcomes of the leader's own writes
+    kafka_away Reach -> Finding
+    Outage     the incident that is alerted without the log: decide, journal, notify, journal the outcome
 
-The order is the log's: decide, append, act, append what came of it. Only the place is another one. What is
-kept is one message, `OutageReported`, which the log gets as it is when it takes records again (ADR 47).
+The order is that of the log: decide, append, act, append the outcome. Only the place is another one. The
+journal has one message, `OutageReported`, which the log gets unchanged when it takes records again (ADR 47).
 """
 
 from __future__ import annotations
@@ -18,83 +18,83 @@ from daggers.v1 import alerts_pb2
 
 from chassis.durations import spoken
 from fleet.alerts.alert import PLATFORM, Alert, Notification, Notify, dedup_key, next_notification, reported
-from health_monitor.finding import Finding, seconds
+from health_monitor.conditions.finding import Finding, seconds
 
 CONDITION: Final = alerts_pb2.ALERT_CONDITION_KAFKA_AWAY
 _FAILURES: Final = 2
 
 
 class Journal(Protocol):
-    """Where an outage is kept until the log has it."""
+    """Storage of an outage until the log has it."""
 
     def load(self) -> alerts_pb2.OutageReported | None:
-        """What is kept; None when nothing is."""
+        """Read the report; None when there is none. Raises: OSError."""
 
     def save(self, report: alerts_pb2.OutageReported | None) -> None:
-        """Keep it in place of what was kept; None: nothing any more. Raises: OSError."""
+        """Replace the report; None: remove it. Raises: OSError."""
 
 
-# ---- How the monitor knows ---------------------------------------------------------------------------------
+# ---- Detection ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What became of the leader's beats, which are written every few seconds."""
+    """Outcomes of the leader's beats, which are written every few seconds."""
 
     wrote: datetime | None = None
-    """When Kafka took one last."""
+    """Time of the last beat that Kafka acknowledged."""
     missing: datetime | None = None
-    """When the first was tried that it did not take; None while it takes them."""
+    """Time of the first attempt that failed since; None while none has."""
     failures: int = 0
-    """How many it has not taken since."""
+    """Beats that have failed since."""
 
     def writes(self, now: datetime) -> Reach:
-        """Kafka took one."""
+        """Note that Kafka acknowledged a beat."""
         return Reach(wrote=now)
 
     def misses(self, tried: datetime) -> Reach:
-        """It did not take one that was first tried then."""
+        """Note that a beat failed; `tried`: its first attempt."""
         return Reach(self.wrote, self.missing or tried, self.failures + 1)
 
     @property
     def away(self) -> bool:
-        """Whether it does not take them. One alone proves nothing: the process may have been suspended."""
+        """True if Kafka takes no beats. One failure is no proof: the process may have been suspended."""
         return self.failures >= _FAILURES
 
 
 def kafka_away(reach: Reach, *, now: datetime, limit: timedelta) -> Finding | None:
-    """Whether Kafka has taken nothing of this monitor for too long."""
+    """Judge whether Kafka has acknowledged nothing of this monitor for too long; None without evidence."""
     if reach.missing is None:
         return None if reach.wrote is None else Finding(False, "Kafka takes records again", reach.wrote)
     lasted = now - reach.missing
     if not reach.away or lasted < limit:
         return None
-    what = (
+    summary = (
         f"Kafka has taken no record of the health monitor for {spoken(lasted)}: no dagger can be judged, and"
         " those that need the same Kafka stand still"
     )
-    return Finding(True, what, reach.missing, measure=seconds(lasted, limit))
+    return Finding(True, summary, reach.missing, measure=seconds(lasted, limit))
 
 
-# ---- What was done about it --------------------------------------------------------------------------------
+# ---- The incident ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An incident that the log does not hold yet."""
+    """Incident that the log does not hold yet."""
 
     report: alerts_pb2.OutageReported
-    """All that happened in it. Not to be changed."""
-    known: Alert
-    """The alert as the log had it."""
+    """Event that the log will get: the incident and all attempts to notify. Never changed in place."""
+    logged_alert: Alert
+    """The alert according to the log, before this incident."""
 
     @property
     def alert(self) -> Alert:
-        """The alert as it is."""
-        return reported(self.known, self.report)
+        """The alert with this incident folded in."""
+        return reported(self.logged_alert, self.report)
 
-    def told(self, outcome: Notification, now: datetime) -> Outage:
-        """The outage after an attempt to tell somebody."""
+    def with_attempt(self, outcome: Notification, now: datetime) -> Outage:
+        """Add the outcome of an attempt to notify a receiver."""
         report = alerts_pb2.OutageReported()
         report.CopyFrom(self.report)
         attempt = report.attempts.add()
@@ -103,10 +103,10 @@ class Outage:
             attempt.sent.CopyFrom(outcome)
         else:
             attempt.failed.CopyFrom(outcome)
-        return Outage(report, self.known)
+        return Outage(report, self.logged_alert)
 
     def next_notification(self, receiver: str, *, pace: timedelta, now: datetime) -> Notify | None:
-        """What the receiver is to be told next; None when it was told, or must be left alone."""
+        """Return the receiver's next notification; None when it has it, or its pace does not allow it yet."""
         newest = [
             attempt.time.ToDatetime(tzinfo=UTC)
             for attempt in self.report.attempts
@@ -117,15 +117,15 @@ class Outage:
         return next_notification(self.alert, receiver, now=now)
 
 
-def begun(fired: alerts_pb2.AlertFired, known: Alert, now: datetime) -> Outage:
-    """The outage of an incident that fires now."""
+def begin_outage(fired: alerts_pb2.AlertFired, logged_alert: Alert, now: datetime) -> Outage:
+    """Build the outage of an incident that fires now."""
     report = alerts_pb2.OutageReported(fired=fired)
     report.time.FromDatetime(now)
-    return Outage(report, known)
+    return Outage(report, logged_alert)
 
 
 def draft_id(report: alerts_pb2.OutageReported) -> str:
-    """ce_id of the record that a report becomes: the same as long as it says the same."""
+    """Build the ce_id of the report's record, equal for equal reports, so that a repeat changes nothing."""
     meta = report.fired.meta
     return (
         f"{meta.epoch}/{dedup_key(PLATFORM, CONDITION)}/{meta.incident}/OutageReported/{len(report.attempts)}"

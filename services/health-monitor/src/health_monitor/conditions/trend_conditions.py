@@ -1,4 +1,4 @@
-"""Conditions about a while: restarts, input, lag, and what a driver counts itself. Pure."""
+"""Conditions that are judged over a span of time: restarts, input, lag, and a driver's own warnings. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fleet.health import advice
 from fleet.health.degradation import Limits, Reason, driver_warnings
 from fleet.health.trends import ends_lately
 from fleet.health.watch import Watch, pause, recent
-from health_monitor.finding import Finding, Measure, counted_long_enough, seconds, why
-from health_monitor.history import History
+from health_monitor.conditions.finding import Finding, Measure, counted_long_enough, seconds, why
+from health_monitor.conditions.history import History
 
-TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
+DRIVER_CONDITIONS: Final[Mapping[Condition, tuple[Reason, str]]] = {
     alerts_pb2.ALERT_CONDITION_LATE_ROWS: (Reason.LATE_ROWS, "its rows come in time, but for a few"),
     alerts_pb2.ALERT_CONDITION_NO_OUTPUT: (Reason.NO_OUTPUT, "no window of it is overdue"),
     alerts_pb2.ALERT_CONDITION_RECORDS_EXPIRED: (
@@ -32,11 +32,11 @@ TOLD_BY_DRIVER: Final[Mapping[Condition, tuple[Reason, str]]] = {
         "event time waits for no partition of it",
     ),
 }
-"""Conditions that a driver tells of itself: by which reason, and what is true without it."""
+"""Conditions that drivers report: reason of the warning, and the text of a finding when there is none."""
 
 
 def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Limits) -> Finding | None:
-    """Its driver ends again and again. A request of a person begins the count anew."""
+    """Judge whether a driver ends again and again. Requests of people reset the count."""
     if not history.ends:
         return None
     if dagger.phase == FAILED:
@@ -47,14 +47,14 @@ def restart_loop(dagger: Dagger, history: History, *, now: datetime, limits: Lim
     if len(ends) < limits.restarts:
         often = f"{advice.often(len(ends))} in {spoken(limits.restarts_within)}"
         return Finding(False, often, now)
-    what = f"{advice.often(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
+    summary = f"{advice.often(len(ends))} in {spoken(now - ends[0])}: {why(history.error)}"
     measure = Measure(len(ends), limits.restarts, "count")
-    whose = advice.ended(history.error, dagger.last_good_version) if history.error else None
-    return Finding(True, what, ends[0], measure=measure, advice=whose)
+    owner = advice.ended(history.error, dagger.last_good_version) if history.error else None
+    return Finding(True, summary, ends[0], measure=measure, advice=owner)
 
 
 def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> Finding | None:
-    """Only input that was there can be missed."""
+    """Judge whether records stopped coming, after they came steadily: a topic may be quiet by nature."""
     missed = pause(watch, asked=dagger.update_time, now=now, limits=limits)
     if missed is None:
         return None
@@ -66,7 +66,7 @@ def no_input(dagger: Dagger, watch: Watch, *, now: datetime, limits: Limits) -> 
 
 
 def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
-    """More comes than it reads: the slope counts, not the lag."""
+    """Judge whether a driver reads less than arrives: the slope of the lag counts, not its size."""
     grown = watch.growth
     if grown is None:
         return None
@@ -76,8 +76,11 @@ def lag_growing(watch: Watch, limits: Limits) -> Finding | None:
     return Finding(True, str(grown), grown.first.time, measure=measure)
 
 
-def told_by_driver(watch: Watch, reason: Reason, well: str, limits: Limits) -> Finding | None:
-    """What the driver tells of itself, in its own words. Its limits may be raised here."""
+def driver_warning(watch: Watch, reason: Reason, well: str, limits: Limits) -> Finding | None:
+    """Judge by a driver's own warning, with its text; `well`: text of a finding without the warning.
+
+    The monitor's limits may be higher than the driver's: a measure below them is no finding.
+    """
     heartbeat = watch.heartbeat
     if heartbeat is None or watch.heard is None:
         return None
@@ -85,24 +88,27 @@ def told_by_driver(watch: Watch, reason: Reason, well: str, limits: Limits) -> F
     if reason == Reason.LATE_ROWS:
         if not counted_long_enough(watch, limits):
             return None
-        measure = _counted_late(watch, limits)
-    if reason in heartbeat.measures:  # not in those of older drivers
-        told = heartbeat.measures[reason]
-        measure = Measure(told.value, _raised(reason, told.limit, limits), told.unit)
+        measure = _measure_late_rows(watch, limits)
+    if reason in heartbeat.measures:  # heartbeats of older drivers have none
+        warned = heartbeat.measures[reason]
+        measure = Measure(warned.value, _raise_limit(reason, warned.limit, limits), warned.unit)
     if reason not in watch.warned or (measure is not None and measure.value < measure.limit):
         return Finding(False, well, watch.heard, measure=measure)
     return Finding(True, driver_warnings(heartbeat)[reason], watch.warned[reason], measure=measure)
 
 
-def _counted_late(watch: Watch, limits: Limits) -> Measure | None:
-    """The share of late rows by the driver's counters, for when it tells of none; None of no rows."""
+def _measure_late_rows(watch: Watch, limits: Limits) -> Measure | None:
+    """Compute the share of late rows from a driver's counters, as it measures only while it warns.
+
+    None when it read no rows.
+    """
     counted = recent(watch)
     share = counted.late / max(counted.rows_in, counted.late, 1)
     return Measure(share, limits.late_share, "share") if counted.rows_in else None
 
 
-def _raised(reason: Reason, limit: float, limits: Limits) -> float:
-    """The limit of a driver, raised to what is set here."""
+def _raise_limit(reason: Reason, limit: float, limits: Limits) -> float:
+    """Raise a driver's limit to that of the monitor's settings."""
     if reason == Reason.LATE_ROWS:
         return max(limit, limits.late_share)
     if reason == Reason.NO_OUTPUT:

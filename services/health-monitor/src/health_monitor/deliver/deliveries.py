@@ -1,6 +1,6 @@
-"""Deliveries: receivers are told what is due, and what became of each attempt is recorded.
+"""Deliveries: send due notifications to receivers, and record the outcome of each attempt.
 
-In the log; during an outage of Kafka in the journal, which the log gets later.
+Outcomes are recorded in the log; during an outage of Kafka in the journal, which the log gets later.
 """
 
 from __future__ import annotations
@@ -14,68 +14,68 @@ from typing import Final, TypeAlias
 from chassis.logging import logger
 from eventlog import LogUnavailable
 from fleet.alerts.alert import Notify
-from health_monitor import alert
-from health_monitor.journal import KeptOutage
-from health_monitor.leadership import Leadership
+from health_monitor.alerts import alert
+from health_monitor.alerts.journal import PendingOutage
+from health_monitor.alerts.leadership import Leadership
+from health_monitor.deliver.webhook import Channel, Webhooks
 from health_monitor.receivers import Outcome, Permanent, Temporary
-from health_monitor.webhook import Channel, Webhooks
 
 _APPEND_AGAIN_S: Final = 1.0
 
-Reached: TypeAlias = Callable[[], Awaitable[Channel | Temporary | Permanent]]
-"""Gives a receiver as it is now, or why it cannot be told."""
+ResolveChannel: TypeAlias = Callable[[], Awaitable[Channel | Temporary | Permanent]]
+"""Looks up a receiver as it is configured now; an outcome: why it cannot be notified."""
 
 
 class Deliveries:
-    """What is told to receivers."""
+    """Sends notifications, and records their outcomes."""
 
     def __init__(
         self,
         leadership: Leadership,
-        kept: KeptOutage,
+        outage: PendingOutage,
         *,
         webhooks: Webhooks,
         policy: alert.Policy,
         clock: Callable[[], datetime],
     ) -> None:
         self.under_way: set[asyncio.Task[None]] = set()
-        """Those that were begun, and are not recorded yet."""
-        self._leadership, self._kept = leadership, kept
+        """Deliveries that have begun, and whose outcome is not recorded yet."""
+        self._leadership, self._outage = leadership, outage
         self._webhooks, self._policy, self._clock = webhooks, policy, clock
 
     async def notify(self, channel: Channel) -> None:
-        """Send a receiver its next notification, and record what became of it. Raises: LogUnavailable."""
+        """Send a receiver its next notification, and record the outcome. Raises: LogUnavailable."""
 
-        async def reached() -> Channel:
+        async def resolve() -> Channel:
             return channel
 
-        await self.notify_named(channel.name, channel.receiver.PACE, reached)
+        await self.notify_named(channel.name, channel.receiver.PACE, resolve)
 
-    async def notify_named(self, receiver: str, pace: timedelta, reached: Reached) -> None:
-        """The same, of a receiver that is looked up when there is something to tell it."""
+    async def notify_named(self, receiver: str, pace: timedelta, resolve: ResolveChannel) -> None:
+        """Notify a receiver that is resolved only when a notification is due. Raises: LogUnavailable."""
         leadership = self._leadership
-        if not leadership.begins or self._kept.current is not None or self._due_to(receiver, pace) is None:
+        if not leadership.begins or self._outage.current is not None or self._due_to(receiver, pace) is None:
             return
-        # A monitor that was suspended may have been replaced: nothing is sent on old knowledge.
+        # A monitor that was suspended may have been replaced, so the decision needs the log's newest state.
         await leadership.follower.catch_up()
         due = self._due_to(receiver, pace)
         if due is None or not leadership.leads:
             return
-        await self._unbroken(self._deliver(reached, due))
+        await self._shield(self._deliver(resolve, due))
 
     async def notify_outage(self, channel: Channel) -> None:
-        """Tell a receiver that Kafka is away, while it is: the outcome is kept in the journal."""
+        """Notify a receiver during an outage of Kafka; the outcome is recorded in the journal."""
         if self._due_in_outage(channel) is None:
             return
-        # Nothing is sent on old knowledge here either, as far as the log can be read.
+        # The decision needs the newest state here, too, as far as the log can be read.
         with suppress(LogUnavailable):
             await self._leadership.follower.catch_up()
         due = self._due_in_outage(channel)
         if due is not None:
-            await self._unbroken(self._deliver_outage(channel, due))
+            await self._shield(self._deliver_outage(channel, due))
 
     async def drain(self, grace: timedelta) -> None:
-        """Let what is under way be recorded; the followers must still run."""
+        """Wait until deliveries under way are recorded, for `grace` at most; followers must still run."""
         if self.under_way:
             await asyncio.wait(self.under_way, timeout=grace.total_seconds())
 
@@ -83,27 +83,29 @@ class Deliveries:
         return self._leadership.ledger.next_notification(receiver, pace=pace, now=self._clock())
 
     def _due_in_outage(self, channel: Channel) -> Notify | None:
-        current, leadership = self._kept.current, self._leadership
+        current, leadership = self._outage.current, self._leadership
         if not leadership.begins or current is None or leadership.reach.missing is None:
             return None
         return current.next_notification(channel.name, pace=channel.receiver.PACE, now=self._clock())
 
-    async def _unbroken(self, delivery: Coroutine[None, None, None]) -> None:
-        """Not cancelled with its timer: what was sent shall be recorded."""
+    async def _shield(self, delivery: Coroutine[None, None, None]) -> None:
+        """Run a delivery that cancelling the timer does not cancel: its outcome must be recorded."""
         task = asyncio.create_task(delivery)
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
         await asyncio.shield(task)
 
-    async def _deliver(self, reached: Reached, due: Notify) -> None:
-        there = await reached()
+    async def _deliver(self, resolve: ResolveChannel, due: Notify) -> None:
+        channel = await resolve()
         outcome: Outcome = (
-            await self._webhooks.send(there, due, now=self._clock()) if isinstance(there, Channel) else there
+            await self._webhooks.send(channel, due, now=self._clock())
+            if isinstance(channel, Channel)
+            else channel
         )
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
         leadership = self._leadership
-        # Sent again only if this process dies before the log takes it. Of a write that failed nobody knows
-        # whether the log took it, until the log has been read: it may say so by the time that we lead again.
+        # Write until the log has it: only if this process dies before, the notification is sent twice. A
+        # failed write may be in the log all the same; `awaits` is false once it has been read back.
         while leadership.leads and leadership.ledger.awaits(event, self._clock()):
             with suppress(LogUnavailable):
                 await leadership.write(event)
@@ -113,8 +115,8 @@ class Deliveries:
     async def _deliver_outage(self, channel: Channel, due: Notify) -> None:
         outcome = await self._webhooks.send(channel, due, now=self._clock())
         event = alert.conclude(due, outcome, now=self._clock(), policy=self._policy)
-        current = self._kept.current
-        assert current is not None  # it is brought in when nothing is under way
+        current = self._outage.current
+        assert current is not None  # it is brought into the log only when no delivery is under way
         event.meta.epoch = current.report.fired.meta.epoch
-        self._kept.keep(current.told(event, self._clock()))
+        self._outage.keep(current.with_attempt(event, self._clock()))
         logger().info("outage.reported", receiver=channel.name, turn=event.DESCRIPTOR.name)

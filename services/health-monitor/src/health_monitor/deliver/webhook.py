@@ -1,4 +1,4 @@
-"""Carries a notification to a receiver: one request, a deadline, no redirects, no secret in what it says."""
+"""Sends notifications: one request each, with a deadline, without redirects, and no secret in any outcome."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from typing import Final
 
 import httpx
 
-from chassis.egress.addresses import AddressRefused, Allowed
+from chassis.egress.addresses import AddressRefused, EgressRules
 from chassis.egress.proxies import Proxies
 from chassis.egress.transport import CheckedTransport, Resolve, resolve
 from fleet.alerts.alert import Notify
 from health_monitor.page import Page
-from health_monitor.receivers import Answer, Outcome, Receiver, ReceiverSettings, Request, Sent, Temporary
+from health_monitor.receivers import (
+    HttpAnswer,
+    HttpRequest,
+    Outcome,
+    Receiver,
+    ReceiverSettings,
+    Success,
+    Temporary,
+)
 
 _ANSWER_LIMIT: Final = 64 * 1024
 _HEADERS: Final = {"user-agent": "daggers-health-monitor", "accept-encoding": "identity"}
@@ -29,20 +37,20 @@ class Channel:
     """One configured receiver."""
 
     name: str
-    """As events name it."""
+    """Name of the receiver in events: KIND, or TEAM/KIND."""
     receiver: Receiver
     settings: ReceiverSettings
     """Of the receiver's kind."""
 
 
 class Webhooks:
-    """Sends notifications. `timeout`: what one may take in all. `portal`: its base URL, for links.
-    `proxies`: by which they leave.
+    """Client of all receivers. `timeout`: of one notification in all. `portal`: base URL for links.
+    `proxies`: through which requests leave.
     """
 
     def __init__(
         self,
-        allowed: Allowed,
+        allowed: EgressRules,
         *,
         timeout: timedelta = timedelta(seconds=10),
         resolver: Resolve = resolve,
@@ -57,17 +65,17 @@ class Webhooks:
         self._context: ssl.SSLContext = httpx.create_ssl_context()  # of the environment's authorities
 
     async def send(self, channel: Channel, notify: Notify, *, now: datetime) -> Outcome:
-        """Send one notification; never raises for anything the network or the receiver does."""
+        """Send one notification, and redact the outcome. Never raises, whatever network or receiver do."""
         answer = await self.call(channel.receiver.request(Page(notify, self._portal), channel.settings), now)
         if isinstance(answer, Temporary):
             return answer
         outcome = channel.receiver.outcome(answer)
-        if isinstance(outcome, Sent):
+        if isinstance(outcome, Success):
             return outcome
-        return replace(outcome, detail=channel.settings.redacted(outcome.detail))
+        return replace(outcome, detail=channel.settings.redact(outcome.detail))
 
-    async def call(self, request: Request, now: datetime) -> Answer | Temporary:
-        """What one call was answered, or why nothing came; never raises for anything the network does."""
+    async def call(self, request: HttpRequest, now: datetime) -> HttpAnswer | Temporary:
+        """Send one request; Temporary: no answer came. Never raises, whatever the network does."""
         headers = {**_HEADERS, **request.headers}
         transport = CheckedTransport(self._allowed, self._context, self._resolver, self._proxies)
         try:
@@ -85,11 +93,11 @@ class Webhooks:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Temporary("NOT_REACHED", f"it could not be reached ({type(error).__name__})")
         after = retry_after(response.headers.get("retry-after", ""), now)
-        return Answer(response.status_code, text, after)
+        return HttpAnswer(response.status_code, text, after)
 
 
 def retry_after(header: str, now: datetime) -> timedelta | None:
-    """How long a Retry-After header (seconds or a date) asks to wait, at most an hour; None for neither."""
+    """Parse a Retry-After header, seconds or a date, and cap it at an hour; None when it is neither."""
     try:
         seconds = float(header)
     except ValueError:
@@ -105,7 +113,7 @@ def retry_after(header: str, now: datetime) -> timedelta | None:
 
 
 async def _text(response: httpx.Response) -> str:
-    """The beginning of an answer's body."""
+    """Read the first _ANSWER_LIMIT bytes of an answer's body."""
     read = b""
     async for chunk in response.aiter_raw():
         read += chunk

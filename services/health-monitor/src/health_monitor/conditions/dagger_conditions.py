@@ -1,7 +1,7 @@
-"""What is wrong with a dagger, judged from all that is known of it. Pure.
+"""Conditions of a dagger, judged by its whole state: phase, heartbeats, history. Pure.
 
-A finding is made only on evidence. Where there is none (the monitor has just started, cannot hear, or another
-condition says it better), nothing is found, and an incident stays what it is.
+A finding needs evidence. Where there is none (the monitor has just started, is deaf, or another condition
+explains it better) there is no finding, and an incident stays as it is.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from fleet.health.degradation import (
     stalled,
 )
 from fleet.health.watch import Watch, evidence_of
-from health_monitor import lately, quarantine
-from health_monitor.finding import Finding, seconds, why
-from health_monitor.history import History
+from health_monitor.conditions import quarantine_rate, trend_conditions
+from health_monitor.conditions.finding import Finding, seconds, why
+from health_monitor.conditions.history import History
 
 SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_FAILED: alerts_pb2.ALERT_SEVERITY_CRITICAL,
@@ -60,13 +60,13 @@ SEVERITIES: Final[Mapping[Condition, Severity]] = {
     alerts_pb2.ALERT_CONDITION_PARTITION_BEHIND: alerts_pb2.ALERT_SEVERITY_WARNING,
     alerts_pb2.ALERT_CONDITION_REFUSALS: alerts_pb2.ALERT_SEVERITY_ERROR,
 }
-"""Every condition that is watched, and how soon a person has to look."""
+"""All conditions, with the severity of their alerts."""
 OF_PLATFORM: Final = frozenset({alerts_pb2.ALERT_CONDITION_KAFKA_AWAY})
 """The conditions of the platform itself."""
 OF_TEAMS: Final = frozenset({alerts_pb2.ALERT_CONDITION_TEAM_QUOTA})
 """The conditions of teams."""
 OF_PRINCIPALS: Final = frozenset({alerts_pb2.ALERT_CONDITION_REFUSALS})
-"""The conditions of who calls."""
+"""The conditions of principals, who call the gateway."""
 OF_NO_DAGGER: Final = OF_PLATFORM | OF_TEAMS | OF_PRINCIPALS
 """The conditions of anything but daggers."""
 OF_DAGGERS: Final = tuple(condition for condition in SEVERITIES if condition not in OF_NO_DAGGER)
@@ -77,7 +77,7 @@ _STANDS: Final = (
 )
 """The conditions of a dagger that stands still."""
 _STALLED: Final = {PENDING: NOT_LAUNCHED, STARTING: Reason.START_TIMEOUT}
-"""What it is that a dagger does not get on, in phases in which it is too early to say more."""
+"""Reason whose advice explains missing progress, by phases before a driver runs."""
 
 
 def diagnose(
@@ -89,55 +89,59 @@ def diagnose(
     limits: Limits,
     history: History = History(),  # noqa: B008 - a constant
 ) -> dict[Condition, Finding]:
-    """The findings about a dagger, by condition; a condition that is not in it cannot be judged now.
+    """Judge all conditions of a dagger; one that cannot be judged now is not in the result.
 
-    `hearing`: since when silence means something (`Hearing.begin`).
+    `hearing`: since when heartbeats arrive without a gap (`Hearing.begin`); None while the monitor is deaf.
     """
     if dagger.phase in (STOPPED, DELETED):
         over = "it was deleted" if dagger.phase == DELETED else "it was stopped"
         return dict.fromkeys(OF_DAGGERS, Finding(False, over, dagger.phase_time, final=True))
     evidence = evidence_of(watch, now, hearing)
     unreachable = _unreachable(dagger, watch, evidence, now=now, limits=limits)
-    loop = lately.restart_loop(dagger, history, now=now, limits=limits)
+    loop = trend_conditions.restart_loop(dagger, history, now=now, limits=limits)
     findings = {
-        alerts_pb2.ALERT_CONDITION_FAILED: _failed(dagger),
+        alerts_pb2.ALERT_CONDITION_FAILED: _failed_finding(dagger),
         alerts_pb2.ALERT_CONDITION_UNREACHABLE: unreachable,
         alerts_pb2.ALERT_CONDITION_RESTART_LOOP: loop,
     }
     between = dagger.phase in (STARTING, BACKING_OFF)
-    told = (unreachable, loop if between else None)  # they say better why nothing gets on
-    if not any(finding is not None and finding.active for finding in told):
+    # These two explain missing progress better, so that it has no alert of its own beside them.
+    explanations = (unreachable, loop if between else None)
+    if not any(finding is not None and finding.active for finding in explanations):
         progress = _no_progress(dagger, watch, evidence, now=now, hearing=hearing, limits=limits)
         findings[alerts_pb2.ALERT_CONDITION_NO_PROGRESS] = progress
     fresh = evidence.heartbeat is not None and evidence.age < limits.silence
     if dagger.phase in (RUNNING, DEGRADED) and fresh:
-        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = quarantine.rate(watch, limits)
-        findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = lately.no_input(dagger, watch, now=now, limits=limits)
-        findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = lately.lag_growing(watch, limits)
-        for condition, (reason, well) in lately.TOLD_BY_DRIVER.items():
-            findings[condition] = lately.told_by_driver(watch, reason, well, limits)
-    made = {condition: finding for condition, finding in findings.items() if finding is not None}
-    return made | _advised(made, dagger, watch, now=now, hearing=hearing)
+        findings[alerts_pb2.ALERT_CONDITION_QUARANTINE_RATE] = quarantine_rate.rate(watch, limits)
+        no_input = trend_conditions.no_input(dagger, watch, now=now, limits=limits)
+        findings[alerts_pb2.ALERT_CONDITION_NO_INPUT] = no_input
+        findings[alerts_pb2.ALERT_CONDITION_LAG_GROWING] = trend_conditions.lag_growing(watch, limits)
+        for condition, (reason, well) in trend_conditions.DRIVER_CONDITIONS.items():
+            findings[condition] = trend_conditions.driver_warning(watch, reason, well, limits)
+    judged_conditions = {condition: finding for condition, finding in findings.items() if finding is not None}
+    return judged_conditions | _advise(judged_conditions, dagger, watch, now=now, hearing=hearing)
 
 
-def _advised(
-    made: Mapping[Condition, Finding],
+def _advise(
+    findings: Mapping[Condition, Finding],
     dagger: Dagger,
     watch: Watch,
     *,
     now: datetime,
     hearing: datetime | None,
 ) -> dict[Condition, Finding]:
-    """The findings that it stands still, with what `daggers get` names first."""
-    stands = [condition for condition in _STANDS if condition in made and made[condition].active]
-    told = standstill(dagger, watch, now=now, hearing=hearing) if stands else []
-    return {condition: replace(made[condition], advice=told[0].advice) for condition in stands if told}
+    """Give findings of a standstill the advice of the issue that `daggers get` lists first."""
+    active = [condition for condition in _STANDS if condition in findings and findings[condition].active]
+    issues = standstill(dagger, watch, now=now, hearing=hearing) if active else []
+    if not issues:
+        return {}
+    return {condition: replace(findings[condition], advice=issues[0].advice) for condition in active}
 
 
 def to_probe(
     dagger: Dagger, watch: Watch, *, now: datetime, hearing: datetime | None, limits: Limits
 ) -> str | None:
-    """URL of the Spark UI to ask whether the driver lives; None when its heartbeat says so, or nobody can."""
+    """Return the URL of a Spark UI to probe; None when heartbeats suffice, or there is no URL."""
     quiet = evidence_of(watch, now, hearing).quiet
     if dagger.phase not in (RUNNING, DEGRADED) or quiet is None or quiet < limits.silence / 2:
         return None
@@ -145,11 +149,11 @@ def to_probe(
 
 
 def ui_url(dagger: Dagger, watch: Watch) -> str:
-    """Where the Spark UI of the newest launch is; empty when nobody has said."""
+    """Return the URL of the newest launch's Spark UI; empty while it is not known."""
     return watch.ui_url or (dagger.driver.ui_url if dagger.driver else "")
 
 
-def _failed(dagger: Dagger) -> Finding | None:
+def _failed_finding(dagger: Dagger) -> Finding | None:
     if dagger.phase == FAILED:
         given_up = f"it was given up: {why(dagger.last_error)}"
         return Finding(True, given_up, dagger.phase_time)
@@ -165,9 +169,9 @@ def _unreachable(
     quiet, is_silent = evidence.quiet, silent(evidence, limits)
     spoke = watch.heard is not None and not is_silent and watch.heard > dagger.phase_time
     if dagger.phase == UNREACHABLE and not spoke:
-        what = f"neither its heartbeat nor its process on {host} answers; it may still run"
+        summary = f"neither its heartbeat nor its process on {host} answers; it may still run"
         measure = seconds(quiet, limits.silence) if quiet is not None and is_silent else None
-        return Finding(True, what, dagger.phase_time, measure=measure)
+        return Finding(True, summary, dagger.phase_time, measure=measure)
     if dagger.phase in (PENDING, BACKING_OFF, FAILED):
         return Finding(False, "its driver is known to be gone", dagger.phase_time)
     if quiet is None or (dagger.phase in (STARTING, STOPPING) and watch.heard is None):
@@ -175,16 +179,16 @@ def _unreachable(
     since = now - quiet
     if not is_silent:
         return Finding(False, "its driver is heard again", since) if watch.heard else None
-    if dagger.phase not in (RUNNING, DEGRADED):  # the scheduler looks after a start and a stop
+    if dagger.phase not in (RUNNING, DEGRADED):  # the scheduler ends starts and stops that take too long
         return None
     if watch.answers is None and ui_url(dagger, watch):
-        return None  # it is being asked
+        return None  # the probe is under way
     if watch.answers:
         return Finding(False, "its Spark driver answers", now)
-    what = (
+    summary = (
         f"no heartbeat for {spoken(quiet)}, and its Spark driver on {host} does not answer; it may still run"
     )
-    return Finding(True, what, since, measure=seconds(quiet, limits.silence))
+    return Finding(True, summary, since, measure=seconds(quiet, limits.silence))
 
 
 def _no_progress(
@@ -205,20 +209,20 @@ def _no_progress(
         return None
     if watch.progressed is not None and not stalled(dagger, now - watch.progressed, limits):
         return Finding(False, "it makes progress", watch.progressed) if runs else None
-    # What was told while hearing counts in full, silence from when it would have been heard. A person's
-    # request begins the wait anew.
-    told = watch.progressed if watch.told is not None and watch.told >= hearing else None
-    since = max(told or max(watch.since, hearing), dagger.update_time)
+    # Progress that was reported since the monitor hears counts in full; silence only from when a report would
+    # have been heard. A request of a person restarts the wait.
+    reported = watch.progressed if watch.told is not None and watch.told >= hearing else None
+    since = max(reported or max(watch.since, hearing), dagger.update_time)
     if not stalled(dagger, now - since, limits):
         return None
-    what = _stall(dagger, watch, evidence, spoken(now - since), now)
+    summary = _describe_stall(dagger, watch, evidence, spoken(now - since), now)
     measure = seconds(now - since, patience(dagger, limits))
-    whose = ADVICE[_STALLED.get(dagger.phase, Reason.NO_PROGRESS)]
-    return Finding(True, what, since, measure=measure, advice=whose)
+    owner = ADVICE[_STALLED.get(dagger.phase, Reason.NO_PROGRESS)]
+    return Finding(True, summary, since, measure=measure, advice=owner)
 
 
-def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
-    """What it is doing instead of getting on, for `span` now."""
+def _describe_stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: datetime) -> str:
+    """Describe what the dagger has been doing for `span` instead of making progress."""
     heartbeat = evidence.heartbeat
     silence = spoken(evidence.quiet or timedelta(0))
     if dagger.phase == PENDING:
@@ -244,5 +248,5 @@ def _stall(dagger: Dagger, watch: Watch, evidence: Evidence, span: str, now: dat
 
 
 def _ends(dagger: Dagger) -> str:
-    """How often its driver has ended since it last ran well, and of what the last time."""
+    """Describe how often its driver has ended since it last ran well, and the last error."""
     return f"{advice.often(dagger.ends)}: {why(dagger.last_error)}"

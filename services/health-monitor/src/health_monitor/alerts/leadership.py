@@ -1,6 +1,6 @@
-"""The log of alerts: read by every monitor, written by the one that leads.
+"""Leadership: every monitor reads the log of alerts, and the one that leads writes it.
 
-What became of the leader's beats is how it knows whether Kafka takes records at all.
+The outcomes of its beats tell the leader whether Kafka takes records at all.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from eventlog.fold import Step
 from eventlog.follower import Follower
 from fleet.alerts.alert import PLATFORM, Event, dedup_key
 from fleet.alerts.ledger import Ledger
-from health_monitor import outage
-from health_monitor.outage import Reach
+from health_monitor.alerts import outage
+from health_monitor.alerts.outage import Reach
 
 PATIENCE_S: Final = 10.0
-"""How long an appended record may take to come back, in seconds."""
+"""Time that an appended record may take to be read back, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who this monitor is."""
+    """Identity of this monitor in the election."""
 
     monitor_id: str
     """Unique to the process."""
@@ -37,7 +37,7 @@ class Identity:
 
 
 def office(ledger: Ledger) -> Office:
-    """What monitors are elected to."""
+    """Describe the office of the leading monitor: its events, and its holder according to the ledger."""
     return Office(
         "health-monitor",
         claim=lambda me, host: alerts_pb2.MonitorStarted(monitor_id=me, host=host),
@@ -47,7 +47,7 @@ def office(ledger: Ledger) -> Office:
 
 
 class Leadership:
-    """One monitor's part in the log of alerts."""
+    """One monitor's election, and its access to the log of alerts."""
 
     def __init__(
         self,
@@ -59,13 +59,15 @@ class Leadership:
         clock: Callable[[], datetime],
         dead: Callable[[str], bool],
     ) -> None:
-        """As the monitor's."""
+        """`patience`: silence of a leader after which another claims. `beats`: log of the beats.
+        `dead`: proves the death of a monitor by its id.
+        """
         self.ledger = Ledger()
-        self.follower = Follower(log, self.ledger, patience_s=PATIENCE_S, on_step=self._folded)
+        self.follower = Follower(log, self.ledger, patience_s=PATIENCE_S, on_step=self._on_step)
         self.reach = Reach()
-        """What became of its beats."""
+        """Outcomes of its beats."""
         self.draining = False
-        """Whether it begins nothing more."""
+        """Whether it is shutting down, and begins nothing more."""
         self._clock = clock
         self._election = Election(
             office(self.ledger),
@@ -80,30 +82,30 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this monitor's claim is the newest, as far as it has read."""
+        """True if the newest claim that was read is this monitor's."""
         return self._election.leads
 
     @property
     def begins(self) -> bool:
-        """Whether it may begin anything: who drains only ends what is under way."""
+        """True if it may begin deliveries and incidents: it leads, and is not draining."""
         return self.leads and not self.draining
 
     @property
     def epoch(self) -> int:
-        """Of its newest claim; -1 while it stands by."""
+        """Epoch of its newest claim; -1 while it stands by."""
         return self._election.epoch
 
-    # ---- Who leads -----------------------------------------------------------------------------------------
+    # ---- Election ------------------------------------------------------------------------------------------
 
-    def caught_up(self) -> None:
-        """The log is folded to its end: a leader is heard anew, what it said before we came is not known."""
+    def note_catch_up(self) -> None:
+        """Start the wait for a leader's beat, as the log is folded to its end: older beats were not read."""
         self._election.note_claim()
 
-    def heard(self, epoch: int) -> None:
-        """The beat of a monitor came."""
+    def note_beat(self, epoch: int) -> None:
+        """Note that a monitor's beat arrived."""
         self._election.note_beat(epoch)
 
-    def _folded(self, step: Step[bool]) -> None:
+    def _on_step(self, step: Step[bool]) -> None:
         if step.applied and isinstance(step.record.message, alerts_pb2.MonitorStarted):
             self._election.note_claim()
             if self._election.epoch >= 0 and not self.leads:
@@ -114,7 +116,7 @@ class Leadership:
                 )
 
     async def lead(self) -> None:
-        """Keep the lead with a beat, or claim it when its holder is silent. Raises: LogUnavailable."""
+        """Send a beat as the leader, or claim the lead of a silent one. Raises: LogUnavailable."""
         if self.leads:
             tried = self._clock()
             try:
@@ -128,10 +130,10 @@ class Leadership:
                 await self._election.claim()
                 logger().info("monitor.leadership_gained", epoch=self._election.epoch)
 
-    # ---- What it writes ------------------------------------------------------------------------------------
+    # ---- Writing -------------------------------------------------------------------------------------------
 
     async def write(self, event: Event) -> None:
-        """Write a fact as the leader, and wait until it is folded. Raises: LogUnavailable."""
+        """Append an event with this leader's epoch, and wait until it is folded. Raises: LogUnavailable."""
         event.meta.epoch = self._election.epoch
         meta = event.meta
         key = dedup_key(meta.dagger, meta.condition)
@@ -152,7 +154,7 @@ class Leadership:
             await self.follower.append(draft)
 
     async def bring_in(self, report: alerts_pb2.OutageReported) -> None:
-        """Write what was told without the log, whoever leads by now. Raises: LogUnavailable."""
+        """Append the report of an outage, whoever leads by now. Raises: LogUnavailable."""
         draft_id = outage.draft_id(report)
         draft = Draft(draft_id, self._election.source, PLATFORM, self._clock(), report)
         with unit_of_work("outage", attempts=len(report.attempts)):

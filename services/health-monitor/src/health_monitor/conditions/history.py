@@ -1,6 +1,6 @@
-"""What a page tells of a dagger's past: who changed it last, and when its driver ended. Pure.
+"""The past of a dagger that a page shows: its last change, and when its driver ended. Pure.
 
-It is folded from the control topic from its first record on, so it is the same after every start.
+It is folded from the whole control topic, so that it is the same after every start of a monitor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleet.fold.dagger import DECISIONS
 from fleet.fold.phases import BACKING_OFF
 
 _ENDS: Final = 100
-# What is done with records that were set aside changes nothing of how a dagger runs.
+# Requests about quarantined records do not change how a dagger runs, so they explain no alert.
 _CHANGES: Final = DECISIONS.keys() - {
     events_pb2.QuarantineReplayRequested,
     events_pb2.QuarantineDiscardRequested,
@@ -28,18 +28,18 @@ _CHANGES: Final = DECISIONS.keys() - {
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Of one dagger, since it was created."""
+    """Last change and unexpected ends of one dagger since it was created."""
 
     change: alerts_pb2.LastChange | None = None
-    """The newest request about it."""
+    """The newest request that changed the dagger."""
     ends: tuple[datetime, ...] = ()
-    """When launches ended that nobody had asked to end, by themselves, the newest hundred."""
+    """Times at which launches ended unasked; the newest _ENDS, oldest first."""
     error: events_pb2.DaggerError | None = None
-    """Why the newest of them did."""
+    """Error of the newest of `ends`; None where it left none."""
 
 
 def after(history: History, record: Record, dagger: Dagger) -> History:
-    """The history after a record that changed the dagger, which is as the record left it."""
+    """Fold a record into the history. `dagger`: after this record."""
     if dagger.create_sequence == record.sequence:
         history = History()
     message = record.message

@@ -1,6 +1,6 @@
-"""Asks a Spark driver's REST API whether it lives, and nothing else.
+"""Asks a Spark driver's REST API whether the driver lives, and nothing else.
 
-It has no streaming resource, and keeps the last values of a stuck query for ever.
+The API is no source of progress: it has no streaming resource, and keeps the last values of a stuck query.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _ANSWER_LIMIT: Final = 256 * 1024
 
 
 async def answers(client: httpx.AsyncClient, ui_url: str, dagger: str, generation: int) -> bool:
-    """Whether the driver of this launch answers at its Spark UI, and not another one that took over its port.
+    """Tell whether the driver of this launch answers at its Spark UI, and not another that took its port.
 
-    Never raises for anything the network or the other side does.
+    Never raises, whatever the network or the other side does.
     """
     try:
         url = f"{ui_url.rstrip('/')}/api/v1/applications"
@@ -38,7 +38,7 @@ async def answers(client: httpx.AsyncClient, ui_url: str, dagger: str, generatio
 
 
 def _names(answer: bytes, dagger: str, generation: int) -> bool:
-    """Whether one of the applications is this launch: its name holds the dagger's name and the generation."""
+    """Find this launch among the applications: its name has the dagger's name and the generation as words."""
     try:
         applications = json.loads(answer)
     except (ValueError, RecursionError):

@@ -1,0 +1,72 @@
+"""Judge: holds findings until they have lasted long enough to turn an alert. Pure.
+
+Every monitor holds findings, not the leader alone, so that a new leader need not wait again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+
+from daggers.v1 import alerts_pb2
+
+from fleet import Dagger
+from fleet.alerts.alert import Condition
+from fleet.alerts.ledger import Ledger
+from health_monitor.alerts import alert
+from health_monitor.conditions.finding import Finding
+
+
+class Judge:
+    """Findings about all daggers, teams and principals, with the times since when they have held."""
+
+    def __init__(
+        self, ledger: Ledger, *, receivers: Callable[[str], Sequence[str]], policy: alert.Policy
+    ) -> None:
+        """`receivers`: by team, names of the receivers of its alerts; of "": those of all other alerts."""
+        self._ledger, self._receivers, self._policy = ledger, receivers, policy
+        self._findings: dict[tuple[str, Condition], alert.HeldFinding] = {}
+
+    def next_turn(
+        self,
+        name: str,
+        findings: Mapping[Condition, Finding],
+        *,
+        of: Collection[Condition],
+        now: datetime,
+        dagger: Dagger | None = None,
+        team: str = "",
+        change: alerts_pb2.LastChange | None = None,
+    ) -> alerts_pb2.AlertFired | alerts_pb2.AlertResolved | None:
+        """Hold the findings of `now`, and return the first turn that is due; None when none is.
+
+        `of`: the conditions that were judged; one without a finding had no evidence. `dagger`: None for the
+        platform, teams and principals. `team`: owner. `change`: the newest request about the dagger.
+        """
+        due = None
+        for condition in of:
+            current, finding = self._ledger.alert(name, condition), findings.get(condition)
+            if finding is not None:
+                finding = finding.until_well_below(firing=current.firing)
+            held_finding = self._hold(name, condition, finding, now)
+            due = due or alert.decide(
+                current,
+                held_finding,
+                dagger=dagger,
+                team=team,
+                receivers=self._receivers(team),
+                now=now,
+                policy=self._policy,
+                change=change,
+            )
+        return due
+
+    def _hold(
+        self, name: str, condition: Condition, finding: Finding | None, now: datetime
+    ) -> alert.HeldFinding | None:
+        held_finding = alert.hold(self._findings.get((name, condition)), finding, now)
+        if held_finding is None:
+            self._findings.pop((name, condition), None)
+        else:
+            self._findings[name, condition] = held_finding
+        return held_finding

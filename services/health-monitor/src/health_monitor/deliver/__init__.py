@@ -1,0 +1,1 @@
+"""Delivers notifications to receivers, and records the outcome of every attempt."""

@@ -1,0 +1,113 @@
+"""Receivers of teams: the log names them, files of this host have their secrets.
+
+They are looked up for each notification, as teams change while the monitor runs. A receiver that cannot be
+notified delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+
+from daggers.v1 import access_pb2
+from pydantic import SecretStr, ValidationError
+
+from chassis import secretfile
+from daggerspec.receivers import name
+from fleet import Fleet
+from fleet.alerts.ledger import Ledger
+from health_monitor import receivers
+from health_monitor.alerts.leadership import Leadership
+from health_monitor.deliver.deliveries import Deliveries
+from health_monitor.deliver.webhook import Channel
+from health_monitor.receivers import Permanent, Temporary
+
+
+def receivers_of_team(fleet: Fleet, team: str) -> list[str]:
+    """List the names of a team's own receivers, which get the alerts of the team and its daggers."""
+    entry = fleet.catalogue.teams.get(team) if team else None
+    return [name(entry.value.name, receiver.kind) for receiver in entry.value.receivers] if entry else []
+
+
+class TeamDeliveries:
+    """Notifies the receivers of teams, each by a task of its own."""
+
+    def __init__(self, deliveries: Deliveries, fleet: Fleet, leadership: Leadership) -> None:
+        self._deliveries, self._fleet, self._leadership = deliveries, fleet, leadership
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """Tasks that notify, by receiver."""
+
+    async def notify(self) -> None:
+        """Start a task for each receiver that is due and has none. Raises: LogUnavailable of ended ones."""
+        for receiver in _due_receivers(self._leadership.ledger):
+            if receiver not in self._tasks:
+                self._tasks[receiver] = asyncio.create_task(self._notify(receiver))
+        for receiver, task in list(self._tasks.items()):
+            if task.done():
+                del self._tasks[receiver]
+                task.result()
+
+    def stop(self) -> None:
+        """Cancel the tasks; `Deliveries.drain` still records deliveries that have begun."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _notify(self, receiver: str) -> None:
+        kind = receiver.rpartition("/")[2]
+        pace = receivers.kind(kind).PACE if kind in receivers.names() else timedelta()
+        await self._deliveries.notify_named(receiver, pace, partial(resolve_channel, self._fleet, receiver))
+
+
+async def resolve_channel(fleet: Fleet, receiver: str) -> Channel | Temporary | Permanent:
+    """Look up a team's receiver TEAM/KIND and read its secrets; an outcome: why it cannot be notified."""
+    team, _, kind = receiver.rpartition("/")
+    entry = fleet.catalogue.teams.get(team)
+    configured = next((own for own in entry.value.receivers if own.kind == kind), None) if entry else None
+    if configured is None:
+        return Permanent("NOT_A_RECEIVER", f"team {team} has no receiver of the kind {kind} any more")
+    if kind not in receivers.names():
+        return Permanent("NOT_A_RECEIVER", f"this monitor knows no receiver of the kind {kind}")
+    module = receivers.kind(kind)
+    try:
+        # By a thread: the file may be on a network disk that hangs.
+        settings = module.Settings(**await asyncio.to_thread(_read_secrets, configured))
+    except ValueError as error:
+        detail = f"what team {team} has for {kind} cannot be used on this host: {_why(error)}"
+        return Temporary("NOT_CONFIGURED", detail)
+    return Channel(receiver, module, settings)
+
+
+def _due_receivers(ledger: Ledger) -> Iterator[str]:
+    """Yield each receiver of a team that some alert is not delivered to yet, once."""
+    names = (
+        name
+        for alert in ledger.alerts.values()
+        for name, delivery in alert.deliveries.items()
+        if "/" in name and not delivery.done
+    )
+    yield from dict.fromkeys(names)
+
+
+def _read_secrets(receiver: access_pb2.TeamReceiver) -> dict[str, SecretStr]:
+    """Read the secrets of a receiver, without the white space around them. Raises: ValueError."""
+    return {key: SecretStr(_read_secret(reference.file)) for key, reference in receiver.secrets.items()}
+
+
+def _read_secret(file: str) -> str:
+    try:
+        secret = secretfile.content(file).strip()
+    except secretfile.UnreadableError as why:
+        raise ValueError(f"{file}: {why}") from None
+    if not secret:
+        raise ValueError(f"{file}: there is nothing in it")
+    return secret
+
+
+def _why(error: ValueError) -> str:
+    """Describe the error without the value, which is a secret."""
+    if isinstance(error, ValidationError):
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{problem['loc'][0]}: {problem['msg'].removeprefix('Value error, ')}"
+    return str(error)

@@ -1,0 +1,176 @@
+"""Observer: watches daggers by heartbeats, their past, and answers of their Spark drivers.
+
+`fleet.health.watch` folds watches, `conditions` judges them. The clock and the calls are here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import httpx
+from daggers.v1 import alerts_pb2, telemetry_pb2
+
+from eventlog import Record
+from eventlog.fold import Step
+from fleet import Applied, Dagger, Fleet
+from fleet.alerts.alert import Condition
+from fleet.health import watch
+from fleet.health.degradation import Limits
+from fleet.health.watch import Hearing, Watch
+from health_monitor.conditions import history, team_quota
+from health_monitor.conditions.dagger_conditions import diagnose, to_probe
+from health_monitor.conditions.finding import Finding
+from health_monitor.conditions.history import History
+from health_monitor.observe import liveness
+
+_PROBES: Final = 16
+"""Limit of Spark drivers that are probed at the same time."""
+
+
+class UnreadableHeartbeat(Exception):  # noqa: N818 - reads as what is wrong
+    """Record of the heartbeats topic that cannot be decoded."""
+
+
+class Observer:
+    """Watches the daggers of a fleet."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        *,
+        spark: httpx.AsyncClient,
+        limits: Limits,
+        gap: timedelta,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`gap`: time without any record after which the monitor itself counts as deaf."""
+        self.begun = False
+        """Whether the recall is over: nothing can be judged before."""
+        self.watches: dict[str, Watch] = {}
+        """Watches by dagger."""
+        self._fleet, self._spark, self._limits, self._clock = fleet, spark, limits, clock
+        self._lives: dict[str, int] = {}
+        self._histories: dict[str, History] = {}
+        self._hearing = Hearing(gap=gap)
+        self._recalls_since: datetime | None = None
+
+    # ---- Findings ------------------------------------------------------------------------------------------
+
+    @property
+    def hears(self) -> datetime | None:
+        """Since when records arrive without a gap, so that a driver's silence is evidence; None: deaf."""
+        return self._hearing.begin(self._clock())
+
+    def findings(self, dagger: Dagger) -> Mapping[Condition, Finding]:
+        """Judge the conditions of a dagger now; one without evidence is left out."""
+        now = self._clock()
+        return diagnose(
+            dagger,
+            self.watches[dagger.name],
+            now=now,
+            hearing=self._hearing.begin(now),
+            limits=self._limits,
+            history=self._histories.get(dagger.name, History()),
+        )
+
+    def finding_of_team(self, team: str) -> Finding | None:
+        """Judge what a team uses now; None without evidence."""
+        now = self._clock()
+        hearing = self._hearing.begin(now)
+        return team_quota.judge(self._fleet, team, self.watches, now=now, hearing=hearing)
+
+    def change(self, name: str) -> alerts_pb2.LastChange | None:
+        """Return the newest request that changed a dagger."""
+        return self._histories.get(name, History()).change
+
+    # ---- Records -------------------------------------------------------------------------------------------
+
+    def recall(self, since: datetime) -> None:
+        """Expect recalled records of since then before `begin`."""
+        self._recalls_since = since
+
+    def begin(self) -> None:
+        """End the recall, and watch every dagger from now on. A repeated call does nothing."""
+        if self.begun:
+            return
+        now = self._clock()
+        for name, dagger in self._fleet.daggers.items():
+            since = self._recalls_since or now
+            launched = min(max(since, dagger.phase_time), now)
+            current = self.watches.get(name) or watch.begin(
+                min(max(since, dagger.create_time), now), dagger.generation, launched=launched
+            )
+            self.watches[name] = watch.launch(current, dagger.generation, launched)
+            self._lives[name] = dagger.create_sequence
+        self.begun = True
+
+    def on_step(self, step: Step[Applied]) -> None:
+        """Update history and watch after a record of the control topic was folded into the fleet."""
+        dagger = self._fleet.daggers.get(step.applied.subject)
+        if not step.applied.changed or dagger is None:
+            return
+        before = self._histories.get(dagger.name, History())
+        self._histories[dagger.name] = history.after(before, step.record, dagger)
+        if self.begun:
+            self._follow_launch(dagger)
+
+    def receive(self, record: Record, came: datetime | None = None) -> None:
+        """Fold a record of the heartbeats topic into its watch. Raises: UnreadableHeartbeat, to skip it.
+
+        `came`: time of arrival of a recalled record; None: now.
+        """
+        now = self._clock()
+        time = now if came is None else min(came, now)
+        self._hearing = self._hearing.hears(now) if came is None else self._hearing.recalls(time)
+        match record.message:
+            case telemetry_pb2.Heartbeat() as heartbeat:
+                self._receive_heartbeat(heartbeat, time)
+            case None:
+                raise UnreadableHeartbeat(f"a record of type {record.type or 'unknown'!r} cannot be read")
+
+    def _receive_heartbeat(self, heartbeat: telemetry_pb2.Heartbeat, time: datetime) -> None:
+        current = self.watches.get(heartbeat.dagger)
+        if current is None and not self.begun:
+            dagger = self._fleet.daggers.get(heartbeat.dagger)
+            if dagger is not None and heartbeat.generation > dagger.create_sequence:
+                current = watch.begin(time, heartbeat.generation)
+        if current is None:  # the dagger's first record has not arrived from the control topic yet
+            return
+        if not self.begun:  # times of recalled records are by the clocks of several hosts: never go back
+            time = max(time, current.heard or time)
+        self.watches[heartbeat.dagger] = watch.hear(current, heartbeat, time, self._limits)
+
+    def _follow_launch(self, dagger: Dagger) -> None:
+        """Begin a new watch for a new dagger, or a new launch."""
+        now = self._clock()
+        if self._lives.get(dagger.name) != dagger.create_sequence:
+            self._lives[dagger.name] = dagger.create_sequence
+            self.watches[dagger.name] = watch.begin(now)
+        self.watches[dagger.name] = watch.launch(self.watches[dagger.name], dagger.generation, now)
+
+    # ---- Probes --------------------------------------------------------------------------------------------
+
+    async def probe(self) -> None:
+        """Ask the Spark drivers of silent daggers whether they live, _PROBES at a time."""
+        if not self.begun:
+            return
+        now = self._clock()
+        hearing = self._hearing.begin(now)
+        probes = []
+        for dagger in self._fleet.daggers.values():
+            current = self.watches[dagger.name]
+            url = to_probe(dagger, current, now=now, hearing=hearing, limits=self._limits)
+            if url is not None:
+                probes.append((dagger, current, url))
+        room = asyncio.Semaphore(_PROBES)
+
+        async def ask(dagger: Dagger, probed: Watch, url: str) -> None:
+            async with room:
+                answers = await liveness.answers(self._spark, url, dagger.name, probed.generation)
+            if self.watches[dagger.name] is probed:  # otherwise a heartbeat or a launch came meanwhile
+                self.watches[dagger.name] = watch.probe(probed, answers=answers)
+
+        await asyncio.gather(*(ask(*silent) for silent in probes))
