@@ -1,4 +1,4 @@
-"""Records read by Protobuf's own parser, one by one: what the decoder in bulk cannot read, or not for sure.
+"""Read records by Protobuf's own parser, one by one: those that the decoder in bulk cannot read for sure.
 
 The columns are those of the decoder in bulk, by the same table of types; a differential test holds both
 together.
@@ -28,16 +28,17 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(slots=True)
-class Parsed:
-    """Records, parsed: values of each column by its name, of the event time, and marks, of those that are
-    not broken; and what is wrong with the others, by index.
+class ParsedRecords:
+    """Columns, event times and marks of the records that are not broken, and the errors of the others.
+
+    The columns, `rowtime` and `marks` have the same length; `broken` has the parser's message, by index.
     """
 
     columns: list[pa.Array]
     rowtime: pa.TimestampArray
     marks: Marks
     beyond: dict[int, tuple[int, int]]
-    """Seconds and nanos of event times that are none, by index among the sound ones."""
+    """Seconds and nanos of event times beyond the range, by index among the sound ones."""
     broken: dict[int, str]
 
 
@@ -73,8 +74,8 @@ class Reference:
         ]
         self._time = None if time_field is None else _follow(message, time_field.split("."))
 
-    def parse(self, values: Iterable[bytes]) -> Parsed:
-        """Parses values, each the bytes of one record. Never raises for any bytes."""
+    def parse(self, values: Iterable[bytes]) -> ParsedRecords:
+        """Parse values, each the bytes of one record. Never raises for any bytes."""
         rows = _Rows([[] for _ in self._reads])
         for index, value in enumerate(values):
             try:
@@ -86,7 +87,7 @@ class Reference:
             for column, item in zip(rows.columns, read[1], strict=True):
                 column.append(item)
             rows.marks.append(self._marks)
-        return Parsed(
+        return ParsedRecords(
             [pa.array(items, kind) for items, kind in zip(rows.columns, self._types, strict=True)],
             pa.array(rows.rowtime, _TIME),
             np.array(rows.marks, np.uint8),
@@ -107,7 +108,7 @@ class Reference:
         rows.rowtime.append(micros)
 
     def _column(self, column: Column) -> _Read:
-        """Reads a column out of its message."""
+        """Return the reader of a column in its message."""
         name, single = field_name(column.field), self._single(column)
         if column.is_map:
             return self._map(column, name)
@@ -119,7 +120,7 @@ class Reference:
         return lambda message: single(getattr(message, name)) if message.HasField(name) else default
 
     def _map(self, column: Column, name: str) -> _Read:
-        """Entries by their keys: a map has no order, and the same record must give the same rows."""
+        """Return the reader of a map, sorted by key, so that the same record always gives the same rows."""
         key, value = (self._single(child) for child in column.children)
 
         def read(message: Message) -> list[tuple[Any, Any]]:
@@ -129,7 +130,7 @@ class Reference:
         return read
 
     def _single(self, column: Column) -> _Read:
-        """Reads one value, repetition aside."""
+        """Return the converter of one value, repetition aside."""
         match column.kind:
             case Kind.TIMESTAMP:
                 return self._time_of(instant_us)
@@ -189,14 +190,14 @@ class Reference:
 
 
 def _text(value: str | bytes) -> str:
-    """A text; where the parser does not look at it (proto2), it gives bytes for what is none."""
+    """Check a text: where the parser does not check it (proto2), it gives bytes for what is no UTF-8."""
     if isinstance(value, bytes):
         raise ValueError("a string is not UTF-8")  # noqa: TRY004 - not of a type, of a record
     return value
 
 
 def _follow(message: Descriptor, path: Iterable[str]) -> Callable[[Any], Any]:
-    """Reads the message at a path; None where it, or one on the way, is not set."""
+    """Return the reader of the message at a path; it gives None where one on the way is not set."""
     names = []
     for name in path:
         step = message.fields_by_name[name]
