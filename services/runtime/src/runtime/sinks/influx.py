@@ -39,7 +39,7 @@ from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.errors import JobError, TemporaryError, external
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.sinks import Outcome, Source, Target
 
 TIMEOUT_MS = 10_000
@@ -243,7 +243,7 @@ def _words(answer: ApiException) -> str:
         said = body.get("message") or body["error"]
     except (ValueError, KeyError, AttributeError):
         said = answer.reason or f"status {answer.status}"
-    return hidden(str(said)).rstrip(".")
+    return redact(str(said)).rstrip(".")
 
 
 def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError:

@@ -36,7 +36,7 @@ from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.sinks import TAKES_ROWS, Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
@@ -255,7 +255,7 @@ class KafkaWriter:
         return True
 
     def _refused(self, error: KafkaError) -> RefusalCause:
-        return RefusalCause("SINK_REFUSED", f"{self._place} refuses the record: {hidden(error.str())}.")
+        return RefusalCause("SINK_REFUSED", f"{self._place} refuses the record: {redact(error.str())}.")
 
     def finish(self) -> Outcome:
         """Nothing is kept: what was written is durable."""
@@ -303,7 +303,7 @@ class KafkaWriter:
 
     def _raise_state(self, error: KafkaError, client: _Client) -> NoReturn:
         """Raise what an error is that is about no record."""
-        said = hidden(error.str())
+        said = redact(error.str())
         code = error.code()
         if code in _MISSING:
             raise external(
@@ -359,7 +359,7 @@ def _times(layout: rows.Layout, batch: pa.RecordBatch) -> list[str | None]:
 
 
 def _denied(place: str, topic: str, error: KafkaError) -> JobError:
-    said = hidden(error.str())
+    said = redact(error.str())
     text = f"{place} does not let this job write to {topic!r} ({said}); check its rights."
     return external("SINK_DENIED", text, retryable=True)
 
