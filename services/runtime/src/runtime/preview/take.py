@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from daggersql import Role
-from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.json_text import KEY, VALUE, join_members, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
 from runtime.launch.wholeness import lacks_records
@@ -73,7 +73,7 @@ class Take:
         ]
         flags = batch.column(batch.schema.get_field_index(PARTIAL)).to_pylist()
         step, size = gateway_pb2.PreviewRows(), 0
-        for text, partial in zip(named(columns), flags, strict=True):
+        for text, partial in zip(join_members(columns), flags, strict=True):
             row = from_columns(from_json(text)).to_proto()
             if step.rows and (step.partial != partial or size + row.ByteSize() > STEP_BYTES):
                 yield step

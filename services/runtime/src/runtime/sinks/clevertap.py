@@ -79,12 +79,12 @@ class Uploads:
         self.parts = parts(rows.num_rows, self.refusals, CAPABILITIES.max_rows or 1)
         kind, data = ("profile", "profileData") if self._sink.profile else ("event", "evtData")
         self._records = []
-        quoted = json_text.quoted
+        quote = json_text.quote
         each_row = zip(events.identities, events.times, events.names, events.properties, strict=True)
         for identity, time, name, said in each_row:
             when = "" if time is None else f',"ts":{time // 1_000_000}'
-            named = "" if self._sink.profile else f',"evtName":{quoted(str(name))}'
-            whose = f'"type":"{kind}","identity":{quoted(str(identity))}'
+            named = "" if self._sink.profile else f',"evtName":{quote(str(name))}'
+            whose = f'"type":"{kind}","identity":{quote(str(identity))}'
             self._records.append(f'{{{whose}{when}{named},"{data}":{{{said}}}}}')
 
     def request(self, rows: Rows) -> Request:

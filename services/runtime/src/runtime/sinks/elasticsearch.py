@@ -129,7 +129,7 @@ class Documents:
             number = (batch.generation << 32) + batch.batch_id
             version = f',"version":{number},"version_type":"external_gte"'
         quoted = [(name, [json.dumps(text) for text in texts]) for name, texts in said.items()]
-        heads = [f'{{"{self._action}":{head[:-1]}{version}}}}}' for head in json_text.named(quoted)]
+        heads = [f'{{"{self._action}":{head[:-1]}{version}}}}}' for head in json_text.join_members(quoted)]
         objects = json_text.objects(visible)
         if sink.operation == _SINK.OPERATION_UPDATE:
             objects = [f'{{"doc":{text},"doc_as_upsert":true}}' for text in objects]

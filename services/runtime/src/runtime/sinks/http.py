@@ -164,7 +164,8 @@ class HttpRows:
         if sink.row_id:
             ids = (self._id(row) for row in rows)
             objects = [
-                json_text.added(text, sink.row_id, row_id) for text, row_id in zip(objects, ids, strict=True)
+                json_text.add_member(text, sink.row_id, row_id)
+                for text, row_id in zip(objects, ids, strict=True)
             ]
         if sink.body == spec_pb2.HttpSink.BODY_NDJSON:
             return "".join(f"{text}\n" for text in objects)

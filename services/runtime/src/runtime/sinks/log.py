@@ -18,7 +18,7 @@ from daggerspec import rundir
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggersql import Role
-from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.json_text import KEY, VALUE, join_members, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.errors import external
 from runtime.sinks import Outcome, Source, Target
@@ -58,7 +58,7 @@ class LogWriter:
             (column.name, texts(values, KEY if column.role is Role.TAG else VALUE))
             for column, values in self._layout.visible(shown)
         ]
-        return Outcome(printed=[f"{PREFIX}{text}" for text in named(columns)])
+        return Outcome(printed=[f"{PREFIX}{text}" for text in join_members(columns)])
 
     def finish(self) -> Outcome:
         """Nothing is kept: the driver has the lines."""

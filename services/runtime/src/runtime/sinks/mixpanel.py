@@ -72,13 +72,13 @@ class Imports:
         source = f"{target.dagger}/{target.name}"
         ids = [event_id(source, key, None) for key in keys(target.layout, rows)]
         self._events = []
-        quoted = json_text.quoted
+        quote = json_text.quote
         each_row = zip(ids, events.identities, events.times, events.names, events.properties, strict=True)
         for row_id, identity, time, name, said in each_row:
             own = (
-                f'"time":{(time or 0) // 1_000},"distinct_id":{quoted(str(identity))},"$insert_id":"{row_id}"'
+                f'"time":{(time or 0) // 1_000},"distinct_id":{quote(str(identity))},"$insert_id":"{row_id}"'
             )
-            event = f'{{"event":{quoted(str(name))},"properties":{{{own}{"," if said else ""}{said}}}}}'
+            event = f'{{"event":{quote(str(name))},"properties":{{{own}{"," if said else ""}{said}}}}}'
             self._events.append(event.encode(errors="replace"))
         most_rows, most_bytes = CAPABILITIES.max_rows or 1, CAPABILITIES.max_bytes or 1
         self.parts = sized_parts(self._events, self.refusals, most_rows, most_bytes)

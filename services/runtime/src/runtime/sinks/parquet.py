@@ -48,7 +48,7 @@ _WIDE: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
 def check(target: Target) -> None:
     """Agree on the columns; raise `JobError` for those that the table cannot take. Silence is none."""
     try:
-        parquet_file.checked(target.layout, target.no_rows)
+        parquet_file.check_types(target.layout, target.no_rows)
     except pa.ArrowNotImplementedError as error:
         raise user("SINK_SCHEMA", f"Parquet has no form for a column of the query: {error}.") from error
     try:
@@ -167,7 +167,7 @@ class _Table:
         own = parquet_file.types(target.layout, target.schema)
         wide = [_WIDE.get(column.type, kind) for column, kind in zip(held, own, strict=True)]
         named = pa.schema([(column.name, kind) for column, kind in zip(held, wide, strict=True)])
-        self.schema = parquet_file.numbered(named, [column.id for column in held])
+        self.schema = parquet_file.number_columns(named, [column.id for column in held])
         self._layout = target.layout
         self._manifests = Manifests(self.files, _owner(target))
         self._is_replay = target.is_replay
