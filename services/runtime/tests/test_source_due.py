@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.source.plan import BatchRule
 from runtime.source.planner.due import Look, Next, Stand, closing, due, look_again
-from runtime.source.planner.pace import Pace, Seen
+from runtime.source.planner.pace import Pace, ReaderView
 from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 MINUTE = 60_000
@@ -156,15 +156,15 @@ class Topic:
     def newest(self, now: int) -> int:
         return int(self.written(now) / self.rate * 1000)
 
-    def see(self, watermark: int, now: int) -> Seen:
+    def see(self, watermark: int, now: int) -> ReaderView:
         self.now = now
         records = self.written(now) - self.read
         if not records:
-            return Seen()
+            return ReaderView()
         newest = self.newest(now)
         again = look_again(TUMBLE, watermark, self.delay, newest, now)
         closes = closing(TUMBLE, watermark, self.delay, newest, now)
-        return Seen(records, reach=newest, again=again, closes=closes)
+        return ReaderView(records, reach=newest, again=again, closes=closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         return {
@@ -211,7 +211,7 @@ class Spark:
             if not count and before <= self._evicted:
                 self.now += 10
                 continue
-            self.pace.built()
+            self.pace.note_batch()
             self.now += self.batch_ms
             self.batches.append((begun, count))
             if TUMBLE.closes_one(self._evicted, before) and self._evicted != NEVER:
@@ -297,7 +297,7 @@ def test_a_query_that_drains_waits_for_nothing() -> None:
 class Boastful(Topic):
     """For two minutes what waits in it looks newer than it is once it is read."""
 
-    def see(self, watermark: int, now: int) -> Seen:
+    def see(self, watermark: int, now: int) -> ReaderView:
         seen = super().see(watermark, now)
         if seen.reach is None or now > 2 * MINUTE:
             return seen
