@@ -114,7 +114,7 @@ def test_at_the_end_of_a_range_nobody_waits_for_what_is_long_silent() -> None:
     assert (within.watermark(), ended.watermark()) == (NEVER, 43_000)
 
 
-# ---- PartitionSilence ---------------------------------------------------------------------------------------
+# ---- PartitionSilence --------------------------------------------------------------------------------------
 
 
 def watched(silence: PartitionSilence, ends: dict[Partition, int], begin: int, end: int) -> None:

@@ -54,7 +54,7 @@ def main() -> int:
     )
 
 
-class Reader:
+class RowReader:
     """Reads the rows of a launch back from one of its sinks."""
 
     def __init__(self, run_dir: Path, wanted: str) -> None:
@@ -83,7 +83,7 @@ class Reader:
         return list(self._sink.read(self._source, wanted))
 
     def looks(self, limit: int) -> Iterator[list[Row]]:
-        """Yield the newest rows again and again; a sink that can read new rows only does. Raises: JobError."""
+        """Yield the newest rows again and again; only the new ones where a sink can. Raises: JobError."""
         if hasattr(self._sink, "watch"):
             yield from self._sink.watch(self._source, limit)
         while True:
@@ -137,16 +137,16 @@ def wait_for_byte(seconds: float, source: int = 0) -> bool | None:
 
 def _answer(out: BinaryIO, run_dir: Path, sink: str, *, watched: bool) -> None:
     if watched:
-        _watch(out, Reader(run_dir, sink))
+        _watch(out, RowReader(run_dir, sink))
         return
     request = host_pb2.ReadHostRowsRequest.FromString(sys.stdin.buffer.read())
     wanted = asked(request.request, [from_proto(column) for column in request.columns])
     selected = partial(gateway_pb2.ReadRowsResponse, selected=True)
-    for step in steps(Reader(run_dir, sink).read(wanted), selected):
+    for step in steps(RowReader(run_dir, sink).read(wanted), selected):
         frame(out, ROWS, step.SerializeToString())
 
 
-def _watch(out: BinaryIO, reader: Reader) -> None:
+def _watch(out: BinaryIO, reader: RowReader) -> None:
     looks = news(reader.looks(WATCHED_ROWS + 1))
     while (wants_snapshot := wait_for_byte(WATCH_S)) is not None:
         look = next(looks)

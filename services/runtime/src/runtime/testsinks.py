@@ -116,7 +116,7 @@ def _try_sink(
 
 @dataclass
 class _Trial:
-    """Trial of one sink. A step returns a sentence, "" where there is nothing to try, or raises its failure."""
+    """Trial of one sink. A step returns a sentence, "" where there is nothing to try, or raises."""
 
     target: Target
 

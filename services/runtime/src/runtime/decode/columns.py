@@ -30,7 +30,7 @@ _SCALARS = {
 }
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """Form of a single value: it decides how it becomes a column's value."""
 
     SCALAR = auto()
@@ -42,7 +42,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FieldColumn:
     """One selected field.
 
     `children` are the selected fields of a STRUCT; of a map, its key and its value. `type` is the Arrow type
@@ -50,8 +50,8 @@ class Column:
     """
 
     field: FieldDescriptor
-    kind: Kind
-    children: tuple[Column, ...]
+    kind: ColumnKind
+    children: tuple[FieldColumn, ...]
     type: pa.DataType
 
     @property
@@ -68,7 +68,7 @@ class Column:
     def default(self) -> Any:
         """Declared default of an unset field, as the column has it; None where the schema declares none."""
         field = self.field
-        if self.kind is not Kind.SCALAR or field.is_repeated or not field.has_presence:
+        if self.kind is not ColumnKind.SCALAR or field.is_repeated or not field.has_presence:
             return None
         if not field.has_default_value:
             return None
@@ -107,7 +107,7 @@ class TimePart:
 _Selection: TypeAlias = "dict[str, _Selection | None]"
 
 
-def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
+def select(message: Descriptor, paths: Iterable[str]) -> tuple[FieldColumn, ...]:
     """Select the columns that `paths` (dotted field paths of `message`) need, in the order of its fields.
 
     A path that goes on below a Timestamp, a wrapper, a JSON-like message or a map selects the whole of it.
@@ -145,7 +145,7 @@ def enum_text(field: FieldDescriptor, number: int) -> str:
     return str(number) if value is None else str(value.name)
 
 
-def column_at(message: Descriptor, path: str) -> Column | None:
+def column_at(message: Descriptor, path: str) -> FieldColumn | None:
     """Return the column of the field at a path, wherever it leads, with all that is below.
 
     None where recursion is cut. Raises KeyError for a path the message does not have.
@@ -168,7 +168,7 @@ def message_of(field: FieldDescriptor) -> Descriptor:
     return field.message_type
 
 
-def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+def arrow_schema(columns: Iterable[FieldColumn]) -> pa.Schema:
     """Build the Arrow schema of these columns, every one of them nullable, exactly as Spark expects it."""
     return pa.schema([pa.field(column.name, column.type) for column in columns])
 
@@ -184,7 +184,7 @@ def _add(selection: _Selection, names: list[str]) -> None:
 
 def _columns(
     message: Descriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
-) -> tuple[Column, ...]:
+) -> tuple[FieldColumn, ...]:
     """Return the selected fields of `message`; `above` names the messages down to it, itself included."""
     fields: Mapping[str, FieldDescriptor] = message.fields_by_name
     for name in () if selection is None else selection:
@@ -201,11 +201,11 @@ def _columns(
 
 def _column(
     field: FieldDescriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
-) -> Column | None:
+) -> FieldColumn | None:
     """Return the column of `field`; None where recursion is cut."""
     kind = _kind(field)
-    children: tuple[Column, ...] = ()
-    if kind is Kind.STRUCT:
+    children: tuple[FieldColumn, ...] = ()
+    if kind is ColumnKind.STRUCT:
         below = message_of(field)
         if above.count(below.full_name) > RECURSION_LIMIT:
             return None
@@ -215,39 +215,39 @@ def _column(
         )
         if is_map(field) and len(children) < 2:
             return None
-    return Column(field, kind, children, _type(field, kind, children))
+    return FieldColumn(field, kind, children, _type(field, kind, children))
 
 
-def _kind(field: FieldDescriptor) -> Kind:
+def _kind(field: FieldDescriptor) -> ColumnKind:
     if field.message_type is None:
-        return Kind.SCALAR
+        return ColumnKind.SCALAR
     name = field.message_type.full_name
     if name == TIMESTAMP:
-        return Kind.TIMESTAMP
+        return ColumnKind.TIMESTAMP
     if name == DURATION:
-        return Kind.DURATION
+        return ColumnKind.DURATION
     if name in WRAPPERS:
-        return Kind.WRAPPER
-    return Kind.JSON if name in JSON_LIKE else Kind.STRUCT
+        return ColumnKind.WRAPPER
+    return ColumnKind.JSON if name in JSON_LIKE else ColumnKind.STRUCT
 
 
-def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:
+def _type(field: FieldDescriptor, kind: ColumnKind, children: tuple[FieldColumn, ...]) -> pa.DataType:
     """Return the column's Arrow type, repetition included."""
     if is_map(field):
         key, value = children
         return pa.map_(key.type, value.type)
     match kind:
-        case Kind.SCALAR:
+        case ColumnKind.SCALAR:
             single = _scalar(field)
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             single = _TIME
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             single = pa.duration("us")
-        case Kind.WRAPPER:
+        case ColumnKind.WRAPPER:
             single = _scalar(message_of(field).fields_by_name["value"])
-        case Kind.JSON:
+        case ColumnKind.JSON:
             single = pa.string()
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             single = pa.struct([pa.field(child.name, child.type) for child in children])
     return pa.list_(pa.field("element", single)) if field.is_repeated else single
 

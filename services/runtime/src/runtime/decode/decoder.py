@@ -22,9 +22,17 @@ from google.protobuf.message import DecodeError
 from ptars import HandlerPool, PtarsConfig
 
 from runtime.decode import json_text, scanning
-from runtime.decode.columns import Column, Kind, TimePart, arrow_schema, message_of, select, time_part
+from runtime.decode.columns import (
+    ColumnKind,
+    FieldColumn,
+    TimePart,
+    arrow_schema,
+    message_of,
+    select,
+    time_part,
+)
 from runtime.decode.pruning import prune
-from runtime.decode.reference import ParsedRecords, Reference
+from runtime.decode.reference import ParsedRecords, ReferenceDecoder
 from runtime.errors import user
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -105,7 +113,7 @@ class Decoder:
         # Times may be one of the columns, part of one, or none of them: they are decoded beside them.
         times = [".".join(part.time) for part in parts]
         wire = select(message, [*wanted, *times, *([time_field] if time_field else [])])
-        self._reference = Reference(message, wire, self.columns, self.parts, time_field)
+        self._reference = ReferenceDecoder(message, wire, self.columns, self.parts, time_field)
         library = library or scanning.load()
         self._bulk = (
             _Bulk(message, wire, self.columns, self.parts, time_field, library)
@@ -194,8 +202,8 @@ class _Bulk:
     def __init__(
         self,
         message: Descriptor,
-        wire: tuple[Column, ...],
-        columns: tuple[Column, ...],
+        wire: tuple[FieldColumn, ...],
+        columns: tuple[FieldColumn, ...],
         parts: tuple[TimePart, ...],
         time_field: str | None,
         library: scanning.Library,
@@ -213,7 +221,7 @@ class _Bulk:
         self.marks = self._scanner.marks
 
     def decode(self, values: pa.BinaryArray) -> tuple[list[pa.Array], pa.TimestampArray]:
-        """Return columns and rowtime of regular records. Raises: ValueError where a text of one is no UTF-8."""
+        """Return columns and rowtime of regular records. Raises: ValueError for a text that is no UTF-8."""
         batch: pa.RecordBatch = self._handler.array_to_record_batch(values)
         rowtime = (
             follow(batch, self._time_path).cast(_TIME) if self._time_path else pa.nulls(batch.num_rows, _TIME)
@@ -227,9 +235,9 @@ class _Bulk:
         ]
         return [*arrays, *parts], rowtime
 
-    def _conform(self, array: pa.Array, decoded: Column, wanted: Column) -> pa.Array:
+    def _conform(self, array: pa.Array, decoded: FieldColumn, wanted: FieldColumn) -> pa.Array:
         """Cast `array`, decoded as `decoded`, to the type of `wanted`; copy only where the bytes differ."""
-        if array.type == wanted.type and wanted.kind is not Kind.JSON and not wanted.has_defaults:
+        if array.type == wanted.type and wanted.kind is not ColumnKind.JSON and not wanted.has_defaults:
             return array
         if wanted.is_map:
             keys, items = (
@@ -245,12 +253,12 @@ class _Bulk:
         return self._conform_single(array, decoded, wanted, wanted.type)
 
     def _conform_single(
-        self, array: pa.Array, decoded: Column, wanted: Column, single: pa.DataType
+        self, array: pa.Array, decoded: FieldColumn, wanted: FieldColumn, single: pa.DataType
     ) -> pa.Array:
         """Cast the values of a column to `single`, the type of one value."""
-        if wanted.kind is Kind.JSON:
+        if wanted.kind is ColumnKind.JSON:
             return self._json(array, message_of(wanted.field).full_name)
-        if wanted.kind is not Kind.STRUCT or not wanted.children:
+        if wanted.kind is not ColumnKind.STRUCT or not wanted.children:
             cast = array.cast(single)
             return cast if wanted.default is None else cast.fill_null(pa.scalar(wanted.default, single))
         # ptars has the fields of a message by their numbers, whatever the order of their declaration.

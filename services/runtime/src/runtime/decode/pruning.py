@@ -33,7 +33,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
 )
 
-from runtime.decode.columns import Column, Kind, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, message_of
 
 _PACKAGE = "daggers.pruned"
 _KNOWN = tuple(
@@ -41,14 +41,14 @@ _KNOWN = tuple(
 )
 
 
-def prune(columns: tuple[Column, ...]) -> Descriptor:
+def prune(columns: tuple[FieldColumn, ...]) -> Descriptor:
     """Build a message that has the fields of `columns` and no other, in a descriptor pool of its own."""
     file = _file()
     file.syntax = "proto3"
     return _build(file, _Pruner(file).message(columns))
 
 
-def prune_for_reference(columns: tuple[Column, ...]) -> Descriptor:
+def prune_for_reference(columns: tuple[FieldColumn, ...]) -> Descriptor:
     """Build such a message for Protobuf's own parser, of edition 2023."""
     file = _file()
     file.syntax, file.edition = "editions", EDITION_2023
@@ -82,7 +82,7 @@ def verifies_text(field: FieldDescriptor) -> bool:
     return True
 
 
-def unselected_members(columns: tuple[Column, ...]) -> list[FieldDescriptor]:
+def unselected_members(columns: tuple[FieldColumn, ...]) -> list[FieldDescriptor]:
     """Return the fields that share a oneof with one of these of a message, and are not among them."""
     selected = {column.field.number for column in columns}
     oneofs = {oneof.name: oneof for column in columns if (oneof := real_oneof(column.field)) is not None}
@@ -110,7 +110,7 @@ class _Pruner:
         self._file = file
         self._enums: dict[str, str] = {}
 
-    def message(self, columns: tuple[Column, ...]) -> str:
+    def message(self, columns: tuple[FieldColumn, ...]) -> str:
         """Add a message of these fields; returns its name."""
         proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         name = f".{_PACKAGE}.{proto.name}"
@@ -125,7 +125,7 @@ class _Pruner:
         return name
 
     def _field(
-        self, proto: DescriptorProto, owner: str, column: Column, name: str, oneofs: dict[str, int]
+        self, proto: DescriptorProto, owner: str, column: FieldColumn, name: str, oneofs: dict[str, int]
     ) -> None:
         original = column.field
         field = proto.field.add(name=name, number=original.number)
@@ -148,24 +148,24 @@ class _Pruner:
         elif original.has_presence and (field.type != FieldDescriptorProto.TYPE_MESSAGE):
             field.proto3_optional = True
 
-    def _set_type(self, field: FieldDescriptorProto, column: Column) -> None:
+    def _set_type(self, field: FieldDescriptorProto, column: FieldColumn) -> None:
         original = column.field
         match column.kind:
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 field.type = FieldDescriptorProto.TYPE_BYTES
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
                 field.type_name = self.message(column.children)
-            case Kind.SCALAR if original.enum_type is not None:
+            case ColumnKind.SCALAR if original.enum_type is not None:
                 field.type = FieldDescriptorProto.TYPE_ENUM
                 field.type_name = self._enum(original.enum_type)
-            case Kind.SCALAR:
+            case ColumnKind.SCALAR:
                 field.type = FieldDescriptorProto.Type.ValueType(original.type)
             case _:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
                 field.type_name = f".{message_of(original).full_name}"
 
-    def _map_entry(self, proto: DescriptorProto, owner: str, name: str, column: Column) -> str:
+    def _map_entry(self, proto: DescriptorProto, owner: str, name: str, column: FieldColumn) -> str:
         """Add the nested message that is a map's entry, named as protoc would name it; returns its name."""
         camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         entry = proto.nested_type.add(name=f"{camel}Entry")
@@ -206,7 +206,7 @@ class _ReferencePruner:
     def __init__(self, file: FileDescriptorProto) -> None:
         self._file = file
 
-    def message(self, columns: tuple[Column, ...]) -> str:
+    def message(self, columns: tuple[FieldColumn, ...]) -> str:
         """Add a message of these fields and of what shares a oneof with them; returns its name."""
         proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         name = f".{_PACKAGE}.{proto.name}"
@@ -222,7 +222,7 @@ class _ReferencePruner:
         proto: DescriptorProto,
         owner: str,
         original: FieldDescriptor,
-        column: Column | None,
+        column: FieldColumn | None,
         oneofs: dict[str, int],
     ) -> None:
         """Add one field; without a column, as a field whose value nobody reads."""
@@ -260,10 +260,10 @@ class _ReferencePruner:
                 proto.oneof_decl.add(name=f"o{oneof.index}")
             field.oneof_index = oneofs[oneof.name]
 
-    def _message_name(self, original: FieldDescriptor, column: Column | None) -> str:
+    def _message_name(self, original: FieldDescriptor, column: FieldColumn | None) -> str:
         if column is None:
             return self.message(())
-        if column.kind is Kind.STRUCT:
+        if column.kind is ColumnKind.STRUCT:
             return self.message(column.children)
         return f".{message_of(original).full_name}"
 
@@ -276,7 +276,7 @@ def _unused_name(values: list[EnumValueDescriptorProto]) -> str:
     return name
 
 
-def _unique(columns: tuple[Column, ...]) -> list[str]:
+def _unique(columns: tuple[FieldColumn, ...]) -> list[str]:
     """Name the fields, each by its own name if it can be: no two are one in camel case."""
     used: set[str] = set()
     names = []

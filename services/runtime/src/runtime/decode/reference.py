@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from runtime.decode.columns import Column, Kind, TimePart, enum_text, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, TimePart, enum_text, message_of
 from runtime.decode.json_text import renderer
 from runtime.decode.pruning import field_name, prune_for_reference
 from runtime.decode.scanning import BEYOND_RANGE, UNNAMED_ENUM, Marks
@@ -51,14 +51,14 @@ class _Rows:
     broken: dict[int, str] = field(default_factory=dict)
 
 
-class Reference:
+class ReferenceDecoder:
     """Parses records into columns, parts of times, and the event time."""
 
     def __init__(
         self,
         message: Descriptor,
-        wire: tuple[Column, ...],
-        columns: tuple[Column, ...],
+        wire: tuple[FieldColumn, ...],
+        columns: tuple[FieldColumn, ...],
         parts: tuple[TimePart, ...],
         time_field: str | None,
     ) -> None:
@@ -107,7 +107,7 @@ class Reference:
             rows.beyond[len(rows.rowtime)] = time.seconds, time.nanos
         rows.rowtime.append(micros)
 
-    def _column(self, column: Column) -> _Read:
+    def _column(self, column: FieldColumn) -> _Read:
         """Return the reader of a column in its message."""
         name, single = field_name(column.field), self._single(column)
         if column.is_map:
@@ -119,7 +119,7 @@ class Reference:
         default = column.default
         return lambda message: single(getattr(message, name)) if message.HasField(name) else default
 
-    def _map(self, column: Column, name: str) -> _Read:
+    def _map(self, column: FieldColumn, name: str) -> _Read:
         """Return the reader of a map, sorted by key, so that the same record always gives the same rows."""
         key, value = (self._single(child) for child in column.children)
 
@@ -129,19 +129,19 @@ class Reference:
 
         return read
 
-    def _single(self, column: Column) -> _Read:
+    def _single(self, column: FieldColumn) -> _Read:
         """Return the converter of one value, repetition aside."""
         match column.kind:
-            case Kind.TIMESTAMP:
+            case ColumnKind.TIMESTAMP:
                 return self._time_of(instant_us)
-            case Kind.DURATION:
+            case ColumnKind.DURATION:
                 return self._time_of(duration_us)
-            case Kind.WRAPPER:
+            case ColumnKind.WRAPPER:
                 return lambda message: message.value
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 render = renderer(message_of(column.field).full_name, self._pool)
                 return lambda message: render(message.SerializeToString())
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 below = [(child.name, self._column(child)) for child in column.children]
                 return lambda message: {name: read(message) for name, read in below}
         if column.field.enum_type is not None:

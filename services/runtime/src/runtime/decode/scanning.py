@@ -23,7 +23,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from chassis.logging import logger
 from runtime import compiled
-from runtime.decode.columns import Column, Kind, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, message_of
 from runtime.decode.pruning import real_oneof, unselected_members
 
 SOURCE: Final = Path(__file__).with_name("wire_scanner.c")
@@ -63,7 +63,7 @@ _FIELD: Final = np.dtype(
 _NODE: Final = np.dtype([(name, "i4") for name in ("places", "numbers", "once", "oneofs", "entry")])
 
 
-def is_bulk(columns: tuple[Column, ...]) -> bool:
+def is_bulk(columns: tuple[FieldColumn, ...]) -> bool:
     """Tell whether ptars can read these fields.
 
     None of them, nor a member of a oneof with them, may be a group; no map may have keys of a fixed size (it
@@ -72,19 +72,19 @@ def is_bulk(columns: tuple[Column, ...]) -> bool:
     return _numbers(columns) <= _MOST_NUMBERS and not any(map(_is_foreign, _all(columns)))
 
 
-def _numbers(columns: tuple[Column, ...]) -> int:
+def _numbers(columns: tuple[FieldColumn, ...]) -> int:
     own = max((column.field.number for column in columns), default=0)
     return own + sum(_numbers(column.children) for column in columns if column.children)
 
 
-def _all(columns: tuple[Column, ...]) -> Iterable[Column | FieldDescriptor]:
+def _all(columns: tuple[FieldColumn, ...]) -> Iterable[FieldColumn | FieldDescriptor]:
     yield from columns
     yield from unselected_members(columns)
     for column in columns:
         yield from _all(column.children)
 
 
-def _is_foreign(field: Column | FieldDescriptor) -> bool:
+def _is_foreign(field: FieldColumn | FieldDescriptor) -> bool:
     if isinstance(field, FieldDescriptor):
         return field.type == FieldDescriptor.TYPE_GROUP
     if field.is_map:
@@ -116,10 +116,10 @@ def load() -> Library | None:
 class Scanner:
     """Marks records as `IRREGULAR` or `UNNAMED_ENUM`, by the selected fields of their message."""
 
-    def __init__(self, library: Library, columns: tuple[Column, ...]) -> None:
+    def __init__(self, library: Library, columns: tuple[FieldColumn, ...]) -> None:
         """Lay the table of the fields out for C. `columns` must be some that `is_bulk` accepts."""
         self._scan = library.scan
-        table = _Table()
+        table = _ScanTable()
         table.node(columns)
         self._nodes = np.array(table.nodes, _NODE)
         self._simple = np.array(table.simple, np.uint8)
@@ -147,7 +147,7 @@ class Scanner:
         return marks if any_marked else None
 
 
-class _Table:
+class _ScanTable:
     """Table of the selected fields as the C file reads it: a node for each place of a message."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class _Table:
         self.enums: list[int] = []
         self._enums: dict[str, tuple[int, int]] = {}
 
-    def node(self, columns: tuple[Column, ...], entry: int = 0) -> int:
+    def node(self, columns: tuple[FieldColumn, ...], entry: int = 0) -> int:
         """Add the node of these fields of a message; returns its number."""
         number = len(self.nodes)
         self.nodes.append(())
@@ -180,25 +180,25 @@ class _Table:
         self.simple[number] = [_simple(tag, by_number, in_entry=entry > 0) for tag in range(128)]
         return number
 
-    def _field(self, column: Column, once: int) -> tuple[int, ...]:
+    def _field(self, column: FieldColumn, once: int) -> tuple[int, ...]:
         """Return the row of a field, without its oneof."""
         field = column.field
         if column.is_map:
             value = column.children[1]
-            entry = 1 if value.kind is Kind.SCALAR else 2
+            entry = 1 if value.kind is ColumnKind.SCALAR else 2
             return _MAP, 0, 0, self.node(column.children, entry), -1, 0, 0
         if field.is_repeated:
             once = -1
         match column.kind:
-            case Kind.TIMESTAMP:
+            case ColumnKind.TIMESTAMP:
                 return _TIMESTAMP, 0, 0, 0, once, 0, 0
-            case Kind.DURATION:
+            case ColumnKind.DURATION:
                 return _DURATION, 0, 0, 0, once, 0, 0
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 return _MESSAGE, 0, 0, self.node(column.children), once, 0, 0
-            case Kind.WRAPPER:
+            case ColumnKind.WRAPPER:
                 return _MESSAGE, 0, 0, self._wrapper(message_of(field)), once, 0, 0
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 return _BYTES, 0, 0, 0, once, 0, 0
         flags = _REPEATED if field.is_repeated else 0
         if field.type == FieldDescriptor.TYPE_BOOL:
@@ -213,7 +213,7 @@ class _Table:
     def _wrapper(self, message: Descriptor) -> int:
         """Add the node of a wrapper: its one value; returns its number."""
         value = message.fields_by_name["value"]
-        return self.node((Column(value, Kind.SCALAR, (), pa.null()),))
+        return self.node((FieldColumn(value, ColumnKind.SCALAR, (), pa.null()),))
 
     def _enum(self, field: FieldDescriptor) -> tuple[int, int]:
         enum = field.enum_type

@@ -1,7 +1,7 @@
 """Write Arrow columns as JSON text, element by element: nested values stay native.
 
 Times are ISO 8601 UTC with `Z`, integers and decimals numbers, bytes base64, map keys sorted so that equal
-maps give equal text, non-ASCII as it is. A `Form` chooses the text of times, and of NaN and infinity.
+maps give equal text, non-ASCII as it is. A `TextForm` chooses the text of times, and of NaN and infinity.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST = {"us": "-290308-12-21T19:59:05.224192", "ms": "-290308-12-21T19:59:05.2
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TextForm:
     """Text of times, floats and durations in one kind of output."""
 
     times: Callable[[pa.Array], list[str | None]]
@@ -89,16 +89,16 @@ def _day_to_second(value: timedelta) -> str:
 
 
 # Read as JSON by others, and written to a field of InfluxDB.
-VALUE = Form(shortest_times, _finite)
-FIELD = Form(millisecond_times, _finite)
+VALUE = TextForm(shortest_times, _finite)
+FIELD = TextForm(millisecond_times, _finite)
 # Spark's from_json reads it back unchanged.
-SPARK = Form(shortest_times, _exact_float, _day_to_second)
+SPARK = TextForm(shortest_times, _exact_float, _day_to_second)
 # Tells rows apart: different values have different texts, and values that are equal in SQL the same.
-KEY = Form(shortest_times, _distinct_float)
-TAG = Form(distinct_times, _distinct_float)
+KEY = TextForm(shortest_times, _distinct_float)
+TAG = TextForm(distinct_times, _distinct_float)
 
 
-def texts(array: pa.Array, form: Form = VALUE) -> list[str]:
+def texts(array: pa.Array, form: TextForm = VALUE) -> list[str]:
     """Write each element as JSON; `null` for a null. Raises `JobError` (USER) for a type without a form."""
     kind = array.type
     if types.is_struct(kind):
@@ -143,7 +143,7 @@ def _scalar(kind: pa.DataType) -> Callable[[Any], str]:
     raise user("UNSUPPORTED_TYPE", f"A column of type {kind} cannot be written; cast it to a string.")
 
 
-def _structs(array: pa.StructArray, form: Form) -> list[str]:
+def _structs(array: pa.StructArray, form: TextForm) -> list[str]:
     names = [encode_basestring(field.name) for field in array.type]
     columns = [
         [f"{name}:{text}" for text in texts(child, form)]
@@ -154,7 +154,7 @@ def _structs(array: pa.StructArray, form: Form) -> list[str]:
     return [f"{{{','.join(row)}}}" if there else NULL for row, there in zip(rows, valid, strict=True)]
 
 
-def _lists(array: pa.ListArray, form: Form) -> list[str]:
+def _lists(array: pa.ListArray, form: TextForm) -> list[str]:
     elements = iter(texts(array.flatten(), form))
     return [
         NULL if length is None else f"[{','.join(islice(elements, length))}]"
@@ -162,7 +162,7 @@ def _lists(array: pa.ListArray, form: Form) -> list[str]:
     ]
 
 
-def _maps(array: pa.MapArray, form: Form) -> list[str]:
+def _maps(array: pa.MapArray, form: TextForm) -> list[str]:
     kind = array.type
     entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
     keys, values = entries.flatten().flatten()

@@ -33,7 +33,7 @@ _TEXT = str.maketrans({'"': r"\"", "\\": r"\\"})
 _MIN_TIME, _MAX_TIME = -(2**63) + 2, 2**63 - 2
 
 
-class Encoder:
+class LineProtocolEncoder:
     """Encodes the rows of one layout as line protocol.
 
     Raises `JobError` (USER) for a measurement and for columns that the rule book refuses.
@@ -94,9 +94,9 @@ class Encoder:
 
 
 @lru_cache(maxsize=8)
-def encoder(layout: Layout, measurement: str) -> Encoder:
-    """Build an `Encoder` that the worker keeps between batches, so that the rule book runs once."""
-    return Encoder(layout, measurement)
+def encoder(layout: Layout, measurement: str) -> LineProtocolEncoder:
+    """Build an encoder that the worker keeps between batches, so that the rule book runs once."""
+    return LineProtocolEncoder(layout, measurement)
 
 
 _BAD_TIMES = {
@@ -175,7 +175,7 @@ class _Pieces(dict[str | None, str]):
         return piece
 
 
-def _plain(array: pa.Array, form: json_text.Form) -> Iterable[str | None]:
+def _plain(array: pa.Array, form: json_text.TextForm) -> Iterable[str | None]:
     """Convert a column of another type than text to text."""
     kind = array.type
     if types.is_timestamp(kind):

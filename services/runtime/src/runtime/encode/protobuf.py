@@ -27,7 +27,7 @@ _Setter = Callable[[Any, Any], None]
 _FLOATS = {FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE}
 
 
-class Encoder:
+class MessageEncoder:
     """Encodes the rows of one layout as messages of one type.
 
     Raises `JobError` (USER) that names every column without a field, or whose type does not fit its field.
@@ -75,9 +75,9 @@ class Encoder:
 
 
 @lru_cache(maxsize=8)
-def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> Encoder:
-    """Build an `Encoder` that the worker keeps between batches, so that columns are checked once."""
-    return Encoder(layout, schema, descriptors, message)
+def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> MessageEncoder:
+    """Build an encoder that the worker keeps between batches, so that columns are checked once."""
+    return MessageEncoder(layout, schema, descriptors, message)
 
 
 def _values(array: pa.Array) -> list[Any]:

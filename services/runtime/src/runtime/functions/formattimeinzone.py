@@ -149,7 +149,7 @@ def _names(clock: Clock, instants: Ints) -> pa.Array:
 
 
 def _zone_name(name: str) -> str:
-    """Return a zone's abbreviation; where tzdata has but a number, and for a fixed offset, Java's GMT+hh:mm."""
+    """Return a zone's abbreviation; where tzdata has a number, and for a fixed offset, Java's GMT+hh:mm."""
     digits = name.removeprefix("UTC")
     if digits[:1] not in ("+", "-"):
         return name

@@ -103,7 +103,7 @@ def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink ha
     return InfluxWriter(encoder(target), target.resolved, may_refuse=target.may_refuse_all)
 
 
-def encoder(target: Target) -> line_protocol.Encoder:
+def encoder(target: Target) -> line_protocol.LineProtocolEncoder:
     """How the target's rows become lines."""
     return line_protocol.encoder(target.layout, target.resolved.sink.influx.measurement)
 
@@ -112,7 +112,7 @@ class InfluxWriter:
     """Writes lines in requests of a few thousand, and finds the ones that are refused."""
 
     def __init__(
-        self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink, *, may_refuse: bool
+        self, encoder: line_protocol.LineProtocolEncoder, sink: spec_pb2.ResolvedSink, *, may_refuse: bool
     ) -> None:
         """may_refuse: whether all rows may be refused."""
         self._encoder = encoder

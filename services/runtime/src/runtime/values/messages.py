@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, is_map
-from runtime.decode.columns import Column, Kind, column_at, enum_text, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, column_at, enum_text, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
 from runtime.decode.times import duration_us, instant_us
@@ -57,7 +57,7 @@ def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
     return _plain(column, value)
 
 
-def _plain(column: Column, owner: Message) -> Any:
+def _plain(column: FieldColumn, owner: Message) -> Any:
     """Return a column's value in the message that has it, as SQL has it in Python."""
     field, value = column.field, getattr(owner, column.name)
     if column.is_map:
@@ -68,20 +68,20 @@ def _plain(column: Column, owner: Message) -> Any:
     return column.default if is_unset else _single(column, value)
 
 
-def _single(column: Column, value: Any) -> Any:
+def _single(column: FieldColumn, value: Any) -> Any:
     match column.kind:
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             instant = instant_us(value.seconds, value.nanos)
             return None if instant is None else _EPOCH + timedelta(microseconds=instant)
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             span = duration_us(value.seconds, value.nanos)
             return None if span is None else timedelta(microseconds=span)
-        case Kind.WRAPPER:
+        case ColumnKind.WRAPPER:
             return value.value
-        case Kind.JSON:
+        case ColumnKind.JSON:
             below = message_of(column.field)
             return renderer(below.full_name, below.file.pool)(value.SerializeToString())
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             return {child.name: _plain(child, value) for child in column.children}
     return value if column.field.enum_type is None else enum_text(column.field, value)
 

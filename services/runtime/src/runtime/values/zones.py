@@ -122,7 +122,7 @@ class Clock:
         return walls
 
     def names(self, instants: Ints) -> tuple[list[str], Ints]:
-        """Return the different abbreviations of the zone's time (EST, EDT), and the index of each instant's."""
+        """Return the different abbreviations of the zone's time (EST, EDT), and the index of each instant."""
         moved, _ = self._first_cycle(instants)
         used, which = np.unique(np.searchsorted(self.starts, moved, side="right") - 1, return_inverse=True)
         starts = [EPOCH + max(int(self.starts[number]), FIRST + _DAY) * _SECOND for number in used]
