@@ -114,15 +114,15 @@ def _bounds(
     values: Floats, watched: series.Bools, tolerance: float, percentage: float
 ) -> tuple[Floats, Floats, Floats, bool]:
     """Return watched values, their upper and lower bounds, and the flag."""
-    middle, seen = np.median(values), values[watched]
+    middle, watched_values = np.median(values), values[watched]
     low, high = (_spread(half) for half in (values[values <= middle], values[values >= middle]))
     if low == 0 or high == 0:
-        return seen, seen, seen, bool(percentage <= 0)
-    own = np.where(seen <= middle, low, high)
+        return watched_values, watched_values, watched_values, bool(percentage <= 0)
+    own = np.where(watched_values <= middle, low, high)
     with np.errstate(over="ignore"):  # further away than any number tells
-        astray = np.count_nonzero(np.abs(seen - middle) / own > tolerance)
-    flag = astray * 100 / len(seen) >= percentage
-    return seen, middle + tolerance * own, middle - tolerance * own, bool(flag)
+        astray = np.count_nonzero(np.abs(watched_values - middle) / own > tolerance)
+    flag = astray * 100 / len(watched_values) >= percentage
+    return watched_values, middle + tolerance * own, middle - tolerance * own, bool(flag)
 
 
 def _spread(values: Floats) -> float:

@@ -35,8 +35,8 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """Record of the batches so far."""
+class PastBatches:
+    """Times and watermarks of the batches so far."""
 
     begun: int
     """Begin of the last batch that reads."""
@@ -68,11 +68,11 @@ class Look:
     """Expected end of a window, as far as that is known (`closing`)."""
 
 
-def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now: int) -> Next:
+def due(rule: BatchRule, windows: Windows | None, past: PastBatches, look: Look, now: int) -> Next:
     """Decide the next step at `now` of a query with these windows."""
     ends = windows if rule.at_ends else None
-    rested = now - stand.begun >= rule.trigger
-    if ends is not None and (not stand.settled or ends.closes_one(stand.closed, look.watermark)):
+    rested = now - past.begun >= rule.trigger
+    if ends is not None and (not past.settled or ends.closes_one(past.closed, look.watermark)):
         # With a backlog the batch that reads on closes them, too.
         behind = rested and look.records >= _BACKLOG * rule.records
         return Next.READ_AND_CLOSE if behind else Next.CLOSE
@@ -81,11 +81,11 @@ def due(rule: BatchRule, windows: Windows | None, stand: Stand, look: Look, now:
     if look.records and rested:
         if ends is None:
             return Next.READ_AND_CLOSE
-        if ends.closes_one(max(stand.closed, stand.expected, look.watermark), look.reach):
+        if ends.closes_one(max(past.closed, past.expected, look.watermark), look.reach):
             return Next.READ_AND_CLOSE
         if look.records >= rule.records or look.silent or now - look.since >= _longest_wait(rule, look):
             return Next.READ
-    return Next.CLOSE if rested and not stand.settled else Next.WAIT
+    return Next.CLOSE if rested and not past.settled else Next.WAIT
 
 
 def _longest_wait(rule: BatchRule, look: Look) -> int:

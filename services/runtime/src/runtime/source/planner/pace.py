@@ -17,7 +17,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from runtime.source.plan import BatchRule, ReaderPlan
-from runtime.source.planner.due import Look, Next, Stand, due
+from runtime.source.planner.due import Look, Next, PastBatches, due
 from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 # Topics are looked at so often, in ms, and not more often than a batch may begin.
@@ -93,7 +93,7 @@ class Pace:
         self._next = Next.WAIT
         self._has_begun_batch = False
         self._since: int | None = None
-        self._stand = Stand(begun=clock() - rule.trigger)
+        self._past = PastBatches(begun=clock() - rule.trigger)
 
     def reads(self, reader: PacedReader) -> bool:
         """Decide whether this reader reads now what there is; else the batch ends for it where it begins.
@@ -102,7 +102,7 @@ class Pace:
         """
         if reader not in self._readers:
             self._readers.append(reader)
-            self._begin(Next.READ_AND_CLOSE, self._stand.expected)
+            self._begin(Next.READ_AND_CLOSE, self._past.expected)
             return True
         if reader in self._untold:
             self._untold.remove(reader)
@@ -132,24 +132,24 @@ class Pace:
         """Decide for all readers what they do next; `reader` gives their watermarks."""
         rule = self._rule
         if self._next is Next.CLOSE and not self._has_begun_batch:
-            self._stand = replace(self._stand, settled=True)
+            self._past = replace(self._past, settled=True)
         self._has_begun_batch = False
         answer = self._clock() + _ANSWER
         while True:
             now = self._clock()
             look, again = Look(), now
-            if self._stand.settled or not rule.at_ends or now - self._stand.begun >= rule.trigger:
+            if self._past.settled or not rule.at_ends or now - self._past.begun >= rule.trigger:
                 look, again = self._look(reader, now)
-            decided = due(rule, self._windows, self._stand, look, now)
+            decided = due(rule, self._windows, self._past, look, now)
             if decided is Next.CLOSE:
                 states = reader.watermarks().values() if rule.at_ends else ()
                 watermark = min((state.watermark for state in states), default=NEVER)
-                closed = watermark if watermark != NEVER else self._stand.closed
-                self._stand = replace(self._stand, closed=closed, settled=False)
+                closed = watermark if watermark != NEVER else self._past.closed
+                self._past = replace(self._past, closed=closed, settled=False)
                 return decided
             if decided is not Next.WAIT:
                 closes = decided is Next.READ_AND_CLOSE
-                self._begin(decided, max(self._stand.expected, look.reach) if closes else NEVER)
+                self._begin(decided, max(self._past.expected, look.reach) if closes else NEVER)
                 return decided
             if look.records:
                 for other in self._readers:
@@ -161,13 +161,13 @@ class Pace:
     def _begin(self, decided: Next, expected: int) -> None:
         self._since = None
         settled = decided is Next.READ
-        self._stand = Stand(self._clock(), self._stand.closed, settled, expected)
+        self._past = PastBatches(self._clock(), self._past.closed, settled, expected)
 
     def _look(self, reader: PacedReader, now: int) -> tuple[Look, int]:
         """Combine the views of all readers; return when to look again, too."""
         states = reader.watermarks() if self._rule.at_ends else {}
         watermark = min((state.watermark for state in states.values()), default=NEVER)
-        closed = max(watermark, self._stand.closed, self._stand.expected)
+        closed = max(watermark, self._past.closed, self._past.expected)
         views = {reader: reader.see(closed, now) for reader in self._readers}
         records = sum(view.records for view in views.values())
         self._since = (self._since if self._since is not None else now) if records else None
@@ -193,7 +193,7 @@ class Pace:
         few = _FEW * records <= self._rule.records
         calm = self._rule.at_ends and few and all(view.again is not None for view in views.values())
         regular = now + (_CALM if calm else min(max(self._rule.trigger, _OFTEN), _SELDOM))
-        rested = self._stand.begun + self._rule.trigger
+        rested = self._past.begun + self._rule.trigger
         again = [regular, *(view.again for view in views.values() if view.again is not None)]
         return look, min([*again, *([rested] if rested > now else [])])
 

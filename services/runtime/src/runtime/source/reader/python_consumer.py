@@ -27,7 +27,7 @@ class PythonConsumer:
     ) -> None:
         """Open the client; with `headers`, records have them."""
         self._headers = headers
-        self._at = TopicPartition(partition.topic, partition.number)
+        self._position = TopicPartition(partition.topic, partition.number)
         self._limits = limits
         self._waiting: Sequence[Message] = ()
         self._consumer = Consumer(dict(properties), logger=LOG)
@@ -35,8 +35,8 @@ class PythonConsumer:
     def assign(self, offset: int) -> None:
         """Make the next record the first one from `offset` on."""
         self._waiting = ()
-        self._at.offset = offset
-        self._consumer.assign([self._at])
+        self._position.offset = offset
+        self._consumer.assign([self._position])
 
     def unassign(self) -> None:
         """Fetch no more, until it is assigned again."""
