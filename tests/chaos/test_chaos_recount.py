@@ -14,7 +14,7 @@ from tests.integration.bookings import message_class
 from daggerclient.daggerfile.parse import parse
 from daggersql import Table, check
 from runtime.launch import expired
-from runtime.source.offsets import Lost
+from runtime.source.offsets import LostRecords
 
 FED = Fed(
     asked=[
@@ -167,7 +167,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def said(begin_s: float, end_s: float, *, windowed: bool) -> str:
     """What `daggers list` has of a gap."""
     micros = [round((NOON.timestamp() + second) * 1_000_000) for second in (begin_s, end_s)]
-    lost = Lost("asked/1", 2, *micros, round(NOON.timestamp() * 1000))
+    lost = LostRecords("asked/1", 2, *micros, round(NOON.timestamp() * 1000))
     warning = expired.warning((lost,), NOON + timedelta(minutes=1), windowed=windowed, early=False)
     return json.dumps({"warnings": [str(warning)]})
 

@@ -31,7 +31,7 @@ from runtime.source.metrics import count_late
 from runtime.source.reader import control_rows, preaggregate
 from runtime.source.reader.control_rows import RangeStatistics
 from runtime.source.reader.marks import NO_MARKS, Marks
-from runtime.source.reader.rows import wanted
+from runtime.source.reader.rows import filter_rows
 from runtime.spark import session as spark
 from runtime.values.registration import Registration
 
@@ -158,7 +158,7 @@ def _as_read(plan: Plan, read: Read, records: pa.Table, *, staged: bool = False)
     marks = Marks(len(plan.closing[read.table])) if staged else NO_MARKS
     made, statistics = preaggregate.output(records.schema, plan.partial_aggregation, marks), RangeStatistics()
     statistics.add(np.asarray(records.column("rowtime").cast(pa.int64())))
-    batches = [wanted(part, read.wanted) for part in records.to_batches()]
+    batches = [filter_rows(part, read.wanted) for part in records.to_batches()]
     rows = [row for part in batches for row in made.add(part, statistics)]
     return pa.Table.from_batches(
         [*rows, *made.rest(), control_rows.statistics_row(made.schema, statistics)], made.schema

@@ -29,7 +29,7 @@ from runtime.launch.launch import Computation
 from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.metrics import Late
-from runtime.source.reader.rows import wanted
+from runtime.source.reader.rows import filter_rows
 from runtime.source.stream import begin_batch, end_batch
 from runtime.spark import session as spark
 from runtime.state import checkpoint
@@ -162,7 +162,7 @@ def recounted(
             rows = views[read.table]
             marks = [name for name in rows.schema.names if name.startswith(LATE)]
             for batch in rows.to_batches():
-                kept = wanted(batch, read.wanted)
+                kept = filter_rows(batch, read.wanted)
                 counts = [count for name in marks for count in kept.column(name).to_pylist() if count]
                 by_table[read.table] = by_table.get(read.table, Late()) + Late(len(counts), sum(counts))
         return {table: counted for table, counted in by_table.items() if counted.rows}

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from daggersql import Column, Role
-from runtime.encode.line_protocol import Encoder
+from runtime.encode.line_protocol import LineProtocolEncoder
 from runtime.encode.rows import Layout
 from runtime.errors import JobError
 
@@ -34,7 +34,7 @@ def outcome(case: dict[str, Any]) -> Any:
     )
     layout = Layout(tuple(column(c["name"], c["type"]) for c in columns), hidden=())
     try:
-        lines, refusals = Encoder(layout, case["measurement"]).encode(batch)
+        lines, refusals = LineProtocolEncoder(layout, case["measurement"]).encode(batch)
     except JobError as refused:
         return {"$error": refused.error.reason}
     if "rows" not in case and refusals:

@@ -21,7 +21,7 @@ from tests.conformance.recounts import ALL
 from daggerspec.limits import PREVIEW_ROWS
 from daggerspec.row import Row, from_proto
 from daggersql import Plan, Role
-from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.json_text import KEY, VALUE, join_members, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.preview.run import Preview
 
@@ -47,7 +47,7 @@ def as_rows(plan: Plan, recounted: Sequence[Mapping[str, Any]]) -> list[Row]:
         )
         for column in plan.columns
     ]
-    return [from_columns(from_json(text)) for text in named(columns)]
+    return [from_columns(from_json(text)) for text in join_members(columns)]
 
 
 def canonical(rows: Sequence[Row]) -> list[str]:

@@ -24,7 +24,7 @@ def checkpoint(root: Path, fingerprint: str, *, batches: int, watermark: datetim
     (path / "source-start" / "s0.json").write_text(json.dumps(BEGUN.as_json()))
     (path / "source-start" / ".s0.json.crc").write_bytes(b"\xdf{")
     for batch in range(batches):
-        end = json.dumps(BEGUN.moved({Partition("t", 0): 10 * batch}).as_json())
+        end = json.dumps(BEGUN.move_to({Partition("t", 0): 10 * batch}).as_json())
         mark = 0 if watermark is None or batch < batches - 1 else millis(watermark)
         (path / "offsets" / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":{mark}}}\n{end}\n-')
         (path / "commits" / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{mark + 60_000}}}')

@@ -180,7 +180,7 @@ class Job(StreamingQueryListener):
         if self.fail_in is not None and batch >= self.fail_in:
             raise RuntimeError("killed in this batch")
         stream.end_batch(self.session, self.context)
-        first = self.context.registry.published().complete_from()
+        first = self.context.registry.state().complete_from()
         self.batches.put({at: n for at, n in found.items() if first is None or at >= first})
 
     def onQueryStarted(self, event: Any) -> None: ...  # noqa: N802

@@ -18,7 +18,7 @@ from services.runtime.tests.decode_differential import EXAMPLES, filled
 from services.runtime.tests.decode_differential import every_type as shared_every_type
 
 from daggersql.ir import types
-from runtime.decode.columns import Column, Kind, arrow_schema, select
+from runtime.decode.columns import ColumnKind, FieldColumn, arrow_schema, select
 from runtime.decode.decoder import Decoder
 
 every_type = shared_every_type  # a fixture
@@ -30,12 +30,12 @@ PATHS = [
 ]  # fmt: skip
 
 
-def expected_row(message: Message, columns: Iterable[Column]) -> dict[str, Any]:
+def expected_row(message: Message, columns: Iterable[FieldColumn]) -> dict[str, Any]:
     """The row Protobuf's parser gives, by the dialect's type table."""
     return {column.name: expected(message, column) for column in columns}
 
 
-def expected(message: Message, column: Column) -> Any:
+def expected(message: Message, column: FieldColumn) -> Any:
     field, value = column.field, getattr(message, column.name)
     if column.is_map:
         key, item = column.children
@@ -47,17 +47,17 @@ def expected(message: Message, column: Column) -> Any:
     return expected_value(value, column)
 
 
-def expected_value(value: Any, column: Column) -> Any:
+def expected_value(value: Any, column: FieldColumn) -> Any:
     match column.kind:
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             return value.seconds * 1_000_000 + value.nanos // 1000
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             return value.seconds * 1_000_000 + int(value.nanos / 1000)
-        case Kind.WRAPPER:
+        case ColumnKind.WRAPPER:
             return number(value.value, value.DESCRIPTOR.fields_by_name["value"])
-        case Kind.JSON:
+        case ColumnKind.JSON:
             return json.dumps(as_json(value), sort_keys=True)
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             return expected_row(value, column.children)
         case _:
             return number(value, column.field)
@@ -93,7 +93,7 @@ def as_json(value: Message) -> Any:
             return getattr(value, kind)
 
 
-def decoded_value(value: Any, column: Column, *, one: bool = False) -> Any:
+def decoded_value(value: Any, column: FieldColumn, *, one: bool = False) -> Any:
     """A value out of Arrow, in the terms of `expected`."""
     if value is None:
         return None
@@ -103,15 +103,15 @@ def decoded_value(value: Any, column: Column, *, one: bool = False) -> Any:
     if column.field.is_repeated and not one:
         return [decoded_value(item, column, one=True) for item in value]
     match column.kind:
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             return (value - EPOCH) // timedelta(microseconds=1)
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             return value // timedelta(microseconds=1)
-        case Kind.JSON:
+        case ColumnKind.JSON:
             read = json.loads(value)
             any_type = read.get("@type") if isinstance(read, dict) else None
             return json.dumps(any_type or floats(read), sort_keys=True)
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             return {child.name: decoded_value(value[child.name], child) for child in column.children}
         case _:
             return "NaN" if isinstance(value, float) and math.isnan(value) else value

@@ -25,7 +25,7 @@ from runtime.decode.columns import select
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source.offsets import Partition
 from runtime.source.reader.control_rows import RangeStatistics
-from runtime.source.reader.rows import Quarantined, Rows
+from runtime.source.reader.rows import QuarantinedRecord, Rows
 from runtime.source.records import Records
 
 CASES: Final = sorted(Path(__file__).with_name("wire_cases").glob("*.json"))
@@ -51,7 +51,7 @@ def event_time(case: dict[str, Any]) -> bytes:
 
 def read(
     message: Descriptor, plan: Plan, values: list[bytes], time_field: str
-) -> tuple[pa.RecordBatch, list[Quarantined]]:
+) -> tuple[pa.RecordBatch, list[QuarantinedRecord]]:
     """The rows that a reader has of these records, and those that it puts aside."""
     paths = [path for path in plan.reads[0].paths if path != "rowtime"]
     count, now_ms = len(values), int(time.time() * 1000)

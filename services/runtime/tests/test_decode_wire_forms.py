@@ -21,7 +21,7 @@ from services.runtime.tests.wireforms import WireForms
 
 from runtime import compiled
 from runtime.decode import scanning
-from runtime.decode.decoder import Decoded, Decoder, find_message, message_pool
+from runtime.decode.decoder import DecodedRecords, Decoder, find_message, message_pool
 
 SEEDS: Final = 120
 FRESH_S: Final = 600.0
@@ -66,7 +66,7 @@ def difference(seed: int, library: scanning.Library) -> str:
     return ""
 
 
-def rows(decoder: Decoder, decoded: Decoded) -> list[dict[str, Any] | str]:
+def rows(decoder: Decoder, decoded: DecodedRecords) -> list[dict[str, Any] | str]:
     """The row of each record, in the words of the oracle."""
     sound = iter(decoded.columns.to_pylist())
     count = len(decoded.columns) + len(decoded.broken)

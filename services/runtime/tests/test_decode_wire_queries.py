@@ -32,7 +32,7 @@ from daggersql import Plan, Table, check
 from runtime import compiled
 from runtime.clients import mock_cluster
 from runtime.decode import scanning
-from runtime.decode.columns import Column, select
+from runtime.decode.columns import FieldColumn, select
 from runtime.decode.decoder import find_message, message_pool
 from runtime.source.offsets import Offsets, Partition
 from runtime.source.reader import native_library, task
@@ -184,7 +184,7 @@ class Seed:
                     if got != right:
                         yield self._difference(row["place"], form.sql, got, right)
 
-    def _of_elements(self, readers: Readers, column: Column) -> Iterator[str]:
+    def _of_elements(self, readers: Readers, column: FieldColumn) -> Iterator[str]:
         query_ = wirequeries.unnested(column)
         for other, found in self._answer(readers, query_.sql):
             if other:

@@ -68,8 +68,8 @@ def test_a_source_that_has_nothing_is_progress_and_one_that_cannot_be_reached_is
 def test_a_stream_that_cannot_be_reached_is_warned_of_until_it_is(source: SourceContext) -> None:
     registry = ReaderRegistry(source.run_dir)
     registry.publish("bookings.0", AWAY)
-    away = registry.published().is_reachable(), registry.published().warnings()
+    away = registry.state().is_reachable(), registry.state().warnings()
     registry.publish("bookings.0", HERE)
 
     assert away == (False, ("STREAM_UNREACHABLE: Kafka at kafka:9092 does not answer.",))
-    assert (registry.published().is_reachable(), registry.published().warnings()) == (True, ())
+    assert (registry.state().is_reachable(), registry.state().warnings()) == (True, ())

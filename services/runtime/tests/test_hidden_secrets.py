@@ -259,7 +259,7 @@ def test_tokens_are_hidden_until_many_others_have_followed_them() -> None:
     for _ in range(hiding.NEWEST + 1):
         hiding.hide_token("token-007", "https://crm.example", "daggers")
 
-    said = hiding.hidden(f"token-000 token-001 token-007 token-{hiding.NEWEST} another password")
+    said = hiding.redact(f"token-000 token-001 token-007 token-{hiding.NEWEST} another password")
     assert said == "token-000 (secret) (secret) (secret) (secret) (secret)"
 
 
@@ -267,4 +267,4 @@ def test_an_ordinary_word_is_not_taken_for_a_secret() -> None:
     for value in ("", "a", "word"):
         hiding.hide(value)
 
-    assert hiding.hidden("a word") == "a word"
+    assert hiding.redact("a word") == "a word"

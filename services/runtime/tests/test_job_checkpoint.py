@@ -56,7 +56,7 @@ def test_a_changed_plan_knows_what_was_committed(tmp_path: Path) -> None:
 
 def test_offsets_that_stand_behind_the_place_of_their_source_are_read_as_well(tmp_path: Path) -> None:
     old = checkpoint(tmp_path, "abc", batches=1, watermark=NOON)
-    end = json.dumps(BEGUN.moved({Partition("t", 0): 42}).as_json())
+    end = json.dumps(BEGUN.move_to({Partition("t", 0): 42}).as_json())
     (old / "offsets" / "0").write_text(f'v2\n{{"batchWatermarkMs":{millis(NOON)}}}\n0:{end}')
 
     assert choose(LocalPlace(tmp_path), "def", 1).stand == Stand(

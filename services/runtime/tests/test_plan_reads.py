@@ -47,7 +47,7 @@ class Edited(Dagger):
         begun = Offsets({self.topic: id_}, {Partition(self.topic, 0): 0})
         (path / "source-start" / "s0.json").write_text(json.dumps(begun.as_json()))
         mark = 0 if closed is None else int(closed.timestamp() * 1000)
-        end = json.dumps(begun.moved({Partition(self.topic, 0): RECORDS}).as_json())
+        end = json.dumps(begun.move_to({Partition(self.topic, 0): RECORDS}).as_json())
         (path / "offsets" / "4").write_text(f'v1\n{{"batchWatermarkMs":{mark}}}\n{end}\n-')
         (path / "commits" / "4").write_text("v1\n{}")
 

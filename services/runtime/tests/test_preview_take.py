@@ -51,7 +51,7 @@ def counted(lines: list[pa.RecordBatch]) -> tuple[int, set[bytes]]:
 
 
 def test_rows_of_whole_windows_are_counted_also_where_none_is_taken(tmp_path: Path) -> None:
-    take = Take(LAYOUT, RowFiles.opened(tmp_path, rows=0, size=MUCH))
+    take = Take(LAYOUT, RowFiles.create(tmp_path, rows=0, size=MUCH))
 
     [line] = take(iter([batch(range(7)), batch(range(5), partial=True)]))
 
@@ -59,40 +59,40 @@ def test_rows_of_whole_windows_are_counted_also_where_none_is_taken(tmp_path: Pa
 
 
 def test_rows_come_before_their_task_has_ended(tmp_path: Path) -> None:
-    files = RowFiles.opened(tmp_path, rows=1000, size=MUCH)
+    files = RowFiles.create(tmp_path, rows=1000, size=MUCH)
     seen: list[list[object]] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield batch(range(10))
-        seen.append(numbers(list(files.come())))
+        seen.append(numbers(list(files.take_new())))
         yield batch(range(10, 20))
 
     rows, _ = counted(list(Take(LAYOUT, files)(batches())))
 
     assert seen == [list(range(10))]
-    assert numbers(list(files.come())) == list(range(10, 20))
-    assert list(files.come()) == []
+    assert numbers(list(files.take_new())) == list(range(10, 20))
+    assert list(files.take_new()) == []
     assert rows == 20
 
 
 def test_all_tasks_together_hand_over_as_many_rows_as_are_taken_and_count_the_rest(tmp_path: Path) -> None:
-    files = RowFiles.opened(tmp_path, rows=STEP_ROWS + 7, size=MUCH)
+    files = RowFiles.create(tmp_path, rows=STEP_ROWS + 7, size=MUCH)
     first, second = range(STEP_ROWS), range(STEP_ROWS, 2 * STEP_ROWS + 100)
 
     counts = [counted(list(Take(LAYOUT, files)(iter([batch(each)])))) for each in (first, second)]
 
-    assert sorted(map(str, numbers(list(files.come())))) == sorted(map(str, range(STEP_ROWS + 7)))
+    assert sorted(map(str, numbers(list(files.take_new())))) == sorted(map(str, range(STEP_ROWS + 7)))
     assert [rows for rows, _ in counts] == [STEP_ROWS, STEP_ROWS + 100]
     assert counts[0][1] == counts[1][1]
     assert len(counts[0][1]) == 3
 
 
 def test_what_does_not_fit_into_the_bytes_is_the_end(tmp_path: Path) -> None:
-    files = RowFiles.opened(tmp_path, rows=10_000, size=50_000)
+    files = RowFiles.create(tmp_path, rows=10_000, size=50_000)
 
     rows, _ = counted(list(Take(LAYOUT, files)(iter([batch(range(2_000))]))))
 
-    came = list(files.come())
+    came = list(files.take_new())
     assert sum(step.ByteSize() for step in came) <= 50_000
     assert numbers(came) == list(range(STEP_ROWS * len(came)))
     assert 0 < len(came) < 4
@@ -100,17 +100,17 @@ def test_what_does_not_fit_into_the_bytes_is_the_end(tmp_path: Path) -> None:
 
 
 def test_parts_of_windows_are_in_messages_of_their_own(tmp_path: Path) -> None:
-    files = RowFiles.opened(tmp_path, rows=1000, size=MUCH)
+    files = RowFiles.create(tmp_path, rows=1000, size=MUCH)
     both = pa.Table.from_batches([batch(range(3)), batch(range(3, 6), partial=True)]).combine_chunks()
 
     list(Take(LAYOUT, files)(iter(both.to_batches())))
 
-    steps = list(files.come())
+    steps = list(files.take_new())
     assert [(step.partial, numbers([step])) for step in steps] == [(False, [0, 1, 2]), (True, [3, 4, 5])]
 
 
 def test_a_row_without_tags_is_of_no_series(tmp_path: Path) -> None:
-    files = RowFiles.opened(tmp_path, rows=1000, size=MUCH)
+    files = RowFiles.create(tmp_path, rows=1000, size=MUCH)
     bare = Layout(LAYOUT.columns[1:], ())
     rows = batch(range(5)).drop_columns(["tag_city_id"])
 

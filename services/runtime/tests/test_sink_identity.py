@@ -16,7 +16,7 @@ from services.runtime.tests.sink_contract import NOON, fresh_topic, influx_sink,
 
 from daggersql import Column, Role
 from runtime import sinks
-from runtime.encode.line_protocol import Encoder
+from runtime.encode.line_protocol import LineProtocolEncoder
 from runtime.encode.rows import Layout, Refusal, event_id, keys
 from runtime.launch.refused_rows import quarantine_records
 from runtime.sinks import Target
@@ -91,7 +91,7 @@ def target(batch: pa.RecordBatch, sink: spec_pb2.ResolvedSink, dagger: str = "d"
 
 def points(batch: pa.RecordBatch) -> list[str]:
     """What InfluxDB knows a point by: all of its line but the field."""
-    lines, refused = Encoder(LAYOUT, "m").encode(batch)
+    lines, refused = LineProtocolEncoder(LAYOUT, "m").encode(batch)
     assert not refused
     return [line.rpartition(" n=")[0] for line in lines if line is not None]
 

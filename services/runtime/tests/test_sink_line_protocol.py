@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.corpus import cases
 from tests.conformance.sinks import column, outcome
 
-from runtime.encode.line_protocol import Encoder
+from runtime.encode.line_protocol import LineProtocolEncoder
 from runtime.encode.rows import Layout
 
 
@@ -39,7 +39,7 @@ def forwarded(
 def test_a_thousand_forwarded_records_of_one_instant_are_a_thousand_points() -> None:
     layout, batch = forwarded(list(range(5, 1005)), [0] * 1000)
 
-    lines, _ = Encoder(layout, "fares").encode(batch)
+    lines, _ = LineProtocolEncoder(layout, "fares").encode(batch)
 
     assert len(set(lines)) == 1000
 
@@ -50,7 +50,7 @@ def test_the_elements_of_records_of_one_instant_are_points_of_their_own(records:
     offsets = [offset for offset, _ in pairs]
     layout, batch = forwarded(offsets, [0] * len(pairs), [[element for _, element in pairs]])
 
-    lines, refusals = Encoder(layout, "fares").encode(batch)
+    lines, refusals = LineProtocolEncoder(layout, "fares").encode(batch)
 
     assert (len(set(lines)), refusals) == (len(pairs), [])
 
@@ -58,7 +58,7 @@ def test_the_elements_of_records_of_one_instant_are_points_of_their_own(records:
 def test_of_records_that_meet_in_a_point_one_is_written_and_the_others_are_set_aside() -> None:
     layout, batch = forwarded(list(range(2000)), [0] * 2000)
 
-    lines, refusals = Encoder(layout, "fares").encode(batch)
+    lines, refusals = LineProtocolEncoder(layout, "fares").encode(batch)
 
     assert len({line for line in lines if line is not None}) == 1000
     assert [(refusal.row, refusal.reason) for refusal in refusals] == [
@@ -70,7 +70,7 @@ def test_a_forwarded_record_keeps_its_microsecond_and_is_the_same_point_each_tim
     layout, batch = forwarded([7], [3])
     micro = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
-    once, again = (Encoder(layout, "fares").encode(batch)[0][0] for _ in range(2))
+    once, again = (LineProtocolEncoder(layout, "fares").encode(batch)[0][0] for _ in range(2))
 
     assert once == again
     assert once is not None
@@ -86,8 +86,8 @@ def test_a_slice_of_a_batch_is_encoded_like_a_batch_of_its_own() -> None:
     ]
     batch = pa.RecordBatch.from_arrays(columns, names=["m", "a", "s"])
 
-    whole, _ = Encoder(layout, "x").encode(batch)
-    parts = [Encoder(layout, "x").encode(batch.slice(row, 1))[0][0] for row in range(3)]
+    whole, _ = LineProtocolEncoder(layout, "x").encode(batch)
+    parts = [LineProtocolEncoder(layout, "x").encode(batch.slice(row, 1))[0][0] for row in range(3)]
 
     assert (
         parts

@@ -25,7 +25,7 @@ from runtime.clients import calls, sending
 from runtime.clients.http import client
 from runtime.clients.http.oauth2 import DEFAULT_LIFETIME_S, usable_s
 from runtime.errors import JobError
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.sinks import Outcome
 
 SECRET = "client+canary/1"
@@ -235,7 +235,7 @@ def test_a_token_is_in_no_log(
 
     assert "token-1" not in caplog.text
     assert SECRET not in caplog.text
-    assert hidden("Bearer token-1") == "Bearer (secret)"
+    assert redact("Bearer token-1") == "Bearer (secret)"
 
 
 def test_a_trial_says_whether_a_token_is_given(

@@ -73,7 +73,7 @@ class Steps:
 def write_until(table: Table, steps: int, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Write the first batch for so many steps; whether it came to its end."""
     left, known = [steps], files.of
-    parquet._kept.cache_clear()
+    parquet._open_table.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(files, "of", lambda resolved: Steps(known(resolved), left))
         try:
@@ -81,7 +81,7 @@ def write_until(table: Table, steps: int, monkeypatch: pytest.MonkeyPatch) -> bo
         except Dead:
             return False
         finally:
-            parquet._kept.cache_clear()
+            parquet._open_table.cache_clear()
     return True
 
 

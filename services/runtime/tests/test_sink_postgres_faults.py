@@ -113,13 +113,13 @@ def test_a_server_that_is_busy_with_a_statement_is_waited_for(
 def stopped_before_it_commits(resolved: bytes, counts: Counts) -> None:
     """A worker of generation 1, in a process of its own, that stands still once it has written its rows."""
     for name in ("put", "append"):
-        written = getattr(postgres_sink._Table, name)
+        written = getattr(postgres_sink._PostgresTable, name)
 
         def then(table: Any, *said: Any, written: Any = written) -> None:
             written(table, *said)
             os.kill(os.getpid(), signal.SIGSTOP)
 
-        setattr(postgres_sink._Table, name, then)
+        setattr(postgres_sink._PostgresTable, name, then)
     soon = clients.OPTIONS.replace("session_timeout=60s", "session_timeout=5s")
     clients.OPTIONS = soon  # type: ignore[misc]  # this process is its own
     Table(spec_pb2.ResolvedSink.FromString(resolved)).write(counts)

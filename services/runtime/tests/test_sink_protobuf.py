@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from services.runtime.tests.sink_protobuf import FILES
 
 from daggersql import Column, Role
-from runtime.encode.protobuf import Encoder, encoder
+from runtime.encode.protobuf import MessageEncoder, encoder
 from runtime.encode.readback import from_message
 from runtime.encode.rows import Layout
 from runtime.errors import JobError
@@ -27,7 +27,7 @@ def encode(columns: dict[str, pa.Array]) -> tuple[list[Any], list[Any]]:
     """The rows as JSON of their messages, and the refusals."""
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     layout = Layout(tuple(Column(name, Role.FIELD, name, "") for name in columns), hidden=())
-    encoded, refusals = Encoder(layout, batch.schema, FILES, "row.v1.Row").encode(batch)
+    encoded, refusals = MessageEncoder(layout, batch.schema, FILES, "row.v1.Row").encode(batch)
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(FILES).file:
         pool.Add(file)
@@ -128,7 +128,7 @@ def test_every_column_that_does_not_fit_is_named_at_once() -> None:
 
 def test_a_message_that_is_not_registered_is_named() -> None:
     with pytest.raises(JobError, match="is not registered"):
-        Encoder(Layout((), ()), pa.schema([]), FILES, "row.v1.Wor")
+        MessageEncoder(Layout((), ()), pa.schema([]), FILES, "row.v1.Wor")
 
 
 def test_a_worker_keeps_the_encoder_of_a_target_that_comes_again() -> None:

@@ -22,7 +22,7 @@ from daggerspec.selection import Condition, Order, Selection
 from runtime.encode.readback import from_columns, from_json, newest
 from runtime.errors import JobError
 from runtime.launch.driverlog import keep_short
-from runtime.readrows import STEP_BYTES, Reader, news, steps
+from runtime.readrows import STEP_BYTES, RowReader, news, steps
 from runtime.sinks import Source
 from runtime.sinks import influx as influx_sink
 from runtime.sinks import kafka as kafka_sink
@@ -292,11 +292,11 @@ def test_the_sink_that_keeps_rows_best_is_read_and_one_that_is_not_there_is_refu
     job = spec_pb2.JobSpec(dagger="d", sinks=[log, influx])
     (tmp_path / "spec.pb").write_bytes(job.SerializeToString())
 
-    assert Reader(tmp_path, "log").read(Selection(10)) == []
+    assert RowReader(tmp_path, "log").read(Selection(10)) == []
     with pytest.raises(JobError, match="INFLUX_UNREACHABLE"):
-        Reader(tmp_path, "").read(Selection(10))
+        RowReader(tmp_path, "").read(Selection(10))
     with pytest.raises(JobError, match="d has no sink kafka; it has influx, log"):
-        Reader(tmp_path, "kafka")
+        RowReader(tmp_path, "kafka")
 
 
 def printed(numbers: Iterable[int]) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.offsets import Partition, Positions
-from runtime.source.planner.alignment import aligned, follows_event_time, search, shares
+from runtime.source.planner.alignment import align, follows_event_time, search, shares
 from runtime.source.planner.firstrows import first_part
 from runtime.source.planner.sampling import SAMPLE, SAMPLE_BYTES, UNIT, Sample, SampledRecord
 from runtime.source.watermark import Windows
@@ -73,7 +73,7 @@ def batches(log: Log, rows: int, *, by_search: bool) -> Iterator[list[int]]:
     """Reads the whole log in aligned batches: the event times of each."""
     start = dict(log.start)
     while start != log.end:
-        end = aligned(start, log.end, rows, log.samples, log.searched if by_search else log.first_at)
+        end = align(start, log.end, rows, log.samples, log.searched if by_search else log.first_at)
         assert end != start, "a batch is never empty"
         yield log.read(start, end)
         start = end
@@ -190,7 +190,7 @@ def test_large_records_make_a_batch_end_sooner() -> None:
 def test_where_nothing_can_be_seen_a_batch_has_no_more_offsets_than_it_may_have_records() -> None:
     log = Log({0: thinned(10, 1_000)})
 
-    end = aligned(log.start, log.end, 500, lambda _: {}, log.first_at)
+    end = align(log.start, log.end, 500, lambda _: {}, log.first_at)
 
     assert end == {Partition("t", 0): 500}
 
@@ -212,13 +212,13 @@ def test_a_batch_by_equal_counts_would_have_lost_most_rows() -> None:
 def test_what_fits_is_read_whole() -> None:
     log = Log({0: [5, 1, 9], 1: [100]})
 
-    assert aligned(log.start, log.end, 4, log.samples, log.first_at) == log.end
+    assert align(log.start, log.end, 4, log.samples, log.first_at) == log.end
 
 
 def test_records_of_one_instant_still_make_progress() -> None:
     log = Log({0: [7] * 10, 1: [7] * 10})
 
-    end = aligned(log.start, log.end, 4, log.samples, log.first_at)
+    end = align(log.start, log.end, 4, log.samples, log.first_at)
 
     assert end == {Partition("t", 0): 2, Partition("t", 1): 2}
 

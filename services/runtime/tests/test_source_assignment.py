@@ -18,7 +18,7 @@ from runtime.source.planner.assignment import (
     MAX_READERS,
     Assignment,
     LoggedBatch,
-    merged,
+    merge,
     next_assignment,
     planned_records,
 )
@@ -54,7 +54,7 @@ def ends(assignment: Assignment, far: Mapping[str, int]) -> tuple[Offsets, ...]:
 def positions(assignment: Assignment) -> dict[str, dict[str, int]]:
     """Where each topic of each table is read on."""
     return {
-        table: {p.topic: offset for p, offset in merged(shares).next.items()}
+        table: {p.topic: offset for p, offset in merge(shares).next.items()}
         for table, shares in assignment.shares.items()
     }
 

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.plan import BatchRule
-from runtime.source.planner.due import Look, Next, Stand, closing, due, look_again
-from runtime.source.planner.pace import Pace, Seen
+from runtime.source.planner.due import Look, Next, PastBatches, closing, due, look_again
+from runtime.source.planner.pace import Pace, ReaderView
 from runtime.source.watermark import NEVER, WatermarkState, Windows
 
 MINUTE = 60_000
 TUMBLE = Windows(size=MINUTE, slide=MINUTE)
 RULE = BatchRule(trigger=1_000, at_ends=True, longest_wait=60_000, records=10_000)
 AT_ONCE = BatchRule(trigger=1_000)
-SETTLED = Stand(begun=0, closed=MINUTE, settled=True)
+SETTLED = PastBatches(begun=0, closed=MINUTE, settled=True)
 
 
 def next_of(
-    look: Look, *, rule: BatchRule = RULE, stand: Stand = SETTLED, now: int = 10_000, since: int = 9_000
+    look: Look, *, rule: BatchRule = RULE, past: PastBatches = SETTLED, now: int = 10_000, since: int = 9_000
 ) -> Next:
     look = replace(look, since=since, watermark=max(look.watermark, MINUTE), reach=max(look.reach, MINUTE))
-    return due(rule, TUMBLE, stand, look, now)
+    return due(rule, TUMBLE, past, look, now)
 
 
 def test_a_few_records_that_close_no_window_wait() -> None:
@@ -49,7 +49,7 @@ def test_no_batch_follows_another_sooner_than_the_trigger_says() -> None:
     look = Look(records=10_000, advance=True, reach=2 * MINUTE)
     begun = replace(SETTLED, begun=9_001)
 
-    assert (next_of(look, stand=begun), next_of(look, stand=begun, now=10_001)) == (
+    assert (next_of(look, past=begun), next_of(look, past=begun, now=10_001)) == (
         Next.WAIT,
         Next.READ_AND_CLOSE,
     )
@@ -69,14 +69,14 @@ def test_what_was_read_may_close_more_than_was_seen_when_it_waited() -> None:
 
 @pytest.mark.parametrize("rule", [RULE, AT_ONCE])
 def test_spark_is_asked_after_a_batch_that_may_let_it_close_something(rule: BatchRule) -> None:
-    assert next_of(Look(), rule=rule, stand=replace(SETTLED, settled=False)) is Next.CLOSE
+    assert next_of(Look(), rule=rule, past=replace(SETTLED, settled=False)) is Next.CLOSE
 
 
-@pytest.mark.parametrize("stand", [replace(SETTLED, settled=False), SETTLED])
-def test_with_a_backlog_the_batch_that_reads_on_closes_windows_too(stand: Stand) -> None:
+@pytest.mark.parametrize("past", [replace(SETTLED, settled=False), SETTLED])
+def test_with_a_backlog_the_batch_that_reads_on_closes_windows_too(past: PastBatches) -> None:
     some, many = Look(records=99_999, watermark=2 * MINUTE), Look(records=100_000, watermark=2 * MINUTE)
 
-    assert (next_of(some, stand=stand), next_of(many, stand=stand)) == (Next.CLOSE, Next.READ_AND_CLOSE)
+    assert (next_of(some, past=past), next_of(many, past=past)) == (Next.CLOSE, Next.READ_AND_CLOSE)
 
 
 def test_nothing_to_read_and_nothing_to_close_is_no_batch() -> None:
@@ -104,7 +104,7 @@ def test_no_record_waits_longer_than_it_may(
 ) -> None:
     now = since + waited
     look = Look(records=records, since=since, watermark=watermark, reach=reach, closes=closes)
-    decided = due(rule, TUMBLE, Stand(begun, NEVER, settled), look, now)
+    decided = due(rule, TUMBLE, PastBatches(begun, NEVER, settled), look, now)
     taken_along = closes is not None and closes <= since + 2 * rule.longest_wait
     may_wait = rule.longest_wait * (2 if taken_along else 1)
 
@@ -156,15 +156,15 @@ class Topic:
     def newest(self, now: int) -> int:
         return int(self.written(now) / self.rate * 1000)
 
-    def see(self, watermark: int, now: int) -> Seen:
+    def see(self, watermark: int, now: int) -> ReaderView:
         self.now = now
         records = self.written(now) - self.read
         if not records:
-            return Seen()
+            return ReaderView()
         newest = self.newest(now)
         again = look_again(TUMBLE, watermark, self.delay, newest, now)
         closes = closing(TUMBLE, watermark, self.delay, newest, now)
-        return Seen(records, reach=newest, again=again, closes=closes)
+        return ReaderView(records, reach=newest, again=again, closes=closes)
 
     def watermarks(self) -> dict[str, WatermarkState]:
         return {
@@ -211,7 +211,7 @@ class Spark:
             if not count and before <= self._evicted:
                 self.now += 10
                 continue
-            self.pace.built()
+            self.pace.note_batch()
             self.now += self.batch_ms
             self.batches.append((begun, count))
             if TUMBLE.closes_one(self._evicted, before) and self._evicted != NEVER:
@@ -297,7 +297,7 @@ def test_a_query_that_drains_waits_for_nothing() -> None:
 class Boastful(Topic):
     """For two minutes what waits in it looks newer than it is once it is read."""
 
-    def see(self, watermark: int, now: int) -> Seen:
+    def see(self, watermark: int, now: int) -> ReaderView:
         seen = super().see(watermark, now)
         if seen.reach is None or now > 2 * MINUTE:
             return seen

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.source.offsets import Partition
-from runtime.source.planner.silence import LONGEST_GRACE, Silence
-from runtime.source.status import ObservedTimes, Published, ReaderStatus
+from runtime.source.planner.silence import LONGEST_GRACE, PartitionSilence
+from runtime.source.status import ObservedTimes, ReaderStatus, SourceState
 from runtime.source.watermark import NEVER, PartitionTime, event_time
 
 DELAY = 5_000
@@ -47,7 +47,7 @@ def test_what_is_out_of_order_by_the_delay_at_most_is_never_late(
     names = [f"t/{number}" for number in range(len(partitions))]
     keys = [f"s.{number % readers}" for number in range(len(partitions))]
     statuses = {key: status(*(n for n, k in zip(names, keys, strict=True) if k == key)) for key in set(keys)}
-    known = Published(statuses)
+    known = SourceState(statuses)
     for batch in range(30):
         before, read = known.watermark(), {}
         for name, key, records in zip(names, keys, partitions, strict=True):
@@ -71,28 +71,28 @@ def test_event_time_waits_for_whoever_is_not_idle(partitions: list[PartitionTime
 
 
 def test_event_time_never_goes_back() -> None:
-    awake = Published({"s.0": status("t/0", "t/1", idle=("t/1",))})
+    awake = SourceState({"s.0": status("t/0", "t/1", idle=("t/1",))})
     moved = awake.after({"s.0": ObservedTimes(partitions={"t/0": 50_000})})
-    back = Published({"s.0": status("t/0", "t/1")}, moved.observed, moved.moved)
+    back = SourceState({"s.0": status("t/0", "t/1")}, moved.observed, moved.moved)
     behind = back.after({"s.0": ObservedTimes(partitions={"t/1": 7_000})})
 
     assert (moved.watermark(), behind.watermark(), behind.event_times()) == (45_000, 45_000, {"s.0": 7_000})
 
 
 def test_a_reader_whose_partitions_are_all_idle_follows_the_others_of_its_stream() -> None:
-    known = Published({"s.0": status("t/0"), "s.1": status("u/0", idle=("u/0",))})
+    known = SourceState({"s.0": status("t/0"), "s.1": status("u/0", idle=("u/0",))})
 
     assert known.after({"s.0": ObservedTimes(partitions={"t/0": 50_000})}).watermark() == 45_000
 
 
 def test_a_reader_that_has_not_looked_yet_is_waited_for() -> None:
-    known = Published({"s.0": status("t/0"), "s.1": status()})
+    known = SourceState({"s.0": status("t/0"), "s.1": status()})
 
     assert known.after({"s.0": ObservedTimes(partitions={"t/0": 50_000})}).watermark() == NEVER
 
 
 def test_streams_wait_for_each_other() -> None:
-    known = Published({"s.0": status("t/0"), "r.0": status("u/0")})
+    known = SourceState({"s.0": status("t/0"), "r.0": status("u/0")})
     one = known.after({"s.0": ObservedTimes(partitions={"t/0": 50_000})})
     both = one.after({"r.0": ObservedTimes(partitions={"u/0": 20_000})})
 
@@ -100,7 +100,7 @@ def test_streams_wait_for_each_other() -> None:
 
 
 def test_an_idle_advance_moves_event_time_without_records() -> None:
-    known = Published({"s.0": status("t/0", idle=("t/0",))})
+    known = SourceState({"s.0": status("t/0", idle=("t/0",))})
 
     assert known.after({"s.0": ObservedTimes(advance=30_000)}).watermark() == 25_000
 
@@ -108,23 +108,23 @@ def test_an_idle_advance_moves_event_time_without_records() -> None:
 def test_at_the_end_of_a_range_nobody_waits_for_what_is_long_silent() -> None:
     read = ObservedTimes(partitions={"t/0": 50_000, "t/1": 48_000, "t/2": 39_999})
     names = "t/0", "t/1", "t/2", "t/3"
-    within = Published({"s.0": status(*names, idle=("t/0",))}).after({"s.0": read})
-    ended = Published({"s.0": status(*names, idle=names, ended=True)}).after({"s.0": read})
+    within = SourceState({"s.0": status(*names, idle=("t/0",))}).after({"s.0": read})
+    ended = SourceState({"s.0": status(*names, idle=names, ended=True)}).after({"s.0": read})
 
     assert (within.watermark(), ended.watermark()) == (NEVER, 43_000)
 
 
-# ---- Silence -----------------------------------------------------------------------------------------------
+# ---- PartitionSilence --------------------------------------------------------------------------------------
 
 
-def watched(silence: Silence, ends: dict[Partition, int], begin: int, end: int) -> None:
+def watched(silence: PartitionSilence, ends: dict[Partition, int], begin: int, end: int) -> None:
     """Looked at each second."""
     for now in range(begin, end + 1, 1_000):
         silence.look(ends, now)
 
 
 def test_a_partition_is_silent_when_nothing_new_has_come_for_the_timeout() -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     watched(silence, {HERE: 1, THERE: 1}, 0, 3_000)
     watched(silence, {HERE: 1, THERE: 2}, 4_000, 10_000)
 
@@ -134,7 +134,7 @@ def test_a_partition_is_silent_when_nothing_new_has_come_for_the_timeout() -> No
 
 
 def test_without_a_timeout_nothing_is_silent() -> None:
-    silence = Silence(0)
+    silence = PartitionSilence(0)
     watched(silence, {HERE: 1}, 0, 100_000)
 
     assert not silence.is_silent(HERE, 100_000)
@@ -142,7 +142,7 @@ def test_without_a_timeout_nothing_is_silent() -> None:
 
 @given(outage=st.integers(1_000, 600_000), before=st.integers(0, 50_000))
 def test_after_an_outage_everybody_has_as_long_as_it_took_to_come_back(outage: int, before: int) -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     watched(silence, {HERE: 1, THERE: 1}, 0, before)
     last = before // 1_000 * 1_000
     silence.lose()
@@ -156,7 +156,7 @@ def test_after_an_outage_everybody_has_as_long_as_it_took_to_come_back(outage: i
 
 
 def test_who_has_come_back_after_an_outage_is_as_patient_as_ever() -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     watched(silence, {HERE: 1, THERE: 1}, 0, 1_000)
     silence.lose()
     watched(silence, {HERE: 1, THERE: 1}, 61_000, 62_000)
@@ -166,14 +166,16 @@ def test_who_has_come_back_after_an_outage_is_as_patient_as_ever() -> None:
 
 
 def test_a_time_in_which_nobody_looked_counts_for_little() -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     watched(silence, {HERE: 1}, 0, 3_000)
     silence.look({HERE: 1}, 60_000)
 
     assert (silence.is_silent(HERE, 60_000), silence.is_silent(HERE, 62_000)) == (False, True)
 
 
-def fed(silence: Silence, begin: int, end: int, *, usable: Callable[[int], int], lag: int = 1) -> None:
+def fed(
+    silence: PartitionSilence, begin: int, end: int, *, usable: Callable[[int], int], lag: int = 1
+) -> None:
     """Looked at each second, with a record a second, of which all but the last `lag` are read."""
     for now in range(begin, end + 1, 1_000):
         count = now // 1_000
@@ -183,7 +185,7 @@ def fed(silence: Silence, begin: int, end: int, *, usable: Callable[[int], int],
 
 @pytest.mark.parametrize("lag", [0, 1, 5])
 def test_a_partition_is_barren_when_no_record_for_the_timeout_can_be_used(lag: int) -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     fed(silence, 0, 20_000, usable=lambda count: count, lag=lag)
     assert not silence.is_barren(HERE)
     fed(silence, 21_000, 30_000, usable=lambda count: 20, lag=lag)
@@ -197,7 +199,7 @@ def test_a_partition_is_barren_when_no_record_for_the_timeout_can_be_used(lag: i
 
 def test_what_is_not_read_yet_may_be_usable() -> None:
     """Somebody reads one batch of what cannot be used, and nothing for a minute."""
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     for now in range(0, 60_000, 1_000):
         silence.look({HERE: now}, now)
         silence.read({HERE: 0 if now < 5_000 else 5_000}, {}, now)
@@ -206,7 +208,7 @@ def test_what_is_not_read_yet_may_be_usable() -> None:
 
 
 def test_a_partition_behind_an_open_transaction_is_not_barren_once_that_ends() -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     for now in range(0, 60_000, 1_000):
         silence.look({HERE: 5}, now)
         silence.read({HERE: 5}, {HERE: 1}, now)
@@ -217,7 +219,7 @@ def test_a_partition_behind_an_open_transaction_is_not_barren_once_that_ends() -
 
 
 def test_after_an_outage_a_barren_partition_has_as_long_to_come_back_as_a_silent_one() -> None:
-    silence = Silence(TIMEOUT)
+    silence = PartitionSilence(TIMEOUT)
     fed(silence, 0, 30_000, usable=lambda count: 0)
     assert silence.is_barren(HERE)
     silence.lose()
@@ -229,7 +231,7 @@ def test_after_an_outage_a_barren_partition_has_as_long_to_come_back_as_a_silent
 
 
 def test_without_a_timeout_nothing_is_barren() -> None:
-    silence = Silence(0)
+    silence = PartitionSilence(0)
     fed(silence, 0, 100_000, usable=lambda count: 0)
 
     assert not silence.is_barren(HERE)
@@ -237,7 +239,7 @@ def test_without_a_timeout_nothing_is_barren() -> None:
 
 def test_two_streams_of_one_topic_have_event_times_of_their_own() -> None:
     """Each may have its event time in another field."""
-    known = Published({"s.0": status("t/0"), "r.0": status("t/0")})
+    known = SourceState({"s.0": status("t/0"), "r.0": status("t/0")})
     read = known.after(
         {"s.0": ObservedTimes(partitions={"t/0": 7}), "r.0": ObservedTimes(partitions={"t/0": 90})}
     )

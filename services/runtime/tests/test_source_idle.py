@@ -126,5 +126,5 @@ def test_a_row_is_late_for_each_of_its_windows_that_is_closed(
     else:
         closed = int(instant + kind.size * 1000 <= watermark * 1000)
 
-    assert kind.missed(np.array([instant]), watermark).tolist() == [closed]
+    assert kind.count_missed(np.array([instant]), watermark).tolist() == [closed]
     assert (instant < kind.first_on_time_us(watermark)) == (closed > 0)

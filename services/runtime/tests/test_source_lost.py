@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.launch import expired
-from runtime.source.offsets import Lost, Offsets, Partition
-from runtime.source.planner.lost import NEVER, lost, merged
+from runtime.source.offsets import LostRecords, Offsets, Partition
+from runtime.source.planner.lost import NEVER, find, merge
 
 P, Q = Partition("t", 0), Partition("t", 1)
 SECOND = 1_000_000
@@ -17,24 +17,24 @@ DELAY, NOW = 5 * SECOND, NOON_US + 600 * SECOND
 
 
 def test_a_gap_is_between_the_last_record_read_and_the_first_that_is_left_each_with_the_delay() -> None:
-    found = lost(
+    found = find(
         {P: 10, Q: 7}, {P: 60, Q: 7}, {P: NOON_US}, {P: NOON_US + 90 * SECOND}, open_from=None,
         delay=DELAY, now=NOW,
     )  # fmt: skip
 
     end = NOON_US + 95 * SECOND + 1
-    assert found == (Lost("t/0", 50, NOON_US - DELAY, end, NOW // 1000),)
+    assert found == (LostRecords("t/0", 50, NOON_US - DELAY, end, NOW // 1000),)
 
 
 def test_where_no_record_is_left_what_was_deleted_was_written_before_now() -> None:
-    (found,) = lost({P: 10}, {P: 60}, {P: NOON_US}, {}, open_from=None, delay=DELAY, now=NOW)
+    (found,) = find({P: 10}, {P: 60}, {P: NOON_US}, {}, open_from=None, delay=DELAY, now=NOW)
 
     assert found.end == NOW + DELAY + 1
 
 
 def test_where_nobody_knows_what_was_read_all_open_windows_may_lack_it() -> None:
     begins = [
-        lost({P: 0}, {P: 3}, {}, {P: NOON_US}, open_from=known, delay=DELAY, now=NOW)[0].begin
+        find({P: 0}, {P: 3}, {}, {P: NOON_US}, open_from=known, delay=DELAY, now=NOW)[0].begin
         for known in (None, NOON_US - 7)
     ]
 
@@ -43,7 +43,7 @@ def test_where_nobody_knows_what_was_read_all_open_windows_may_lack_it() -> None
 
 some = st.lists(
     st.builds(
-        Lost,
+        LostRecords,
         st.sampled_from(["t/0", "t/1"]), st.integers(1, 9), st.integers(0, 99), st.integers(100, 199),
         st.integers(0, 999),
     ),
@@ -53,11 +53,11 @@ some = st.lists(
 
 @given(known=some, more=some)
 def test_merging_keeps_every_gap_and_changes_nothing_when_it_is_done_again(
-    known: list[Lost], more: list[Lost]
+    known: list[LostRecords], more: list[LostRecords]
 ) -> None:
-    together = merged(known, more)
+    together = merge(known, more)
 
-    assert merged(together, ()) == together
+    assert merge(together, ()) == together
     assert all(
         any(
             one.partition == whole.partition and whole.begin <= one.begin and one.end <= whole.end
@@ -71,18 +71,18 @@ def test_merging_keeps_every_gap_and_changes_nothing_when_it_is_done_again(
 
 def test_offsets_carry_it_and_those_of_before_have_none() -> None:
     before = Offsets({"t": "id"}, {P: 5}, reader="0/t.0")
-    after = Offsets({"t": "id"}, {P: 5}, reader="0/t.0", lost=(Lost("t/0", 3, 1, 2, 9),))
+    after = Offsets({"t": "id"}, {P: 5}, reader="0/t.0", lost=(LostRecords("t/0", 3, 1, 2, 9),))
 
     assert "lost" not in before.as_json()
     assert [Offsets.from_json(one.as_json()) for one in (before, after)] == [before, after]
-    assert after.moved({P: 8}).lost == after.lost
+    assert after.move_to({P: 8}).lost == after.lost
 
 
 def test_one_sentence_tells_all_partitions_for_five_minutes() -> None:
     noticed = int(NOON.timestamp()) * 1000
     both = (
-        Lost("t/0", 1_200, NOON_US, NOON_US + 60 * SECOND, noticed),
-        Lost("t/1", 34, NOON_US + 30 * SECOND, NOON_US + 90 * SECOND, noticed),
+        LostRecords("t/0", 1_200, NOON_US, NOON_US + 60 * SECOND, noticed),
+        LostRecords("t/1", 34, NOON_US + 30 * SECOND, NOON_US + 90 * SECOND, noticed),
     )
     at = NOON + timedelta(minutes=4)
 
@@ -102,7 +102,10 @@ def test_one_sentence_tells_all_partitions_for_five_minutes() -> None:
 
 def test_a_gap_without_a_begin_says_so() -> None:
     told = expired.warning(
-        (Lost("t/0", 1, NEVER, NOON_US, int(NOON.timestamp()) * 1000),), NOON, windowed=True, early=False
+        (LostRecords("t/0", 1, NEVER, NOON_US, int(NOON.timestamp()) * 1000),),
+        NOON,
+        windowed=True,
+        early=False,
     )
 
     assert told is not None

@@ -97,11 +97,11 @@ def test_an_open_transaction_is_not_the_end_of_its_partition(
     feed.send(map(booking, range(40)), 0)
 
     def is_open(job: Job) -> bool:
-        statuses = job.context.registry.published().statuses.values()
+        statuses = job.context.registry.state().statuses.values()
         return any(status.open_transactions for status in statuses)
 
     job.until(lambda job: rows(45)(job) and is_open(job))
-    (open_,) = (status.open_transactions for status in job.context.registry.published().statuses.values())
+    (open_,) = (status.open_transactions for status in job.context.registry.state().statuses.values())
     feed.send(map(booking, range(40, 60)), 0)
     job.until(rows(65))
     held = dict(job.rows)
@@ -177,7 +177,7 @@ def test_after_an_outage_nothing_is_late_that_comes_back_in_order(
             feed.send(map(booking, range(20)), number)
         job.until(rows(40))
         way.cut()
-        job.until(lambda job: not job.context.registry.published().is_reachable())
+        job.until(lambda job: not job.context.registry.state().is_reachable())
         time.sleep(3 * timeout_s)
         way.open()
         feed.send(map(booking, range(20, 60)), 0)
@@ -266,7 +266,7 @@ class Outage:
             self.feed.send(map(booking, before), number)
         job.until(rows(twice * len(before)))
         with away():
-            job.until(lambda job: not job.context.registry.published().is_reachable())
+            job.until(lambda job: not job.context.registry.state().is_reachable())
             time.sleep(OUTAGE_S)
         self.feed.send(map(booking, after), 0)
         job.until(rows(twice * len(before) + what.streams * len(after)))

@@ -19,7 +19,7 @@ from services.runtime.tests.streams import BEGIN, FILES, booking
 
 from daggerspec import rundir
 from runtime.source.datasource import data_source
-from runtime.source.offsets import Lost, Offsets
+from runtime.source.offsets import LostRecords, Offsets
 from runtime.source.plan import BatchRule
 from runtime.source.planner.pace import Pace
 from runtime.source.planner.planner import Planner
@@ -40,8 +40,8 @@ def test_planners_of_two_launches_in_threads_of_one_process_do_not_mix(
         found = list(ends)
 
     assert found == [one.start.next, other.until]
-    assert not ReaderRegistry(tmp_path / "one").published().is_reachable()
-    assert ReaderRegistry(tmp_path / "other").published().statuses == {}
+    assert not ReaderRegistry(tmp_path / "one").state().is_reachable()
+    assert ReaderRegistry(tmp_path / "other").state().statuses == {}
 
 
 @pytest.mark.long  # it waits for a Kafka that is not there
@@ -69,7 +69,7 @@ def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp
     plan = replace(reader_plan(tmp_path), until={HERE: 7, THERE: 5})
     with closing(Planner(plan)) as planner:
         end = planner.batch_end(plan.start, None)
-        advanced = end.moved(end.next, idle_advance=99)
+        advanced = end.move_to(end.next, idle_advance=99)
         read, idle, empty = (
             planner.tasks(*ends) for ends in ((plan.start, advanced), (end, advanced), (end, end))
         )
@@ -80,7 +80,7 @@ def test_an_idle_advance_is_a_task_of_its_own_and_no_batch_is_without_a_task(tmp
     assert empty == [ReadRanges((OffsetRange(HERE, "id-a", 7, 7),), end.planned, 2)]
 
 
-GAP = Lost("a/0", 3, 1, 2, 7)
+GAP = LostRecords("a/0", 3, 1, 2, 7)
 
 
 @pytest.mark.parametrize("drains", [False, True])

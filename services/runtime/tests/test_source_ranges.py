@@ -23,7 +23,7 @@ from runtime.source.planner.topic_metadata import TopicMetadata
 from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.python_consumer import PythonConsumer
 from runtime.source.records import Properties
-from runtime.source.tasks import OffsetRange, grouped
+from runtime.source.tasks import OffsetRange, group_ranges
 
 pytestmark = pytest.mark.integration
 
@@ -82,7 +82,7 @@ def read(consumers: ConsumerCache, kafka: str, partition: Partition, start: int,
 def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], groups: list[list[int]]) -> None:
     ranges = [OffsetRange(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
 
-    tasks = grouped(ranges)
+    tasks = group_ranges(ranges)
 
     assert [one for group in tasks for one in group] == ranges
     assert [[one.end - one.start for one in group] for group in tasks] == groups
@@ -101,7 +101,7 @@ def test_small_ranges_share_a_task_and_none_is_lost(sizes: list[int], groups: li
 def test_there_are_no_more_tasks_than_run_at_once(sizes: list[int], slots: int, groups: list[int]) -> None:
     ranges = [OffsetRange(Partition("t", at), "id", 7, 7 + size) for at, size in enumerate(sizes)]
 
-    tasks = grouped(ranges, slots)
+    tasks = group_ranges(ranges, slots)
 
     assert sorted((one for group in tasks for one in group), key=lambda one: one.partition) == ranges
     assert [sum(one.end - one.start for one in group) for group in tasks] == groups
@@ -226,7 +226,7 @@ def test_a_batch_of_an_earlier_launch_is_not_read_from_a_topic_that_was_made_ane
     reader = KafkaReader(plan)
 
     with closing_reader(reader), pytest.raises(JobError, match="TOPIC_RECREATED"):
-        reader.partitions(start.as_json(), start.moved({partition: 5}).as_json())
+        reader.partitions(start.as_json(), start.move_to({partition: 5}).as_json())
 
 
 def test_a_batch_of_an_earlier_launch_waits_for_no_kafka(
@@ -237,7 +237,7 @@ def test_a_batch_of_an_earlier_launch_waits_for_no_kafka(
     start = Offsets({"a": "id-a", "b": "id-b"}, {Partition("a", 0): 5}, reader="1/s.0")
 
     with closing_reader(nowhere):
-        assert len(nowhere.partitions(start.as_json(), start.moved({Partition("a", 0): 9}).as_json())) == 1
+        assert len(nowhere.partitions(start.as_json(), start.move_to({Partition("a", 0): 9}).as_json())) == 1
 
 
 def test_a_topic_that_is_not_there_is_named(broker: Broker) -> None:

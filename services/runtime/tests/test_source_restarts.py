@@ -58,7 +58,7 @@ def test_a_crash_in_batch_0_skips_nothing_when_the_start_is_latest(
     second = run(late_start, generation=2).start()
     second.until(lambda job: job.total(lambda c: c.rows) == 3 and len(job.rows) == 2)
 
-    assert (second.rows, second.context.registry.published().complete_from()) == (
+    assert (second.rows, second.context.registry.state().complete_from()) == (
         windows([1, 2, 13]),
         BEGIN + timedelta(seconds=-50, microseconds=1),
     )
@@ -72,7 +72,7 @@ def test_a_relaunch_knows_which_rows_are_whole_before_its_readers_have_data(
     jobs = [run(feed.resolved(start={"latest": True}), run_dir=tmp_path / name) for name in ("first", "next")]
     known = BEGIN + timedelta(seconds=-100, microseconds=1)
 
-    assert [job.context.registry.published().complete_from() for job in jobs] == [known, known]
+    assert [job.context.registry.state().complete_from() for job in jobs] == [known, known]
 
 
 def test_a_topic_made_anew_ends_the_job_and_says_so(feed: Feed, run: Callable[..., Job]) -> None:

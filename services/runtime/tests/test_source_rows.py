@@ -23,7 +23,7 @@ from runtime.source.reader.control_rows import (
     with_statistics,
 )
 from runtime.source.reader.marks import times_of
-from runtime.source.reader.rows import Rows, wanted
+from runtime.source.reader.rows import Rows, filter_rows
 from runtime.source.records import Records
 from runtime.source.watermark import Lateness, Windows
 
@@ -137,7 +137,7 @@ def test_the_rows_that_meet_a_condition_are_those_that_sql_means(
     asked = data.draw(st.lists(constants, min_size=1, max_size=3 if sign == "IN" else 1))
     condition = Condition("x", sign, tuple(asked))
 
-    rows = wanted(pa.RecordBatch.from_arrays([pa.array(given, kind)], ["x"]), [condition])
+    rows = filter_rows(pa.RecordBatch.from_arrays([pa.array(given, kind)], ["x"]), [condition])
 
     assert rows.column("x").to_pylist() == [each for each in given if recount(each, condition)]
 

@@ -89,7 +89,7 @@ class Unread(Dagger):
 def written(folder: Path, *sinks: spec_pb2.ResolvedSink) -> Steps:
     """What becomes of the rows that are made up, of the sinks of a dagger that counts bookings."""
     job = whole(Unread(folder, "127.0.0.1:1", sinks=[*sinks]).spec(folder / "run"))
-    return shown([step for step in testsinks.tried(job, send_one=True, now=NOW) if step.what == "row"])
+    return shown([step for step in testsinks.try_sinks(job, send_one=True, now=NOW) if step.what == "row"])
 
 
 def test_a_row_that_is_made_up_reaches_each_sink_and_no_dagger_takes_it_for_its_own(tmp_path: Path) -> None:

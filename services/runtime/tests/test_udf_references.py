@@ -176,7 +176,7 @@ FORMS = [
 @settings(max_examples=3 * settings.default.max_examples)
 def test_both_forms_match_alike(texts: list[str | None], listed: list[str], pattern: str) -> None:
     tables_ = Tables({"l": {"data": listed}}.__getitem__, lambda: 0.0)
-    found = dartcontains.matched(pa.array(texts, pa.string()), pattern, tuple(listed)).to_pylist()
+    found = dartcontains.match_entries(pa.array(texts, pa.string()), pattern, tuple(listed)).to_pylist()
     expected = [dartcontains.reference("l", text, pattern, tables=tables_) for text in texts]
     known = [one for one, text in zip(found, texts, strict=True) if text is not None]
 
@@ -197,7 +197,7 @@ def test_both_forms_match_alike(texts: list[str | None], listed: list[str], patt
 )  # fmt: skip
 def test_both_forms_match_as_java_does(pattern: str, entry: str, text: str, there: bool) -> None:
     tables_ = Tables({"l": {"data": [entry]}}.__getitem__, lambda: 0.0)
-    found = dartcontains.matched(pa.array([text]), pattern, (entry,)).to_pylist()
+    found = dartcontains.match_entries(pa.array([text]), pattern, (entry,)).to_pylist()
 
     assert dartcontains.reference("l", text, pattern, tables=tables_) is there
     assert found == [there]
@@ -222,7 +222,7 @@ def test_both_forms_look_up_alike_and_null_is_as_no_value(
 ) -> None:
     tables_ = Tables({"m": content}.__getitem__, lambda: 0.0)
     keys, defaults = (pa.array([row[at] for row in rows], pa.string()) for at in (0, 1))
-    found = dartget.looked_up(mapping(content), keys, defaults).to_pylist()
+    found = dartget.look_up(mapping(content), keys, defaults).to_pylist()
     expected = [dartget.reference("m", key, 1, default, tables=tables_) for key, default in rows]
 
     assert found == expected

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from runtime.launch.waits import BEHIND, Waits, observe, warnings
-from runtime.source.status import ObservedTimes, OpenTransaction, Published, ReaderStatus
+from runtime.source.status import ObservedTimes, OpenTransaction, ReaderStatus, SourceState
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -16,7 +16,7 @@ OPEN = {"lag/1": OpenTransaction(5, 11, NOON_MS - 60_000)}
 
 def published(
     read: Mapping[str, int | None], *, idle: tuple[str, ...] = (), transactions: bool = False
-) -> Published:
+) -> SourceState:
     """Partitions, with how far (s) they are before noon; None: no record was read."""
     status = ReaderStatus(
         DELAY,
@@ -25,7 +25,7 @@ def published(
         open_transactions=OPEN if transactions else {},
     )
     times = {name: NOON_MS - before * 1000 for name, before in read.items() if before is not None}
-    return Published({"s.0": status}, {"s.0": ObservedTimes(partitions=times)})
+    return SourceState({"s.0": status}, {"s.0": ObservedTimes(partitions=times)})
 
 
 def told(known: Waits, after: timedelta) -> list[str]:

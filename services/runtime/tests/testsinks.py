@@ -17,7 +17,7 @@ Steps = list[tuple[str, str, str]]
 def tried(*sinks: spec_pb2.ResolvedSink) -> Steps:
     """Sink, step, and the reason where it failed, of sinks that nobody says rows of."""
     job = spec_pb2.JobSpec(dagger="sink-test", sinks=sinks)
-    return shown(list(testsinks.tried(job, send_one=False, now=NOW)))
+    return shown(list(testsinks.try_sinks(job, send_one=False, now=NOW)))
 
 
 def shown(steps: Sequence[gateway_pb2.SinkStep]) -> Steps:

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.protobuf import DURATION, JSON_LIKE, TIMESTAMP, WRAPPERS, is_map
-from runtime.decode.columns import Column
+from runtime.decode.columns import FieldColumn
 
 _F = dp.FieldDescriptorProto
 BROKEN: Final = "broken"
@@ -65,7 +65,7 @@ class Oracle:
         self._class = GetMessageClass(pool(lenient(files)).FindMessageTypeByName(message))
         self.unnamed = self.no_time = False
 
-    def row(self, value: bytes, columns: Iterable[Column]) -> dict[str, Any] | str:
+    def row(self, value: bytes, columns: Iterable[FieldColumn]) -> dict[str, Any] | str:
         """The row of a record, or `BROKEN`; sets `unnamed` and `no_time`, of what is in it."""
         self.unnamed = self.no_time = False
         message = self._class()
@@ -75,7 +75,7 @@ class Oracle:
         except (DecodeError, UnicodeDecodeError):
             return BROKEN
 
-    def _of(self, message: Any, column: Column) -> Any:
+    def _of(self, message: Any, column: FieldColumn) -> Any:
         field, value = column.field, getattr(message, column.name)
         if column.is_map:
             key, item = column.children
@@ -92,7 +92,7 @@ class Oracle:
             return None
         return scalar(field.default_value, field)
 
-    def _one(self, value: Any, column: Column) -> Any:
+    def _one(self, value: Any, column: FieldColumn) -> Any:
         below = column.field.message_type
         name = "" if below is None else below.full_name
         if name in (TIMESTAMP, DURATION):
@@ -169,7 +169,7 @@ def as_json(value: Message) -> Any:
             return getattr(read, kind)
 
 
-def shown(value: Any, column: Column, *, one: bool = False) -> Any:
+def shown(value: Any, column: FieldColumn, *, one: bool = False) -> Any:
     """A value of a decoded column, in the words of the oracle."""
     if value is None:
         return None

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from services.runtime.tests import wireoracle
 
 from daggerspec.protobuf import JSON_LIKE
-from runtime.decode.columns import Column, Kind
+from runtime.decode.columns import ColumnKind, FieldColumn
 
 Row = dict[str, Any]
 _F = FieldDescriptor
@@ -42,7 +42,7 @@ class Unnested:
     show: dict[str, Callable[[Any], Any]]
 
 
-def forms(columns: Sequence[Column], rows: Sequence[Row], rng: Random) -> Iterator[Form]:
+def forms(columns: Sequence[FieldColumn], rows: Sequence[Row], rng: Random) -> Iterator[Form]:
     """The forms of all columns; keys are those that some of the rows have, and one that none has."""
     for column in columns:
         name = f"`{column.name}`"
@@ -50,15 +50,15 @@ def forms(columns: Sequence[Column], rows: Sequence[Row], rng: Random) -> Iterat
             yield from _of_map(column, name, [row[column.name] for row in rows], rng)
         elif column.field.is_repeated:
             yield from _of_list(column, name)
-        elif column.kind is Kind.JSON:
+        elif column.kind is ColumnKind.JSON:
             yield from _of_json(name, _at(column.name), _path_of(column))
-        elif column.kind is Kind.STRUCT:
+        elif column.kind is ColumnKind.STRUCT:
             yield from _of_message(column, name, _at(column.name))
-        elif column.kind is Kind.WRAPPER:
+        elif column.kind is ColumnKind.WRAPPER:
             yield Form(f"{name}.`value`", _at(column.name), _showing(column))
 
 
-def unnested(column: Column) -> Unnested:
+def unnested(column: FieldColumn) -> Unnested:
     """The query of a list's or a map's elements."""
     name = column.name
     head, tail = "SELECT __offset AS place", f"FROM data_stream AS d, UNNEST(d.`{name}`) AS"
@@ -69,7 +69,7 @@ def unnested(column: Column) -> Unnested:
             lambda row: [{"k": at, "v": item} for at, item in row[name].items()],
             {"k": _showing(key), "v": _showing(value)},
         )
-    if column.kind is Kind.STRUCT:
+    if column.kind is ColumnKind.STRUCT:
         names = [child.name for child in column.children]
         shown = ", ".join(f"e.`{child}`" for child in names)
         return Unnested(
@@ -95,7 +95,7 @@ def _at(*path: str) -> Callable[[Row], Any]:
     return read
 
 
-def _showing(column: Column, *, one: bool = True) -> Callable[[Any], Any]:
+def _showing(column: FieldColumn, *, one: bool = True) -> Callable[[Any], Any]:
     return lambda value: wireoracle.shown(value, column, one=one)
 
 
@@ -103,23 +103,23 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _of_message(column: Column, name: str, read: Callable[[Row], Any]) -> Iterator[Form]:
+def _of_message(column: FieldColumn, name: str, read: Callable[[Row], Any]) -> Iterator[Form]:
     """Fields of a message, and theirs."""
     for child in column.children:
 
-        def below(row: Row, child: Column = child) -> Any:
+        def below(row: Row, child: FieldColumn = child) -> Any:
             message = read(row)
             return None if message is None else message[child.name]
 
         path = f"{name}.`{child.name}`"
         yield Form(path, below, _showing(child, one=False))
-        if child.kind is Kind.STRUCT and not child.field.is_repeated:
+        if child.kind is ColumnKind.STRUCT and not child.field.is_repeated:
             yield from _of_message(child, path, below)
-        elif child.kind is Kind.JSON and not child.field.is_repeated:
+        elif child.kind is ColumnKind.JSON and not child.field.is_repeated:
             yield from _of_json(path, below, _path_of(child))
 
 
-def _of_map(column: Column, name: str, maps: Sequence[Row], rng: Random) -> Iterator[Form]:
+def _of_map(column: FieldColumn, name: str, maps: Sequence[Row], rng: Random) -> Iterator[Form]:
     key, value = column.children
     yield Form(f"CARDINALITY({name})", lambda row: len(row[column.name]), _same)
     known = sorted({each for entries in maps for each in entries}, key=repr)
@@ -127,11 +127,11 @@ def _of_map(column: Column, name: str, maps: Sequence[Row], rng: Random) -> Iter
         found = lambda row, each=each: row[column.name].get(each)  # noqa: E731 - one of two forms of it
         for sql in (f"{name}[{_literal(each)}]", f"MapGet({name}, {_literal(each)})"):
             yield Form(sql, found, _showing(value))
-            if value.kind is Kind.STRUCT:
+            if value.kind is ColumnKind.STRUCT:
                 yield from _of_message(value, sql, found)
 
 
-def _other(key: Column) -> Any:
+def _other(key: FieldColumn) -> Any:
     if key.field.type == _F.TYPE_BOOL:
         return True
     return "not there" if key.field.type == _F.TYPE_STRING else 17
@@ -148,7 +148,7 @@ def _literal(key: Any) -> str:
     return str(key)
 
 
-def _of_list(column: Column, name: str) -> Iterator[Form]:
+def _of_list(column: FieldColumn, name: str) -> Iterator[Form]:
     yield Form(f"CARDINALITY({name})", lambda row: len(row[column.name]), _same)
     for place in (1, 2):
 
@@ -156,25 +156,25 @@ def _of_list(column: Column, name: str) -> Iterator[Form]:
             return row[column.name][place - 1] if len(row[column.name]) >= place else None
 
         yield Form(f"{name}[{place}]", element, _showing(column))
-        if column.kind is Kind.STRUCT:
+        if column.kind is ColumnKind.STRUCT:
             yield from _of_message(column, f"{name}[{place}]", element)
-        elif column.kind is Kind.JSON:
+        elif column.kind is ColumnKind.JSON:
             yield from _of_json(f"{name}[{place}]", element, _path_of(column))
-    if column.kind is Kind.STRUCT and len(column.children) > 1 and _is_key(column.children[0]):
+    if column.kind is ColumnKind.STRUCT and len(column.children) > 1 and _is_key(column.children[0]):
         yield _of_pairs(column, name)
 
 
-def _is_key(column: Column) -> bool:
+def _is_key(column: FieldColumn) -> bool:
     kinds = (_F.CPPTYPE_INT32, _F.CPPTYPE_INT64, _F.CPPTYPE_STRING)
     return (
-        column.kind is Kind.SCALAR
+        column.kind is ColumnKind.SCALAR
         and not column.field.is_repeated
         and column.field.type != _F.TYPE_BYTES
         and column.field.cpp_type in kinds
     )
 
 
-def _of_pairs(column: Column, name: str) -> Form:
+def _of_pairs(column: FieldColumn, name: str) -> Form:
     """MapGet of a list of messages: the first field is the key, the second the value."""
     key, value = column.children[:2]
     wanted = "a" if key.field.cpp_type == _F.CPPTYPE_STRING else 1
@@ -185,7 +185,7 @@ def _of_pairs(column: Column, name: str) -> Form:
     return Form(f"MapGet({name}, {_literal(wanted)})", found, _showing(value, one=False))
 
 
-def _path_of(column: Column) -> tuple[str, Callable[[Any], Any]]:
+def _path_of(column: FieldColumn) -> tuple[str, Callable[[Any], Any]]:
     """A path into a document, and what stands there: `_NO_DOCUMENT` for nothing."""
     assert column.field.message_type is not None
     match JSON_LIKE and column.field.message_type.name:

@@ -1,7 +1,6 @@
-"""C files of this package as shared libraries: built where a compiler is, found beside their source, else
-done without.
+"""Build C files of this package as shared libraries where a compiler is; Python does the work without one.
 
-What is built has a hash of its source in its name, so one of another version is never loaded.
+A library has a hash of its source in its name, so one of another version is never loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _TIMEOUT_S: Final = 120
 
 
 def place(source: Path, folder: Path | None = None) -> Path:
-    """Where this version of a C file is, if it was built; `folder` is its source's own unless given."""
+    """Return the path of this version's library of a C file; `folder` is its source's own unless given."""
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     return (folder or source.parent) / f"{source.stem}-{digest}.so"
 
@@ -28,7 +27,7 @@ def place(source: Path, folder: Path | None = None) -> Path:
 def build(source: Path, load: Callable[[Path], object], folder: Path | None = None) -> str:
     """Build a C file into a folder, unless it is there, and try to `load` it.
 
-    Answers why not, in a sentence; "" when it is there.
+    Returns the reason where it fails, in a sentence; "" when it is there.
     """
     built = place(source, folder)
     if built.is_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chassis.gc_tuning import tune_gc
 from chassis.logging import configure
 from daggerspec import rundir
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.spark import daemon
 
 
@@ -15,7 +15,7 @@ def load() -> None:
     import runtime.source.datasource  # noqa: F401
     from runtime.source.reader.consumers import MESSAGES_ALIVE
 
-    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
+    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=redact)
     tune_gc(MESSAGES_ALIVE)
 
 

@@ -1,9 +1,9 @@
-"""`python -m runtime.discovertopics`: topics, and the messages that their records may be, in its own process.
+"""Find topics and the messages that their records may be: `python -m runtime.discovertopics`.
 
-Its standard input is a JobSpec: of its first stream the Kafka, the topics to look into (none: all) and the
-message to look for (none: all that the descriptors define). What it finds goes to its standard output.
+Its standard input is a JobSpec: the Kafka of its first stream, the topics to sample (none: all) and the
+message to look for (none: all that the descriptors define). Frames on standard output:
 
-    S  DiscoverTopicsResponse   how far it is, and the next topics
+        S  DiscoverTopicsResponse   progress, and the next topics
     E  DaggerError              why there are no more
 """
 
@@ -43,17 +43,17 @@ _Step: TypeAlias = gateway_pb2.DiscoverTopicsResponse
 
 
 def main() -> int:
-    """Read and write frames; 0 when all is said."""
-    return framed.answer_job("topics", spec_pb2.JobSpec, _found)
+    """Read and write frames; return 0."""
+    return framed.answer_job("topics", spec_pb2.JobSpec, _discover_topics)
 
 
-def _found(job: spec_pb2.JobSpec) -> Iterator[_Step]:
+def _discover_topics(job: spec_pb2.JobSpec) -> Iterator[_Step]:
     stream = job.streams[0]
     return discover(stream, messages(job.descriptors, stream.stream.message))
 
 
 def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]:
-    """The message of this name; without one all that the files define, but Google's own."""
+    """Return the class of this message; without a name all that the files define, but Google's own."""
     pool = message_pool(files)
     prefixed = ((f"{file.package}." if file.package else "", file) for file in files.file)
     names = (
@@ -72,7 +72,7 @@ def messages(files: FileDescriptorSet, name: str) -> list[type[message.Message]]
 def discover(
     stream: spec_pb2.ResolvedStream, kinds: _Kinds, now: Callable[[], float] = time.time
 ) -> Iterator[_Step]:
-    """Each topic by name, with how far it is. Of a message that is asked for, also how badly it fits.
+    """Yield topics by name, with the progress. A requested message is also measured where it fits badly.
 
     Raises: JobError.
     """
@@ -83,74 +83,77 @@ def discover(
         kafka.mapping_errors(stream.kafka),
     ):
         there = consumer.list_topics(timeout=_METADATA_S).topics
-        asked = list(dict.fromkeys(stream.stream.topics))
-        names = sorted(name for name in asked or there if name in there and not _is_internal(name))
-        kept = _retentions(stream.kafka, names)
-        yield _Step(topics_total=len(names), missing_topics=missing(asked, there))
+        requested = list(dict.fromkeys(stream.stream.topics))
+        names = sorted(name for name in requested or there if name in there and not _is_internal(name))
+        retentions = _retentions(stream.kafka, names)
+        yield _Step(topics_total=len(names), missing_topics=missing(requested, there))
         for number, name in enumerate(names):
             if number == MAX_TOPICS or time.monotonic() > deadline:
                 left = f"{len(names) - number} topics were not looked into: name some of them"
                 yield _Step(cut=left, topics_read=number, topics_total=len(names))
                 return
-            topic, values = _looked_into(consumer, name, sorted(there[name].partitions), now())
-            topic.fits.extend(_shown(candidate, values) for candidate in (judge(values) if values else ()))
-            if name in kept:
-                topic.retention.FromMilliseconds(kept[name])
+            topic, values = _sample(consumer, name, sorted(there[name].partitions), now())
+            topic.fits.extend(_describe_fit(best, values) for best in (judge(values) if values else ()))
+            if name in retentions:
+                topic.retention.FromMilliseconds(retentions[name])
             yield _Step(topics=[topic], topics_read=number + 1, topics_total=len(names))
 
 
 def _is_internal(topic: str) -> bool:
-    """Whether it is one of the platform's or of Kafka's own."""
+    """Tell whether a topic is one of the platform's or of Kafka's own."""
     return own.is_platform(topic) or topic in own.INTERNAL
 
 
-def _looked_into(
+def _sample(
     consumer: Consumer, name: str, partitions: Sequence[int], now: float
 ) -> tuple[gateway_pb2.DiscoveredTopic, list[bytes]]:
-    """What is known of a topic, and the values of its newest records, the newest first."""
+    """Measure a topic, and return the values of its newest records, the newest first."""
     begun = time.monotonic()
-    held = {(name, partition): bounds(consumer, TopicPartition(name, partition)) for partition in partitions}
-    recent = rate(consumer, held, now)
+    offsets = {
+        (name, partition): bounds(consumer, TopicPartition(name, partition)) for partition in partitions
+    }
+    recent = rate(consumer, offsets, now)
     newest = Newest(_SAMPLED)
-    for _ in newest_of(consumer, held, newest, begun):
+    for _ in newest_of(consumer, offsets, newest, begun):
         pass
     values = [value for record in newest.records() if (value := record.value())]
-    told = gateway_pb2.DiscoveredTopic(
+    topic = gateway_pb2.DiscoveredTopic(
         topic=name,
         partitions=len(partitions),
-        offsets=sum(high - low for low, high in held.values()),
+        offsets=sum(high - low for low, high in offsets.values()),
         records_per_second=recent,
         sampled=len(values),
     )
-    return told, values
+    return topic, values
 
 
 def _fit(values: Sequence[bytes], kind: type[message.Message]) -> list[fit.Fit]:
     return [fit.fit(values, kind)]
 
 
-def _shown(fits: fit.Fit, values: Sequence[bytes]) -> gateway_pb2.MessageFit:
+def _describe_fit(fits: fit.Fit, values: Sequence[bytes]) -> gateway_pb2.MessageFit:
     texts = (content(value, fits.kind)[0] for value in values)
     example = next(filter(None, texts), "")
     return gateway_pb2.MessageFit(message=fits.name, score=fits.score, example=example, problem=fits.problem)
 
 
 def _retentions(address: spec_pb2.KafkaAddress, names: Sequence[str]) -> dict[str, int]:
-    """How long topics keep records, in ms; without those that keep them for ever, or do not say."""
+    """Return how long topics keep records, in ms, without those that keep them for ever or do not say."""
     admin = kafka.client(AdminClient, kafka.client_properties(address))
-    asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    told = {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    retentions = {}
     for resource, answer in (
-        admin.describe_configs(asked, request_timeout=_METADATA_S).items() if asked else ()
+        admin.describe_configs(resources, request_timeout=_METADATA_S).items() if resources else ()
     ):
         try:
             settings = answer.result(_METADATA_S)
         except (KafkaException, TimeoutError):
             continue  # who may read a topic need not see its settings
-        kept = int(settings["retention.ms"].value) if "delete" in settings["cleanup.policy"].value else -1
-        if kept >= 0:
-            told[resource.name] = kept
-    return told
+        deletes = "delete" in settings["cleanup.policy"].value
+        retention_ms = int(settings["retention.ms"].value) if deletes else -1
+        if retention_ms >= 0:
+            retentions[resource.name] = retention_ms
+    return retentions
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from py4j.protocol import Py4JNetworkError
 from daggerspec import anew, exits
 from daggerspec.limits import WORKER_MEMORY_MIB
 from daggerspec.violation import Violation
-from runtime.hiding import hidden
+from runtime.hiding import redact
 
 USER = events_pb2.ERROR_DOMAIN_USER
 EXTERNAL = events_pb2.ERROR_DOMAIN_EXTERNAL
@@ -34,12 +34,14 @@ _MAX_DETAIL = 1000
 
 
 class JobError(Exception):
-    """Ends the job. `detail` is one sentence for a person: no stack trace; of what servers say, no secret."""
+    """Ends the job. `detail` is one sentence for a person: no stack trace, and no secret that a server
+    quotes.
+    """
 
     def __init__(
         self, domain: events_pb2.ErrorDomain.ValueType, reason: str, detail: str, *, retryable: bool = False
     ) -> None:
-        one_line = " ".join(hidden(detail).split())[:_MAX_DETAIL]
+        one_line = " ".join(redact(detail).split())[:_MAX_DETAIL]
         self.error = events_pb2.DaggerError(
             domain=domain, reason=reason, detail=one_line, retryable=retryable
         )
@@ -50,7 +52,7 @@ class JobError(Exception):
 class TemporaryError(JobError):
     """Something outside does not work just now: the step is tried again until it does.
 
-    `retry_after` is how many seconds it asks to be left alone for; None where it does not say.
+    `retry_after` is how many seconds to wait before; None where the server does not say.
     """
 
     def __init__(self, reason: str, detail: str, retry_after: float | None = None) -> None:
@@ -68,36 +70,36 @@ class FencedError(JobError):
 
 
 def user(reason: str, detail: str) -> JobError:
-    """An error that only a new revision of the dagger can mend."""
+    """Make an error that only a new revision of the dagger can mend."""
     return JobError(USER, reason, detail)
 
 
-def refused(violations: Sequence[Violation]) -> JobError:
-    """What the rule book says against what is asked for; the first gives the reason."""
-    said = (
+def violation_error(violations: Sequence[Violation]) -> JobError:
+    """Make the error of violations of the rule book; the first gives the reason."""
+    sentences = (
         (violation.field, violation.description.partition("\n")[0].rstrip(".")) for violation in violations
     )
-    detail = " ".join(f"{field} {what}." for field, what in said)
+    detail = " ".join(f"{field} {sentence}." for field, sentence in sentences)
     return user(violations[0].reason, detail)
 
 
 def external(reason: str, detail: str, *, retryable: bool = False) -> JobError:
-    """An error of Kafka, Spark, a sink or the machine."""
+    """Make an error of Kafka, Spark, a sink or the machine."""
     return JobError(EXTERNAL, reason, detail, retryable=retryable)
 
 
 def internal(reason: str, detail: str, *, retryable: bool = False) -> JobError:
-    """An error of ours."""
+    """Make an error of ours."""
     return JobError(INTERNAL, reason, detail, retryable=retryable)
 
 
 def jvm_gone() -> JobError:
-    """The driver's JVM has died under its Python half."""
+    """Make the error of a driver whose JVM has died under its Python half."""
     return external("JVM_GONE", "The JVM of the driver has died; driver.log may say why.", retryable=True)
 
 
 def killed_for_memory() -> JobError:
-    """The kernel has killed the JVM."""
+    """Make the error of a JVM that the kernel has killed."""
     return JobError(
         USER,
         exits.OUT_OF_MEMORY,
@@ -108,7 +110,7 @@ def killed_for_memory() -> JobError:
 
 
 def worker_full() -> JobError:
-    """A Python worker wants more than it may have."""
+    """Make the error of a Python worker that wants more than it may have."""
     return JobError(
         USER,
         exits.OUT_OF_MEMORY,
@@ -119,7 +121,7 @@ def worker_full() -> JobError:
 
 
 def spark_ended() -> JobError:
-    """Spark has ended the application, while its JVM lives."""
+    """Make the error of an application that Spark has ended, while its JVM lives."""
     return external(
         exits.NO_EXECUTORS,
         "Spark has ended the application of this driver: its master has not answered for a minute, or has"
@@ -129,12 +131,12 @@ def spark_ended() -> JobError:
 
 
 def explain(error: BaseException) -> events_pb2.DaggerError:
-    """What to tell a person about `error`: its own words if it has any, else what is known about its kind.
+    """Explain an exception: by its own words if it has any, else by what is known about its kind.
 
     Looks through causes and through the text that the JVM makes of a Python exception.
     """
-    if (said := raised_here(error)) is not None:
-        return said
+    if (own := raised_here(error)) is not None:
+        return own
     text = str(error)
     if marks := _MARK.findall(text):
         domain, reason, retryable, detail = marks[-1]
@@ -153,21 +155,22 @@ def explain(error: BaseException) -> events_pb2.DaggerError:
 
 
 def raised_here(error: BaseException) -> events_pb2.DaggerError | None:
-    """What `error` or its causes say where they were raised in this process: not text that came through the
-    JVM.
+    """Return the error that `error` or its causes carry where they were raised in this process.
+
+    Text that came through the JVM does not count.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, JobError):
-            return seen.error
-        if isinstance(seen, Py4JNetworkError):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, JobError):
+            return cause.error
+        if isinstance(cause, Py4JNetworkError):
             return jvm_gone().error
-        seen = seen.__cause__ or seen.__context__
+        cause = cause.__cause__ or cause.__context__
     return None
 
 
 def as_json(error: events_pb2.DaggerError) -> str:
-    """The text of exit.json."""
+    """Write the text of exit.json."""
     return json_format.MessageToJson(error, indent=None)
 
 

@@ -1,6 +1,6 @@
-"""A process that reads something for the scheduler of its host, and writes what it finds to stdout in frames.
+"""Answer the scheduler of this host from a process of its own, in frames on stdout.
 
-A frame is one byte that says what it is, four of length, and a serialised message. The byte `E` is a
+A frame is one byte for its kind, four of length, and a serialised message. The byte `E` is a
 DaggerError: why there are no more.
 """
 
@@ -26,8 +26,11 @@ _MEMORY: Final = 4 * 1024**3  # of address space, of which libraries reserve muc
 Job = TypeVar("Job", bound=Message)
 
 
-def answer(what: str, read: Callable[[BinaryIO], None]) -> int:
-    """Let `read` write its frames, and behind them why it failed; 0. `what` is read, for a sentence: rows."""
+def answer(noun: str, read: Callable[[BinaryIO], None]) -> int:
+    """Let `read` write its frames, and behind them the error if it fails; return 0.
+
+    `noun` is the plural of what is read, for a sentence: rows.
+    """
     # What a library prints must not come between the frames.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -37,21 +40,22 @@ def answer(what: str, read: Callable[[BinaryIO], None]) -> int:
             read(out)
     except Exception as error:  # noqa: BLE001 - the last place before the process ends
         with suppress(BrokenPipeError):
-            frame(out, ERROR, _explained(what, error).SerializeToString())
+            frame(out, ERROR, _explain(noun, error).SerializeToString())
     return 0
 
 
-def answer_job(what: str, kind: type[Job], find: Callable[[Job], Iterable[Message]]) -> int:
-    """Write what is found for the job that stdin is, a frame a message; 0. The rest as `answer`.
+def answer_job(noun: str, kind: type[Job], find: Callable[[Job], Iterable[Message]]) -> int:
+    """Read a job from stdin, and write the messages that `find` yields for it, a frame each; return 0.
 
-    A host operation of the scheduler is that: `scheduler.host.operation_table` names its module.
+    Host operations of the scheduler are such processes: `scheduler.host.operation_table` names their modules.
+    `noun` is the plural of what is found, for the sentence of an error.
     """
 
     def read(out: BinaryIO) -> None:
         for message in find(kind.FromString(sys.stdin.buffer.read())):
             frame(out, STEP, message.SerializeToString())
 
-    return answer(what, read)
+    return answer(noun, read)
 
 
 def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
@@ -60,13 +64,13 @@ def frame(out: BinaryIO, kind: bytes, message: bytes) -> None:
     out.flush()
 
 
-def _explained(what: str, error: Exception) -> events_pb2.DaggerError:
+def _explain(noun: str, error: Exception) -> events_pb2.DaggerError:
     if isinstance(error, MemoryError):
-        detail = f"The {what} do not fit into memory: ask for fewer, or for later ones."
-        return user(f"TOO_MANY_{what.upper()}", detail).error
+        detail = f"The {noun} do not fit into memory: ask for fewer, or for later ones."
+        return user(f"TOO_MANY_{noun.upper()}", detail).error
     explained = explain(error)
     if explained.reason == UNEXPECTED:
-        explained.detail = f"The {what} could not be read ({describe(error)})."
+        explained.detail = f"The {noun} could not be read ({describe(error)})."
     return explained
 
 

@@ -1,7 +1,7 @@
-"""Secrets do not leave this process in words: what clients, servers and libraries say is looked through.
+"""Redact secrets in all that this process prints or raises, whatever clients, servers and libraries say.
 
-Servers quote what they refuse, and libraries what they cannot use. Who reads a secret, or makes a client with
-one, says so to `hide`; all that is printed or raised passes `hidden`.
+Servers quote what they refuse, and libraries what they cannot use. Code that reads a secret, or makes a
+client with one, passes it to `hide`; all that is printed or raised passes `redact`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 _SHORTEST: Final = 6
-"""A shorter secret is no secret, and is a part of ordinary words."""
+"""Least length: a shorter secret is no secret, and is a part of ordinary words."""
 _PLACE: Final = "(secret)"
 NEWEST: Final = 100
-"""So many tokens of one client are hidden: a driver that gets another every hour runs for years."""
+"""Tokens of one client that are hidden: a driver that gets another every hour runs for years."""
 
 _values: dict[str, None] = {}
 _tokens: dict[tuple[str, ...], dict[str, None]] = {}
 
 
 def hide_token(value: str, *client: str) -> None:
-    """Nothing of this process says this token, until NEWEST others have followed it for the same client."""
+    """Hide a token, until NEWEST others have followed it for the same client."""
     newest = _tokens.setdefault(client, {})
     newest.pop(value, None)
     if len(value) >= _SHORTEST:
@@ -29,16 +29,16 @@ def hide_token(value: str, *client: str) -> None:
 
 
 def hide(value: str) -> None:
-    """From now on nothing of this process says this."""
+    """Hide a secret, and its parts, from now on."""
     # Parts, too: libraries quote a line, and of `user:password` servers the password.
     for part in (value, *value.splitlines(), value.partition(":")[2]):
         if len(part) >= _SHORTEST:
             _values[part] = None
 
 
-def hidden(text: str) -> str:
-    """The text without what is to be hidden, the longest first."""
-    known = [*list(_values), *(token for newest in list(_tokens.values()) for token in list(newest))]
-    for value in sorted({value for value in known if value in text}, key=len, reverse=True):
+def redact(text: str) -> str:
+    """Replace hidden secrets in a text, the longest first."""
+    secrets = [*list(_values), *(token for newest in list(_tokens.values()) for token in list(newest))]
+    for value in sorted({value for value in secrets if value in text}, key=len, reverse=True):
         text = text.replace(value, _PLACE)
     return text

@@ -40,12 +40,12 @@ _AGAIN: Final = 3
 
 
 def main() -> int:
-    """Read and write frames; 0 when all is said."""
+    """Read and write frames; return 0."""
     return framed.answer_job("offsets", spec_pb2.JobSpec, lambda job: [reads(job)])
 
 
 def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
-    """What a launch of the job reads again, and what of it is there no more. Raises: JobError."""
+    """Plan what a launch of the job reads again, and count records Kafka has deleted. Raises: JobError."""
     plan = planned.check_spec(job)
     stand = standing(job.checkpoint_root, state.identity(job.spec, plan))
     before = predecessor_offsets(stand, plan, lambda _: None)
@@ -66,17 +66,17 @@ def reads(job: spec_pb2.JobSpec) -> gateway_pb2.PlannedReads:
     answer.missing = sum(max(0, range_.first - range_.begin) for range_ in ranges)
     for range_ in ranges:
         range_.begin = max(range_.begin, range_.first)
-    held = [range_ for range_ in ranges if range_.end > range_.begin]
-    answer.records = sum(range_.end - range_.begin for range_ in held)
-    most = sorted(held, key=lambda range_: range_.begin - range_.end)[:MAX_RANGES]
+    present = [range_ for range_ in ranges if range_.end > range_.begin]
+    answer.records = sum(range_.end - range_.begin for range_ in present)
+    most = sorted(present, key=lambda range_: range_.begin - range_.end)[:MAX_RANGES]
     answer.ranges.extend(sorted(most, key=lambda part: (part.topic, part.partition)))
     return answer
 
 
 def standing(root: str, identity: str) -> Stand | None:
-    """How far the checkpoint had come that a launch would go by; None for none.
+    """Return the progress of the checkpoint that a launch would go by; None for none.
 
-    Raises: JobError; where a driver keeps changing what is read, one that is retryable.
+    Raises: JobError; a retryable one where a driver keeps changing the files.
     """
     directory = checkpointroot.directory(root)
     if directory is None:
@@ -95,8 +95,9 @@ def standing(root: str, identity: str) -> Stand | None:
 def _of_stream(
     stream: spec_pb2.ResolvedStream, job: spec_pb2.JobSpec, before: Predecessor | None
 ) -> tuple[Offsets, list[gateway_pb2.PlannedRange], int]:
-    """Where reading begins in a stream, what there is of each partition from there, and how many of these
-    records Kafka took since the time from which on they are needed. Raises: JobError.
+    """Plan one stream: the begin of its partitions, the range of each, and a count of records.
+
+    These records are those that Kafka took since the time from which on they are needed. Raises: JobError.
     """
     times = EventTimes.of_stream(stream, job.descriptors)
     start = start_offsets.start_position(stream.input.start)

@@ -1,9 +1,9 @@
-"""`python -m runtime.samplestream --last-records N`: the newest records of a stream, in a process of its own.
+"""Read the newest records of a stream: `python -m runtime.samplestream --last-records N`.
 
-Its standard input is a JobSpec, of which the first stream and the descriptors are looked at; with N = 0 it
-says only which topics are not there. What it finds goes to its standard output, in frames.
+Its standard input is a JobSpec, of which the first stream and the descriptors count; with N = 0 it
+only names the missing topics. Frames on standard output:
 
-    S  SampleStreamResponse   how far it is, and the rate; then the records, the newest first
+    S  SampleStreamResponse   progress, and the rate; then the records, the newest first
     E  DaggerError            why there are no more
 
 It takes no more than `ROOM` bytes of records and `PATIENCE_S` seconds, and says so where that cuts it short.
@@ -41,9 +41,9 @@ MAX_JSON: Final = 256 * 1024
 MAX_KEY: Final = 1024
 _METADATA_S: Final = 5.0
 _RATE_S: Final = 60
-_SAID_S: Final = 0.2
+_PROGRESS_S: Final = 0.2
 _FURTHER: Final = 8
-# Little is read ahead, and an end that holds no record is told soon.
+# Little is read ahead, and an end that has no record is reported soon.
 READING: Final = {"queued.max.messages.kbytes": 16_384, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 5}
 _AT_ONCE: Final = 10
 _Step = gateway_pb2.SampleStreamResponse
@@ -51,7 +51,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 def main() -> int:
-    """Read and write frames; 0 when all is said."""
+    """Read and write frames; return 0."""
     parser = argparse.ArgumentParser(prog="python -m runtime.samplestream")
     parser.add_argument("--last-records", type=int, required=True)
     count = parser.parse_args().last_records
@@ -66,10 +66,9 @@ def sample(
     count: int,
     now: Callable[[], float] = time.time,
 ) -> Iterator[_Step]:
-    """How far the reading is, and then the newest `count` records; the first step tells the missing topics,
-    the second the rate.
+    """Yield the progress, and then the newest `count` records.
 
-    Raises: JobError.
+    The first step has the missing topics, the second the rate. Raises: JobError.
     """
     with (
         closing(kafka.consumer(stream.kafka, "daggers-sample", READING)) as consumer,
@@ -90,58 +89,61 @@ def sample(
             return
         newest = Newest(count)
         since = time.monotonic()
-        held = {partition: bounds(consumer, TopicPartition(*partition)) for partition in partitions}
-        yield _Step(partitions=len(partitions), records_per_second=rate(consumer, held, now()))
-        for read in newest_of(consumer, held, newest, since):
+        offsets = {partition: bounds(consumer, TopicPartition(*partition)) for partition in partitions}
+        yield _Step(partitions=len(partitions), records_per_second=rate(consumer, offsets, now()))
+        for read in newest_of(consumer, offsets, newest, since):
             yield _Step(partitions_read=read, partitions=len(partitions))
     kind = protobuf.message_class(descriptors.SerializeToString(deterministic=True), stream.stream.message)
     yield from steps((record(row, kind) for row in newest.records()), newest.cut)
 
 
 def missing(topics: Sequence[str], there: Iterable[str]) -> list[gateway_pb2.MissingTopic]:
-    """The topics that are not there, each with the one that may be meant."""
-    known = set(there)
-    meant = {name for name in known if not name.startswith("__")}  # Kafka's own
+    """List the topics that are not there, each with the name that was probably meant."""
+    existing = set(there)
+    candidates = {name for name in existing if not name.startswith("__")}  # Kafka's own
     return [
-        gateway_pb2.MissingTopic(topic=topic, suggestion=nearest(topic, meant) or "")
+        gateway_pb2.MissingTopic(topic=topic, suggestion=nearest(topic, candidates) or "")
         for topic in topics
-        if topic not in known
+        if topic not in existing
     ]
 
 
-def rate(consumer: Consumer, held: Mapping[Partition, tuple[int, int]], now: float) -> float:
-    """Records a second of the minute before `now`, in seconds since 1970; `held` as for `newest_of`."""
-    since = [TopicPartition(*row, int((now - _RATE_S) * 1000)) for row in held]
+def rate(consumer: Consumer, offsets: Mapping[Partition, tuple[int, int]], now: float) -> float:
+    """Return records a second of the minute before `now`, in seconds since 1970.
+
+    `offsets`: first and end offset of each partition.
+    """
+    since = [TopicPartition(*row, int((now - _RATE_S) * 1000)) for row in offsets]
     firsts = consumer.offsets_for_times(since, timeout=_METADATA_S) if since else []
     # Where nothing is as late there is no offset, and a negative number in its place.
-    come = (held[first.topic, first.partition][1] - first.offset for first in firsts if first.offset >= 0)
+    come = (offsets[first.topic, first.partition][1] - first.offset for first in firsts if first.offset >= 0)
     return sum(come) / _RATE_S
 
 
 class Newest:
-    """The newest records of all that are taken, by the time that Kafka has of them; bounded."""
+    """Collects the newest of all records, by their Kafka timestamps; bounded in count and bytes."""
 
     def __init__(self, count: int, room: int = ROOM) -> None:
         self.count, self._room = count, room
         self.cut = ""
-        """Why there may be newer or further ones; empty when these are all that are wanted."""
+        """Reason why there may be newer or further ones; empty when all that are wanted are here."""
         self._heap: list[tuple[tuple[int, str, int, int], int, Message]] = []
-        self._held = 0
+        self._size = 0
 
     def take(self, read: Message) -> None:
-        """Look at a record; the oldest makes room."""
+        """Add a record; the oldest makes room."""
         size = len(read.value() or b"") + len(read.key() or b"")
         heappush(self._heap, (_age(read), size, read))
-        self._held += size
-        crowded = self._held > self._room and len(self._heap) > 1
+        self._size += size
+        crowded = self._size > self._room and len(self._heap) > 1
         if crowded and len(self._heap) <= self.count:
             self.cut = f"further records are left out: these have {self._room // 1024**2} MiB"
-        while len(self._heap) > self.count or (self._held > self._room and len(self._heap) > 1):
-            self._held -= heappop(self._heap)[1]
+        while len(self._heap) > self.count or (self._size > self._room and len(self._heap) > 1):
+            self._size -= heappop(self._heap)[1]
 
     def records(self) -> list[Message]:
-        """The newest first."""
-        return [row for _, _, row in sorted(self._heap, key=lambda held: held[0], reverse=True)]
+        """Return the records, the newest first."""
+        return [row for _, _, row in sorted(self._heap, key=lambda entry: entry[0], reverse=True)]
 
 
 def _age(read: Message) -> tuple[int, str, int, int]:
@@ -149,22 +151,22 @@ def _age(read: Message) -> tuple[int, str, int, int]:
 
 
 def newest_of(
-    consumer: Consumer, held: Mapping[Partition, tuple[int, int]], newest: Newest, since: float
+    consumer: Consumer, offsets: Mapping[Partition, tuple[int, int]], newest: Newest, since: float
 ) -> Iterator[int]:
-    """Take the last records of each partition; gives how many are read to their end, now and then.
+    """Add the last records of each partition to `newest`; yield now and then how many are read to their end.
 
-    `held`: where each partition begins and ends; `since`: when that was asked, by `time.monotonic`. Where
+    `offsets`: first and end offset of each partition; `since`: their time, by `time.monotonic`. Where
     offsets hold no records (a compacted topic, transactions), it goes further back.
     """
     deadline = since + PATIENCE_S
-    lows = {row: low for row, (low, high) in held.items() if low < high}
-    ends = {partition: held[partition][1] for partition in lows}
+    lows = {row: low for row, (low, high) in offsets.items() if low < high}
+    ends = {partition: offsets[partition][1] for partition in lows}
     counts, reach = dict.fromkeys(ends, 0), newest.count
     while ends and time.monotonic() < deadline:
         starts = {row: max(lows[row], end - reach) for row, end in ends.items()}
         for read in _between(consumer, starts, ends, deadline):
             if isinstance(read, int):
-                yield len(held) - len(ends) + read
+                yield len(offsets) - len(ends) + read
             else:
                 counts[_place(read)] += 1
                 newest.take(read)
@@ -172,15 +174,15 @@ def newest_of(
         ends, reach = {partition: starts[partition] for partition in short}, reach * _FURTHER
     if time.monotonic() >= deadline:
         newest.cut = f"not everything could be read in {PATIENCE_S:.0f} s: there may be newer records"
-    yield len(held) - len(ends)
+    yield len(offsets) - len(ends)
 
 
 def _between(
     consumer: Consumer, starts: Mapping[Partition, int], ends: Mapping[Partition, int], deadline: float
 ) -> Iterator[Message | int]:
-    """The records of partitions from their starts to before their ends; between them how many are done."""
+    """Yield the records of partitions from their starts to before their ends, and how many are done."""
     consumer.assign([TopicPartition(*row, start) for row, start in starts.items()])
-    unread, told = set(starts), time.monotonic()
+    unread, reported_at = set(starts), time.monotonic()
     while unread and time.monotonic() < deadline:
         for read in consumer.consume(_AT_ONCE, timeout=0.1):
             row, offset = _place(read), read.offset() or 0
@@ -191,8 +193,8 @@ def _between(
                 yield read
             if offset >= ends[row] - 1:
                 unread.discard(row)
-        if time.monotonic() - told > _SAID_S:
-            told = time.monotonic()
+        if time.monotonic() - reported_at > _PROGRESS_S:
+            reported_at = time.monotonic()
             yield len(starts) - len(unread)
 
 
@@ -201,9 +203,9 @@ def _place(read: Message) -> Partition:
 
 
 def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRecord:
-    """A record as it is shown."""
+    """Build a record as people see it."""
     value, (topic, partition) = read.value(), _place(read)
-    shown = gateway_pb2.SampledRecord(
+    sampled = gateway_pb2.SampledRecord(
         topic=topic,
         partition=partition,
         offset=read.offset() or 0,
@@ -212,19 +214,19 @@ def record(read: Message, kind: type[message.Message]) -> gateway_pb2.SampledRec
         mismatch=is_another(value or b"", kind),
         unknown=fit.unknown(value or b"", kind),
     )
-    meant, milliseconds = read.timestamp()
-    if meant != TIMESTAMP_NOT_AVAILABLE:
-        shown.time.FromMilliseconds(milliseconds)
+    kind_of_time, milliseconds = read.timestamp()
+    if kind_of_time != TIMESTAMP_NOT_AVAILABLE:
+        sampled.time.FromMilliseconds(milliseconds)
     text, problem = content(value, kind)
     if problem:
-        shown.problem = problem
+        sampled.problem = problem
     else:
-        shown.json = text
-    return shown
+        sampled.json = text
+    return sampled
 
 
 def is_another(value: bytes, kind: type[message.Message]) -> bool:
-    """Whether a value is no such message. Most decode as most others do: as fields that nobody knows."""
+    """Tell whether a value is no such message. Most decode as most others do: as unknown fields."""
     try:
         return bool(value) and not kind.FromString(value).ListFields()
     except message.DecodeError:
@@ -232,15 +234,15 @@ def is_another(value: bytes, kind: type[message.Message]) -> bool:
 
 
 def content(value: bytes | None, kind: type[message.Message]) -> tuple[str, str]:
-    """The JSON of a value, or why there is none."""
-    known = cast(Descriptor, kind.DESCRIPTOR)
-    name = known.full_name
+    """Return the JSON of a value, or why there is none."""
+    descriptor = cast(Descriptor, kind.DESCRIPTOR)
+    name = descriptor.full_name
     if value is None:
         return "", "it has no value (a tombstone)"
     try:
         text = dumps(from_message(kind.FromString(value)))
     except message.DecodeError:
-        before = damage.prefix(value, known)
+        before = damage.prefix(value, descriptor)
         whole = f"; what stands before the damage: {before}" if before else ""
         return "", f"it does not decode as {name}{whole}"
     except (json_format.Error, TypeError, ValueError, RecursionError) as error:
@@ -251,7 +253,7 @@ def content(value: bytes | None, kind: type[message.Message]) -> tuple[str, str]
 
 
 def steps(records: Iterable[gateway_pb2.SampledRecord], cut: str) -> Iterator[_Step]:
-    """The records in messages that a client takes; the first one says what was cut."""
+    """Yield the records in messages that a client takes; the first one says what was cut."""
     step, size = _Step(cut=cut), 0
     for row in records:
         if step.records and size + row.ByteSize() > STEP_BYTES:

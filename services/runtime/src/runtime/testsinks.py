@@ -1,17 +1,17 @@
-"""`python -m runtime.testsinks [--send-one]`: whether sinks can be written to from here, step by step.
+"""Test step by step whether sinks can be written to: `python -m runtime.testsinks [--send-one]`.
 
-Its standard input is a JobSpec, of which the sinks are tried, each until a step fails. What becomes of each
-step goes to its standard output, in frames.
+Its standard input is a JobSpec, of which the sinks are tried, each until a step fails. Frames on
+standard output:
 
-    S  TestSinkResponse   a step, and what became of it
+    S  TestSinkResponse   a step and its outcome
     E  DaggerError        why nothing can be tried
 
     secrets   each that the sink names is there, and may be sent to where it goes
     address   names have addresses, and these may be reached
     connect   a server listens at one of them
     tls       where it is HTTPS: it is whom its certificates speak of
-    token     where one is asked for (OAuth2): it was given
-    ask       what the sink says, to who shows the secrets
+    token     where the sink wants one (OAuth2): the server gives it
+    ask       the sink's answer to a caller with these secrets
     rows      of a specification: it takes the rows of the query, as far as can be tried and taken back
     row       with --send-one: a row that is made up was taken
 """
@@ -48,26 +48,26 @@ from runtime.sinks import BatchRef, Part, Target
 
 CONNECT_S: Final = 5.0
 OWNER: Final = "{}~test"
-"""Who has written a row that is made up: what a dagger knows of its own rows must not count it."""
+"""Owner of a row that is made up: what a dagger knows of its own rows must not count it."""
 SinkStep = gateway_pb2.SinkStep
 
 
 def main() -> int:
-    """Try sinks and write frames; 0 when all is said."""
+    """Try sinks and write frames; return 0."""
     parser = argparse.ArgumentParser(prog="python -m runtime.testsinks")
     parser.add_argument("--send-one", action="store_true")
     return framed.answer_job(
-        "sinks", spec_pb2.JobSpec, partial(_found, send_one=parser.parse_args().send_one)
+        "sinks", spec_pb2.JobSpec, partial(_responses, send_one=parser.parse_args().send_one)
     )
 
 
-def _found(job: spec_pb2.JobSpec, send_one: bool) -> Iterator[gateway_pb2.TestSinkResponse]:
-    for step in tried(job, send_one=send_one, now=datetime.now(UTC)):
+def _responses(job: spec_pb2.JobSpec, send_one: bool) -> Iterator[gateway_pb2.TestSinkResponse]:
+    for step in try_sinks(job, send_one=send_one, now=datetime.now(UTC)):
         yield gateway_pb2.TestSinkResponse(step=step)
 
 
-def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:
-    """Every step, and what became of it. Raises: JobError for a specification that is none."""
+def try_sinks(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[SinkStep]:
+    """Yield every step with its outcome. Raises: JobError for an invalid specification."""
     has_query = job.spec.sql != "" or job.spec.HasField("forward")
     layout = planned.layout(job, planned.check_spec(job)) if has_query else Layout((), ())
     row = _made_up(layout, now, is_wanted=send_one)
@@ -75,11 +75,11 @@ def tried(job: spec_pb2.JobSpec, *, send_one: bool, now: datetime) -> Iterator[S
     for name, whole in planned.named_sinks(job).items():
         schema = pa.schema([]) if row is None else row.schema
         target = Target(OWNER.format(job.dagger), whole, layout, schema, files, updates=False)
-        yield from _tried(name, _Trial(target), row, has_query=has_query, send_one=send_one)
+        yield from _try_sink(name, _Trial(target), row, has_query=has_query, send_one=send_one)
 
 
 def _made_up(layout: Layout, now: datetime, *, is_wanted: bool) -> pa.RecordBatch | None:
-    """A row that is made up; None where that cannot be, and is not asked for. Raises: JobError."""
+    """Make a row up; None where that cannot be, and is not wanted. Raises: JobError."""
     try:
         return sample(layout, now)
     except JobError:
@@ -88,7 +88,7 @@ def _made_up(layout: Layout, now: datetime, *, is_wanted: bool) -> pa.RecordBatc
         return None
 
 
-def _tried(
+def _try_sink(
     name: str, trial: _Trial, row: pa.RecordBatch | None, *, has_query: bool, send_one: bool
 ) -> Iterator[SinkStep]:
     steps: list[tuple[str, Callable[[], str]]] = [
@@ -102,21 +102,21 @@ def _tried(
     if has_query:
         steps.append(("rows", lambda: sinks.rehearse(trial.target, row)))
     if row is not None and send_one:
-        steps.append(("row", lambda: trial.sent(row)))
-    for what, attempt in steps:
+        steps.append(("row", lambda: trial.send(row)))
+    for step, attempt in steps:
         try:
             detail = attempt()
         except Exception as error:  # noqa: BLE001 - whatever a client raises is what was found
             why, failed = explain(error), SinkStep.OUTCOME_FAILED
-            yield SinkStep(sink=name, what=what, outcome=failed, reason=why.reason, detail=why.detail)
+            yield SinkStep(sink=name, what=step, outcome=failed, reason=why.reason, detail=why.detail)
             return
         if detail:
-            yield SinkStep(sink=name, what=what, outcome=SinkStep.OUTCOME_OK, detail=detail)
+            yield SinkStep(sink=name, what=step, outcome=SinkStep.OUTCOME_OK, detail=detail)
 
 
 @dataclass
 class _Trial:
-    """One sink. Each step gives a sentence, nothing where it has nothing to try, and raises what it finds."""
+    """Trial of one sink. A step returns a sentence, "" where there is nothing to try, or raises."""
 
     target: Target
 
@@ -127,7 +127,7 @@ class _Trial:
         self._reached: list[tuple[Address, list[str]]] = []
 
     def secrets(self) -> str:
-        """Read each."""
+        """Read each secret."""
         named = [reference for reference in secrets.references(self._sink) if secrets.is_place(reference)]
         sent = [(reference, to) for _, reference, to in destinations.secrets_sent(self._sink.sink)]
         for name in named:
@@ -136,15 +136,15 @@ class _Trial:
         return f"{len(named)} of {len(named)} are there." if named else ""
 
     def addresses(self) -> str:
-        """Find the addresses of each server, and whether they may be reached."""
-        told = self._sink.egress if self._sink.HasField("egress") else None
+        """Resolve the addresses of each server, and check that they may be reached."""
+        policy = self._sink.egress if self._sink.HasField("egress") else None
         for text in filter(None, self._to.split(",")):
             server = address.parse(text.strip())
             if server is None:
                 continue
             try:
                 scheme = server.scheme or "https"
-                hosts = egress.resolve_addresses(told, text, server.host.strip("[]"), server.port, scheme)
+                hosts = egress.resolve_addresses(policy, text, server.host.strip("[]"), server.port, scheme)
             except AddressRefused as why:
                 raise address_refused(text, str(why)) from None
             except OSError:
@@ -174,47 +174,47 @@ class _Trial:
         return ""
 
     def certificates(self) -> str:
-        """Shake hands where that is how a connection begins."""
+        """Shake hands where a connection begins with it."""
         https = [(server, hosts) for server, hosts in self._reached if server.scheme == "https"]
         if not https:
             return ""
         server, hosts = https[0]
         own = getattr(self._sink.sink, self.target.kind)
-        known = own.DESCRIPTOR.fields_by_name
-        trusted = own.tls.ca_file if "tls" in known else ""
-        shown = own.client_tls if "client_tls" in known else spec_pb2.ClientTls()
-        context = handshake.context(trusted, shown, self._to, server.host)
+        fields = own.DESCRIPTOR.fields_by_name
+        trusted = own.tls.ca_file if "tls" in fields else ""
+        client_tls = own.client_tls if "client_tls" in fields else spec_pb2.ClientTls()
+        context = handshake.context(trusted, client_tls, self._to, server.host)
         try:
             plain = socket.create_connection((hosts[0], server.port), CONNECT_S)
-            name = shown.server_name or server.host.strip("[]")
+            name = client_tls.server_name or server.host.strip("[]")
             with context.wrap_socket(plain, server_hostname=name) as wrapped:
                 until = (wrapped.getpeercert() or {}).get("notAfter")
                 return f"{wrapped.version()}, and its certificate is good until {until}."
         except ssl.SSLError as error:
-            said = getattr(error, "verify_message", "") or error.reason or "no handshake"
-            raise external("SINK_TLS", f"{server.host}: {said}; `ca_file` names who signs.") from None
+            reason = getattr(error, "verify_message", "") or error.reason or "no handshake"
+            raise external("SINK_TLS", f"{server.host}: {reason}; `ca_file` names who signs.") from None
         except OSError:
             raise TemporaryError("SINK_UNAVAILABLE", f"{server.host} hangs up.") from None
 
     def token(self) -> str:
-        """Ask for a token where the sink shows one."""
+        """Request a token where the sink needs one."""
         own = getattr(self._sink.sink, self.target.kind)
         auth = own.auth if "auth" in own.DESCRIPTOR.fields_by_name else spec_pb2.HttpAuth()
         if not auth.HasField("oauth2"):
             return ""
-        told = self._sink.egress.SerializeToString() if self._sink.HasField("egress") else None
+        policy = self._sink.egress.SerializeToString() if self._sink.HasField("egress") else None
 
-        async def asked() -> Token:
-            tokens = Tokens(auth.oauth2, told)
+        async def request_token() -> Token:
+            tokens = Tokens(auth.oauth2, policy)
             try:
                 return await tokens.request_token()
             finally:
                 await tokens.close()
 
-        token = eventloop.run(asked())
+        token = eventloop.run(request_token())
         return f"{auth.oauth2.token_url} gives one, which is kept for {token.usable_s:.0f} s."
 
-    def sent(self, row: pa.RecordBatch) -> str:
+    def send(self, row: pa.RecordBatch) -> str:
         """Write a row, as a batch of its own."""
         batch = BatchRef("sink-test", time.time_ns() // 1_000_000, 1)
         sinks.check(self.target)

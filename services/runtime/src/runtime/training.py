@@ -45,11 +45,11 @@ class _Minutes(DataSource):
     def schema(self) -> str:
         return "rowtime timestamp, city string, fare double, tags array<string>"
 
-    def streamReader(self, schema: object) -> _Reader:  # noqa: N802 - Spark's signature
-        return _Reader()
+    def streamReader(self, schema: object) -> _MinutesReader:  # noqa: N802 - Spark's signature
+        return _MinutesReader()
 
 
-class _Reader(DataSourceStreamReader):
+class _MinutesReader(DataSourceStreamReader):
     """Two partitions, ten rows each."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name

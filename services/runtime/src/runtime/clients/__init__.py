@@ -1,1 +1,1 @@
-"""How the runtime reaches what is outside: Kafka, the quarantine, secrets."""
+"""Connect the runtime to the world outside: Kafka, the quarantine, servers of sinks, secrets."""

@@ -29,9 +29,9 @@ Rows: TypeAlias = Sequence[int]
 NONE_PASSES: Final = "SINK_REFUSES_MOST"
 """Reason of a destination that accepts none of many rows."""
 BUDGET_S: Final = 20.0
-"""How long rows are divided while none is accepted."""
+"""Time for which rows are divided while none is accepted."""
 MEMORY_S: Final = 60.0
-"""How long the history of a destination counts."""
+"""Time for which the history of a destination counts."""
 MANY: Final = 100
 """Rows refused for their values from which on the destination itself is in doubt."""
 _BEST: Final = 0.7
@@ -57,9 +57,9 @@ class DestinationHistory:
     _recent: deque[tuple[float, int, int]] = field(default_factory=deque)
     """Time, rows tried, rows refused."""
     _closed_at: float = float("-inf")
-    """When no row was last accepted, however many were tried."""
+    """Last time that no row was accepted, however many were tried."""
     _smallest_refused: tuple[float, int] = (float("-inf"), 0)
-    """When a row was last refused for its size, and that size in bytes."""
+    """Last refusal of a row for its size: time, and size in bytes."""
     _largest_accepted: int = 0
     """Bytes of the largest row ever accepted. It does not expire: quotas last for longer than a minute."""
 
@@ -153,9 +153,9 @@ class Bisection:
         self._accepted = self._confirmed = 0
         """Accepted rows; and rows refused before the last of these, which are confirmed by it."""
         self._began: float | None = None
-        """When the first row was refused."""
+        """Time of the first refusal."""
         self._is_given_up = self._is_short = False
-        """Whether it gave up before all rows were tried; and that after few tries, by the history."""
+        """True if it gave up before all rows were tried; and if that was after few tries, by the history."""
 
     def _cut_parts(self, parts: Iterable[Rows], now: float) -> Iterator[Rows]:
         for rows in parts:
@@ -242,7 +242,7 @@ class Bisection:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether no row was accepted since some were refused, and the destination may be the cause."""
+        """True if no row was accepted since some were refused, and the destination may be the cause."""
         return self._unclear is not None
 
     @property

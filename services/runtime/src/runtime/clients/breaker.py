@@ -51,13 +51,13 @@ class FloodBreaker(Generic[Rows]):
 
     @property
     def _may_open(self) -> bool:
-        """Whether it is still unclear if most rows are refused."""
+        """True while it is still unclear if most rows are refused."""
         is_little = not self.is_off and self.refused < LEAST
         return is_little and (self.most is not None or self.refused == self.rows)
 
     @property
     def is_open(self) -> bool:
-        """Whether no more rows may be quarantined: too many are refused, or all."""
+        """True if no more rows may be quarantined: too many are refused, or all."""
         if self.is_off or self.refused < LEAST:
             return False
         if self.most is None:

@@ -77,7 +77,7 @@ class Server:
     client_tls: bytes = b""
     """A serialised `ClientTls`."""
     is_plain: bool = False
-    """Whether the connection is not encrypted."""
+    """True if the connection is not encrypted."""
     egress: bytes | None = None
     """A serialised `Egress`; None: an administrator vouches for the address."""
     deadline_s: float = 10.0

@@ -24,7 +24,7 @@ class InFlightLimit:
     most: float = MOST
     """Upper bound that an administrator has set."""
     shrunk_at: float = float("-inf")
-    """When the limit last shrank."""
+    """Last time that the limit shrank."""
 
     @property
     def requests(self) -> int:

@@ -15,7 +15,7 @@ from daggerspec import kafka
 from kafkaclient.address import librdkafka
 from kafkaclient.tail import READER
 from runtime.clients import secrets
-from runtime.errors import TemporaryError, external, refused
+from runtime.errors import TemporaryError, external, violation_error
 from runtime.hiding import hide
 
 LOG = logging.getLogger("librdkafka")
@@ -29,7 +29,7 @@ def client_properties(address: spec_pb2.KafkaAddress) -> dict[str, str]:
     named), EXTERNAL when a secret cannot be read.
     """
     if violations := list(kafka.address("cluster.kafka", address)):
-        raise refused(violations)
+        raise violation_error(violations)
     return librdkafka(address, lambda reference: secrets.resolve(reference, address.bootstrap_servers))
 
 

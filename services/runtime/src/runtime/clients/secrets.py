@@ -15,7 +15,7 @@ from runtime.errors import external
 from runtime.hiding import hide
 
 _REPLACE_S: Final = 0.5
-"""How long a file may be empty while its text is replaced, by `>` or an editor."""
+"""Time for which a file may be empty while its text is replaced, by `>` or an editor."""
 _RETRY_S: Final = 0.02
 
 

@@ -22,7 +22,7 @@ from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError
 
 PATIENCE_S = 5.0
-"""How long no row may be settled, counted from the first answer that settles none."""
+"""Time for which no row may be settled, counted from the first answer that settles none."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 TRIES: Final = 5
@@ -32,7 +32,7 @@ FEW_TRIES: Final = 3
 _COMPARED_S: Final = (0.1, 0.3, 0.9)
 """Pauses between the tries of such a comparison."""
 Request: TypeAlias = Any
-"""What a client sends: each client has its own type."""
+"""Request of a client: each client has its own type."""
 Answer: TypeAlias = Any
 
 
@@ -57,7 +57,7 @@ class Verdict:
     """Judgement of an answer on the rows of its request: rows in no field are written."""
 
     whole: RefusalCause | None = None
-    """Why the whole request is refused, where the answer names no rows."""
+    """Cause of a refusal of the whole request, where the answer names no rows."""
     refused: Sequence[Refusal] = ()
     """Rows that can never be written, whatever happens to others."""
     alone: Sequence[tuple[int, RefusalCause]] = ()
@@ -65,15 +65,15 @@ class Verdict:
     again: Sequence[Rows] = ()
     """Rows to send again, by request."""
     why: TemporaryError | None = None
-    """Why the server did not accept them, where the rows are not at fault: they wait for a moment."""
+    """Error of a server that did not accept them, where the rows are not at fault: they wait for a moment."""
     is_throttled: bool = False
-    """Whether the server asks for fewer requests."""
+    """True if the server asks for fewer requests."""
     doubt: RefusalCause | None = None
-    """Why the rows are refused if a request that was accepted before is accepted again at the same time; if
-    it is not, `why` holds.
+    """Cause of a refusal if a request that was accepted before is accepted again at the same time; if it
+    is not, `why` holds.
     """
     uncompared: RefusalCause | None = None
-    """Why the rows are refused if no request was accepted before; None: they wait until one is."""
+    """Cause of a refusal if no request was accepted before; None: they wait until one is."""
 
     @staticmethod
     def of_either(tries: int, rows: Rows, refused: RefusalCause, later: TemporaryError) -> Verdict:
@@ -94,12 +94,12 @@ class RequestSender:
     parts: Iterable[Rows]
     """The rows by request."""
     ordered: bool = False
-    """Whether a request waits until the one before it is settled, so that no row is sent behind later ones.
+    """True if a request waits until the one before it is settled, so that no row is sent behind later ones.
     """
     history: DestinationHistory = field(default_factory=DestinationHistory)
     """History of the destination."""
     may_refuse: bool = False
-    """Whether all rows may be refused."""
+    """True if all rows may be refused."""
     is_taken: Callable[[Answer], bool] | None = None
     """Tells whether an answer accepts its request; None: requests are not compared with accepted ones."""
     on_refused: Callable[[Rows, RefusalCause], None] = field(default=lambda *_: None)
@@ -284,9 +284,9 @@ class Batches:
     server: Hashable
     """Destination of the rows: a key of `pool`."""
     ordered: bool = False
-    """Whether requests are sent one after the other, in the order of the rows."""
+    """True if requests are sent one after the other, in the order of the rows."""
     may_refuse: bool = False
-    """Whether all rows may be refused."""
+    """True if all rows may be refused."""
 
     def __post_init__(self) -> None:
         self._rows: pa.RecordBatch | None = None

@@ -77,7 +77,7 @@ class TableRequirements:
     key: tuple[str, ...]
     """Columns that identify a row; empty where rows are appended."""
     updates: bool
-    """Whether a row replaces the one before."""
+    """True if a row replaces the one before."""
 
 
 def find_problems(

@@ -32,7 +32,7 @@ class TopicLimits:
     max_bytes: int | None = None
     """`max.message.bytes`: limit of a batch of records, as compressed; None where it is unknown."""
     is_compacted: bool = False
-    """Whether the topic is compacted: a record without a key is refused with its whole batch."""
+    """True if the topic is compacted: a record without a key is refused with its whole batch."""
 
     @property
     def properties(self) -> dict[str, Any]:

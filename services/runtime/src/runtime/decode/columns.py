@@ -1,4 +1,4 @@
-"""Which columns a query's field paths select from a message, and the type of each.
+"""Columns that a query's field paths select from a message, and their types.
 
 The one place where the dialect's type table (Protobuf type -> column type) is written down for Arrow; the
 Spark type follows from the Arrow type.
@@ -30,8 +30,8 @@ _SCALARS = {
 }
 
 
-class Kind(Enum):
-    """How one value of a field becomes a column's value."""
+class ColumnKind(Enum):
+    """Form of a single value: it decides how it becomes a column's value."""
 
     SCALAR = auto()
     TIMESTAMP = auto()
@@ -42,16 +42,16 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One field, selected.
+class FieldColumn:
+    """One selected field.
 
     `children` are the selected fields of a STRUCT; of a map, its key and its value. `type` is the Arrow type
     of the whole column, repetition included.
     """
 
     field: FieldDescriptor
-    kind: Kind
-    children: tuple[Column, ...]
+    kind: ColumnKind
+    children: tuple[FieldColumn, ...]
     type: pa.DataType
 
     @property
@@ -61,16 +61,14 @@ class Column:
 
     @property
     def is_map(self) -> bool:
-        """Whether the field is a map<key, value>."""
+        """True if the field is a map<key, value>."""
         return is_map(self.field)
 
     @property
     def default(self) -> Any:
-        """What the schema declares for a field that is not set, as the column has it; None where it declares
-        nothing.
-        """
+        """Declared default of an unset field, as the column has it; None where the schema declares none."""
         field = self.field
-        if self.kind is not Kind.SCALAR or field.is_repeated or not field.has_presence:
+        if self.kind is not ColumnKind.SCALAR or field.is_repeated or not field.has_presence:
             return None
         if not field.has_default_value:
             return None
@@ -78,7 +76,7 @@ class Column:
 
     @property
     def has_defaults(self) -> bool:
-        """Whether it, or a field in it, has a declared default."""
+        """True if it, or a field in it, has a declared default."""
         return self.default is not None or any(child.has_defaults for child in self.children)
 
 
@@ -91,17 +89,17 @@ class TimePart:
 
     path: str
     time: tuple[str, ...]
-    """The names on the way to the Timestamp or Duration."""
+    """Names on the way to the Timestamp or Duration."""
     of_duration: bool
 
     @property
     def is_seconds(self) -> bool:
-        """Whether it is the seconds; else it is the nanos."""
+        """True for the seconds, False for the nanos."""
         return self.path.endswith(f"{TIME_PART}seconds")
 
     @property
     def type(self) -> pa.DataType:
-        """The type of its column."""
+        """Arrow type of its column."""
         return pa.int64() if self.is_seconds else pa.int32()
 
 
@@ -109,8 +107,8 @@ class TimePart:
 _Selection: TypeAlias = "dict[str, _Selection | None]"
 
 
-def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
-    """The columns that `paths` (dotted field paths of `message`) need, in the order of the message's fields.
+def select(message: Descriptor, paths: Iterable[str]) -> tuple[FieldColumn, ...]:
+    """Select the columns that `paths` (dotted field paths of `message`) need, in the order of its fields.
 
     A path that goes on below a Timestamp, a wrapper, a JSON-like message or a map selects the whole of it.
     Raises `JobError` (USER) for a path the message does not have.
@@ -122,7 +120,7 @@ def select(message: Descriptor, paths: Iterable[str]) -> tuple[Column, ...]:
 
 
 def time_part(message: Descriptor, path: str) -> TimePart | None:
-    """The part of a time that a path leads to (behind `TIME_PART`); None for any other.
+    """Parse a path to a part of a time (behind `TIME_PART`); None for any other path.
 
     Raises `JobError` (USER) for a path the message does not have.
     """
@@ -141,15 +139,16 @@ def time_part(message: Descriptor, path: str) -> TimePart | None:
 
 
 def enum_text(field: FieldDescriptor, number: int) -> str:
-    """The name of a number of a field's enum, the first of several; its decimal text where it has none."""
+    """Return the first name of a number in a field's enum; its decimal text where it has none."""
     assert field.enum_type is not None
-    named = field.enum_type.values_by_number.get(number)
-    return str(number) if named is None else str(named.name)
+    value = field.enum_type.values_by_number.get(number)
+    return str(number) if value is None else str(value.name)
 
 
-def column_at(message: Descriptor, path: str) -> Column | None:
-    """The column of the field at a path, wherever it leads, with all that is below; None where recursion is
-    cut. Raises KeyError for a path the message does not have.
+def column_at(message: Descriptor, path: str) -> FieldColumn | None:
+    """Return the column of the field at a path, wherever it leads, with all that is below.
+
+    None where recursion is cut. Raises KeyError for a path the message does not have.
     """
     *parents, last = path.split(".")
     above: tuple[str, ...] = (message.full_name,)
@@ -164,13 +163,13 @@ def column_at(message: Descriptor, path: str) -> Column | None:
 
 
 def message_of(field: FieldDescriptor) -> Descriptor:
-    """The message type of a field that has one."""
+    """Return the message type of a field that has one."""
     assert field.message_type is not None
     return field.message_type
 
 
-def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The Arrow schema of these columns, every one of them nullable, exactly as Spark expects it."""
+def arrow_schema(columns: Iterable[FieldColumn]) -> pa.Schema:
+    """Build the Arrow schema of these columns, every one of them nullable, exactly as Spark expects it."""
     return pa.schema([pa.field(column.name, column.type) for column in columns])
 
 
@@ -185,8 +184,8 @@ def _add(selection: _Selection, names: list[str]) -> None:
 
 def _columns(
     message: Descriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
-) -> tuple[Column, ...]:
-    """The selected fields of `message`; `above` names the messages on the way down to it, itself included."""
+) -> tuple[FieldColumn, ...]:
+    """Return the selected fields of `message`; `above` names the messages down to it, itself included."""
     fields: Mapping[str, FieldDescriptor] = message.fields_by_name
     for name in () if selection is None else selection:
         if name not in fields:
@@ -202,11 +201,11 @@ def _columns(
 
 def _column(
     field: FieldDescriptor, selection: _Selection | None, path: str, above: tuple[str, ...]
-) -> Column | None:
-    """The column of `field`; None where recursion is cut."""
+) -> FieldColumn | None:
+    """Return the column of `field`; None where recursion is cut."""
     kind = _kind(field)
-    children: tuple[Column, ...] = ()
-    if kind is Kind.STRUCT:
+    children: tuple[FieldColumn, ...] = ()
+    if kind is ColumnKind.STRUCT:
         below = message_of(field)
         if above.count(below.full_name) > RECURSION_LIMIT:
             return None
@@ -216,39 +215,39 @@ def _column(
         )
         if is_map(field) and len(children) < 2:
             return None
-    return Column(field, kind, children, _type(field, kind, children))
+    return FieldColumn(field, kind, children, _type(field, kind, children))
 
 
-def _kind(field: FieldDescriptor) -> Kind:
+def _kind(field: FieldDescriptor) -> ColumnKind:
     if field.message_type is None:
-        return Kind.SCALAR
+        return ColumnKind.SCALAR
     name = field.message_type.full_name
     if name == TIMESTAMP:
-        return Kind.TIMESTAMP
+        return ColumnKind.TIMESTAMP
     if name == DURATION:
-        return Kind.DURATION
+        return ColumnKind.DURATION
     if name in WRAPPERS:
-        return Kind.WRAPPER
-    return Kind.JSON if name in JSON_LIKE else Kind.STRUCT
+        return ColumnKind.WRAPPER
+    return ColumnKind.JSON if name in JSON_LIKE else ColumnKind.STRUCT
 
 
-def _type(field: FieldDescriptor, kind: Kind, children: tuple[Column, ...]) -> pa.DataType:
-    """The column's Arrow type, repetition included."""
+def _type(field: FieldDescriptor, kind: ColumnKind, children: tuple[FieldColumn, ...]) -> pa.DataType:
+    """Return the column's Arrow type, repetition included."""
     if is_map(field):
         key, value = children
         return pa.map_(key.type, value.type)
     match kind:
-        case Kind.SCALAR:
+        case ColumnKind.SCALAR:
             single = _scalar(field)
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             single = _TIME
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             single = pa.duration("us")
-        case Kind.WRAPPER:
+        case ColumnKind.WRAPPER:
             single = _scalar(message_of(field).fields_by_name["value"])
-        case Kind.JSON:
+        case ColumnKind.JSON:
             single = pa.string()
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             single = pa.struct([pa.field(child.name, child.type) for child in children])
     return pa.list_(pa.field("element", single)) if field.is_repeated else single
 

@@ -1,4 +1,4 @@
-"""What can still be read of a broken record: the fields that stand before the damage."""
+"""Read the fields of a broken record that stand before the damage."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _MAX_DEPTH = 100
 
 
 def prefix(value: bytes, message: Descriptor) -> str:
-    """The fields of `value` before its damage (all of them if there is none) as JSON text; "" if there are
-    none.
+    """Write the fields of `value` before its damage (all of them if there is none) as JSON text; "" for none.
 
     Fields are taken whole: a nested message with a defect inside is left out, with all that follows it.
     Shortened to about 64 Ki characters by leaving out fields from the end.
@@ -56,7 +55,7 @@ def _json(message: Message) -> str:
 
 
 def _field_ends(value: bytes) -> list[int]:
-    """Where each top-level field of `value` ends, up to the first that does not."""
+    """Return the end of each top-level field of `value`, up to the first that has none."""
     ends: list[int] = []
     begin = 0
     while begin < len(value):
@@ -69,7 +68,7 @@ def _field_ends(value: bytes) -> list[int]:
 
 
 def _skip(value: bytes, position: int, depth: int) -> int | None:
-    """The end of the field that begins at `at`, or None when it has none."""
+    """Return the end of the field that begins at `position`, or None when it has none."""
     tag, position = _varint(value, position)
     wire = tag & 7
     if position < 0 or tag >> 3 == 0 or depth > _MAX_DEPTH:
@@ -92,7 +91,7 @@ def _skip(value: bytes, position: int, depth: int) -> int | None:
 
 
 def _skip_group(value: bytes, position: int, number: int, depth: int) -> int | None:
-    """The end of the group that has begun before `at`."""
+    """Return the end of the group whose tag ends at `position`, or None when it has none."""
     while position < len(value):
         tag, after = _varint(value, position)
         if after >= 0 and tag & 7 == _END_GROUP:
@@ -105,7 +104,7 @@ def _skip_group(value: bytes, position: int, number: int, depth: int) -> int | N
 
 
 def _varint(value: bytes, position: int) -> tuple[int, int]:
-    """The varint at `at` and where it ends; the end is -1 when it has none."""
+    """Return the varint at `position` and its end; the end is -1 when it has none."""
     number = 0
     for shift in range(0, 70, 7):
         if not 0 <= position < len(value):

@@ -1,4 +1,4 @@
-"""Records of one message type, decoded into Arrow columns.
+"""Decode records of one message type into Arrow columns.
 
 ptars decodes an array of records at once. What it reads otherwise than Protobuf's own parser is marked by a
 scan before (`scanning`), and parsed by that (`reference`); so is everything where ptars cannot read the
@@ -22,9 +22,17 @@ from google.protobuf.message import DecodeError
 from ptars import HandlerPool, PtarsConfig
 
 from runtime.decode import json_text, scanning
-from runtime.decode.columns import Column, Kind, TimePart, arrow_schema, message_of, select, time_part
+from runtime.decode.columns import (
+    ColumnKind,
+    FieldColumn,
+    TimePart,
+    arrow_schema,
+    message_of,
+    select,
+    time_part,
+)
 from runtime.decode.pruning import prune
-from runtime.decode.reference import Parsed, Reference
+from runtime.decode.reference import ParsedRecords, ReferenceDecoder
 from runtime.errors import user
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -40,14 +48,14 @@ _CONFIG = PtarsConfig(
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """Records, decoded.
+class DecodedRecords:
+    """Columns of the records that decode, and what is wrong with the others.
 
     `columns` (one row for each record that is not broken, in order) and `rowtime` (timestamp[us, UTC], null
-    where the record has no event time, or one that is none) have the same length; `broken` maps the index of
-    each other record to what is wrong with it. `marks` says of each row what is to be counted
-    (`scanning.UNNAMED_ENUM`, `BEYOND_RANGE`), None where there is nothing; `beyond` has seconds and nanos of
-    event times that are none, by row.
+    where the record has no event time, or one beyond the range) have the same length; `broken` maps the index
+    of each other record to the parser's message. `marks` has the bits to count for each row
+    (`scanning.UNNAMED_ENUM`, `BEYOND_RANGE`), None where no row has any; `beyond` has seconds and nanos of
+    event times beyond the range, by row.
     """
 
     columns: pa.RecordBatch
@@ -58,7 +66,7 @@ class Decoded:
 
 
 def message_pool(files: FileDescriptorSet) -> DescriptorPool:
-    """A descriptor pool of its own with these files, which are in dependency order."""
+    """Build a descriptor pool of its own with these files, which are in dependency order."""
     pool = DescriptorPool()
     for file in files.file:
         pool.AddSerializedFile(file.SerializeToString())
@@ -66,7 +74,7 @@ def message_pool(files: FileDescriptorSet) -> DescriptorPool:
 
 
 def find_message(pool: DescriptorPool, name: str) -> Descriptor:
-    """The descriptor of the message `name`; raises `JobError` (USER) when the pool has none."""
+    """Return the descriptor of the message `name`; raises `JobError` (USER) when the pool has none."""
     try:
         return pool.FindMessageTypeByName(name)
     except KeyError:
@@ -74,8 +82,7 @@ def find_message(pool: DescriptorPool, name: str) -> Descriptor:
 
 
 class Decoder:
-    """Decodes records of `message` into the columns of `paths`, and its `time_field`, if any, into
-    rowtime.
+    """Decodes records of `message` into the columns of `paths`, and `time_field`, if any, into rowtime.
 
     A path to `seconds` or `nanos` of a single Timestamp or Duration (`seen:seconds`) is a column of that
     name, behind the others (`columns.TimePart`).
@@ -88,7 +95,9 @@ class Decoder:
         time_field: str | None,
         library: scanning.Library | None = None,
     ) -> None:
-        """`library` is what looks for irregular records; the one that was built, if any, when not given."""
+        """Select the columns; `library` scans for irregular records: the one that was built, if any, by
+        default.
+        """
         parts, wanted = [], []
         for path in dict.fromkeys(paths):
             part = time_part(message, path)
@@ -104,7 +113,7 @@ class Decoder:
         # Times may be one of the columns, part of one, or none of them: they are decoded beside them.
         times = [".".join(part.time) for part in parts]
         wire = select(message, [*wanted, *times, *([time_field] if time_field else [])])
-        self._reference = Reference(message, wire, self.columns, self.parts, time_field)
+        self._reference = ReferenceDecoder(message, wire, self.columns, self.parts, time_field)
         library = library or scanning.load()
         self._bulk = (
             _Bulk(message, wire, self.columns, self.parts, time_field, library)
@@ -112,8 +121,8 @@ class Decoder:
             else None
         )
 
-    def decode(self, values: pa.BinaryArray | Sequence[bytes]) -> Decoded:
-        """Decodes `values`, each the bytes of one record, none of them NULL. Never raises for any bytes."""
+    def decode(self, values: pa.BinaryArray | Sequence[bytes]) -> DecodedRecords:
+        """Decode `values`, each the bytes of one record, none of them NULL. Never raises for any bytes."""
         records = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
         if self._bulk is None:
             return self._of(self._reference.parse(records.to_pylist()))
@@ -125,11 +134,13 @@ class Decoder:
             except ValueError:
                 pass
             else:
-                return Decoded(self._batch(columns, rowtime), rowtime, {}, marks, {})
-        return self._mixed(records, marks, irregular)
+                return DecodedRecords(self._batch(columns, rowtime), rowtime, {}, marks, {})
+        return self._decode_mixed(records, marks, irregular)
 
-    def _mixed(self, records: pa.BinaryArray, marks: scanning.Marks | None, irregular: list[int]) -> Decoded:
-        """Decodes records some of which are for the reference."""
+    def _decode_mixed(
+        self, records: pa.BinaryArray, marks: scanning.Marks | None, irregular: list[int]
+    ) -> DecodedRecords:
+        """Decode regular records in bulk and the others one by one, and put them in order."""
         assert self._bulk is not None
         regular = np.delete(np.arange(len(records)), irregular)
         singly, bulk = np.array(irregular, np.int64), regular
@@ -150,17 +161,17 @@ class Decoder:
             pa.chunked_array([one, other], one.type).combine_chunks().take(order)
             for one, other in zip([*columns, rowtime], [*parsed.columns, parsed.rowtime], strict=True)
         ]
-        kept = np.sort(places)
-        return Decoded(
+        sound_places = np.sort(places)
+        return DecodedRecords(
             self._batch(joined[:-1], joined[-1]),
             joined[-1],
             {int(singly[index]): why for index, why in parsed.broken.items()},
-            all_marks[kept],
-            {int(np.searchsorted(kept, sound[index])): time for index, time in parsed.beyond.items()},
+            all_marks[sound_places],
+            {int(np.searchsorted(sound_places, sound[index])): time for index, time in parsed.beyond.items()},
         )
 
     def _failing(self, values: pa.BinaryArray, start: int) -> Iterator[int]:
-        """Index of each record that ptars fails at, the first of which has the index `start`."""
+        """Yield the index of each record that ptars fails at; `start` is the index of the first."""
         assert self._bulk is not None
         try:
             self._bulk.decode(values)
@@ -172,9 +183,9 @@ class Decoder:
             yield from self._failing(values[:middle], start)
             yield from self._failing(values[middle:], start + middle)
 
-    def _of(self, parsed: Parsed) -> Decoded:
+    def _of(self, parsed: ParsedRecords) -> DecodedRecords:
         marks = parsed.marks if parsed.marks.any() else None
-        return Decoded(
+        return DecodedRecords(
             self._batch(parsed.columns, parsed.rowtime), parsed.rowtime, parsed.broken, marks, parsed.beyond
         )
 
@@ -186,13 +197,13 @@ class Decoder:
 
 
 class _Bulk:
-    """Decodes with ptars what `scanning.is_bulk` says yes of."""
+    """Decodes with ptars the columns that `scanning.is_bulk` accepts."""
 
     def __init__(
         self,
         message: Descriptor,
-        wire: tuple[Column, ...],
-        columns: tuple[Column, ...],
+        wire: tuple[FieldColumn, ...],
+        columns: tuple[FieldColumn, ...],
         parts: tuple[TimePart, ...],
         time_field: str | None,
         library: scanning.Library,
@@ -210,7 +221,7 @@ class _Bulk:
         self.marks = self._scanner.marks
 
     def decode(self, values: pa.BinaryArray) -> tuple[list[pa.Array], pa.TimestampArray]:
-        """Columns and rowtime of regular records; ValueError where a text of one is none."""
+        """Return columns and rowtime of regular records. Raises: ValueError for a text that is no UTF-8."""
         batch: pa.RecordBatch = self._handler.array_to_record_batch(values)
         rowtime = (
             follow(batch, self._time_path).cast(_TIME) if self._time_path else pa.nulls(batch.num_rows, _TIME)
@@ -224,9 +235,9 @@ class _Bulk:
         ]
         return [*arrays, *parts], rowtime
 
-    def _conform(self, array: pa.Array, decoded: Column, wanted: Column) -> pa.Array:
-        """`array`, decoded as `decoded`, in the type of `wanted`; copies only where the bytes differ."""
-        if array.type == wanted.type and wanted.kind is not Kind.JSON and not wanted.has_defaults:
+    def _conform(self, array: pa.Array, decoded: FieldColumn, wanted: FieldColumn) -> pa.Array:
+        """Cast `array`, decoded as `decoded`, to the type of `wanted`; copy only where the bytes differ."""
+        if array.type == wanted.type and wanted.kind is not ColumnKind.JSON and not wanted.has_defaults:
             return array
         if wanted.is_map:
             keys, items = (
@@ -242,12 +253,12 @@ class _Bulk:
         return self._conform_single(array, decoded, wanted, wanted.type)
 
     def _conform_single(
-        self, array: pa.Array, decoded: Column, wanted: Column, single: pa.DataType
+        self, array: pa.Array, decoded: FieldColumn, wanted: FieldColumn, single: pa.DataType
     ) -> pa.Array:
-        """The same for the values of a column, repetition aside."""
-        if wanted.kind is Kind.JSON:
+        """Cast the values of a column to `single`, the type of one value."""
+        if wanted.kind is ColumnKind.JSON:
             return self._json(array, message_of(wanted.field).full_name)
-        if wanted.kind is not Kind.STRUCT or not wanted.children:
+        if wanted.kind is not ColumnKind.STRUCT or not wanted.children:
             cast = array.cast(single)
             return cast if wanted.default is None else cast.fill_null(pa.scalar(wanted.default, single))
         # ptars has the fields of a message by their numbers, whatever the order of their declaration.
@@ -272,7 +283,7 @@ class _Bulk:
 
 
 def follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
-    """The column at a path, null wherever a message on the way is null."""
+    """Return the column at a path, null wherever a message on the way is null."""
     array = batch.column(path[0])
     for name in path[1:]:
         array = pc.struct_field(array, name)
@@ -280,19 +291,19 @@ def follow(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
 
 
 def _path(message: Descriptor, pruned: Descriptor, names: Sequence[str]) -> list[str]:
-    """What the fields on a path through `message` are called in `pruned`."""
+    """Return the names that the fields on a path through `message` have in `pruned`."""
     path = []
     for name in names:
         field = message.fields_by_name[name]
-        kept = pruned.fields_by_number[field.number]
-        path.append(kept.name)
-        if field.message_type is not None and kept.message_type is not None:
-            message, pruned = field.message_type, kept.message_type
+        pruned_field = pruned.fields_by_number[field.number]
+        path.append(pruned_field.name)
+        if field.message_type is not None and pruned_field.message_type is not None:
+            message, pruned = field.message_type, pruned_field.message_type
     return path
 
 
 def _part(times: pa.Array, part: TimePart) -> pa.Array:
-    """A part of times that are in microseconds. Seconds of an instant are rounded down, of a span to zero."""
+    """Take a part of times in microseconds. Seconds of an instant are rounded down, of a span to zero."""
     micros = times.cast(pa.int64())
     seconds = pc.divide(micros, _SECOND_US)
     if not part.of_duration:
@@ -305,6 +316,6 @@ def _part(times: pa.Array, part: TimePart) -> pa.Array:
 
 
 def _lengthless(rows: int) -> pa.RecordBatch:
-    """A batch of `rows` rows and no columns."""
+    """Build a batch of `rows` rows and no columns."""
     empty = pa.StructArray.from_arrays([pa.nulls(rows)], names=["_"])
     return pa.RecordBatch.from_struct_array(empty).select([])

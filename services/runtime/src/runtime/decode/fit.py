@@ -1,7 +1,7 @@
-"""How records fit messages that they may be. Pure.
+"""Measure how well records fit messages that they may be. Pure.
 
-Nearly every message decodes as nearly every other: what a message does not know is kept, and said by nobody.
-So it counts how much of a record are fields that the message has.
+Nearly every message decodes as nearly every other: fields a message does not know are kept without an error.
+So the measure is the share of a record's bytes that are fields of the message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FITS: Final = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How records fit one message."""
+    """Measure of how well some records fit one message."""
 
     kind: type[message.Message]
     score: float
@@ -30,25 +30,25 @@ class Fit:
     coverage: float
     """The part of its fields that the records have: of two messages with one score the smaller fits."""
     decoded: int
-    """How many of them decode."""
+    """Count of the records that decode."""
     count: int
-    """How many there are."""
+    """Count of all records."""
 
     @property
     def name(self) -> str:
-        """The message's."""
+        """Full name of the message."""
         return cast(Descriptor, self.kind.DESCRIPTOR).full_name
 
     @property
     def problem(self) -> str:
-        """Why it is not all of it; empty when it is."""
+        """Reason for a fit below 100 %; empty for a full one."""
         if self.decoded < self.count:
             return f"{self.count - self.decoded} of {self.count} records do not decode"
         return "" if self.score >= _FITS else f"{1 - self.score:.0%} of their bytes are no fields of it"
 
 
 def best(values: Sequence[bytes], kinds: Iterable[type[message.Message]]) -> list[Fit]:
-    """The few messages that values may be, what fits best first; none that fits less than half of them."""
+    """Rank the few messages that values may be, best fit first; a score below one half is left out."""
     fits = (fit(values, kind) for kind in kinds)
     likely = [candidate for candidate in fits if candidate.score >= _LEAST]
     return sorted(likely, key=lambda candidate: (-candidate.score, -candidate.coverage, candidate.name))[
@@ -57,7 +57,7 @@ def best(values: Sequence[bytes], kinds: Iterable[type[message.Message]]) -> lis
 
 
 def fit(values: Sequence[bytes], kind: type[message.Message]) -> Fit:
-    """How values fit a message."""
+    """Measure how values fit a message."""
     shares, fields, decoded = 0.0, set[int](), 0
     for value in values:
         read = _read(value, kind)
@@ -72,7 +72,7 @@ def fit(values: Sequence[bytes], kind: type[message.Message]) -> Fit:
 
 
 def unknown(value: bytes, kind: type[message.Message]) -> float:
-    """The part of a value's bytes that are no fields of the message; 0 of one that does not decode."""
+    """Return the share of a value's bytes that are no fields of the message; 0 if it does not decode."""
     read = _read(value, kind)
     if read is None or not (size := read.ByteSize()):
         return 0.0
@@ -81,7 +81,7 @@ def unknown(value: bytes, kind: type[message.Message]) -> float:
 
 
 def _read(value: bytes, kind: type[message.Message]) -> message.Message | None:
-    """The message; None for bytes that are none, or whose times are no times."""
+    """Decode a message; None for bytes that are none, or whose times are beyond the range."""
     try:
         read = kind.FromString(value)
     except message.DecodeError:

@@ -1,4 +1,4 @@
-"""JSON text of the Protobuf messages that stand for JSON: Struct, Value, ListValue, and Any."""
+"""Write Protobuf messages that stand for JSON as JSON text: Struct, Value, ListValue, and Any."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Render: TypeAlias = Callable[[bytes], str]
 
 
 def renderer(message: str, pool: DescriptorPool) -> Render:
-    """How the bytes of a message named `message` become JSON text, keys sorted.
+    """Return a function from the bytes of a message named `message` to JSON text, keys sorted.
 
-    `pool` knows the types an Any may hold. The function raises `google.protobuf.message.DecodeError` (a
-    ValueError is what the caller makes of it) for bytes that are no such message.
+    `pool` knows the types an Any may hold. The function raises `google.protobuf.message.DecodeError`, which
+    callers make a ValueError, for bytes that are no such message.
     """
     match message:
         case "google.protobuf.Struct":
@@ -43,7 +43,7 @@ def _value(message: struct_pb2.Value) -> Any:
     match message.WhichOneof("kind"):
         case "number_value":
             number = message.number_value
-            # JSON has no NaN and no infinity: they are told as text.
+            # JSON has no NaN and no infinity: they become text.
             if not math.isfinite(number):
                 return str(number)
             return int(number) if number.is_integer() and abs(number) < 2**53 else number
@@ -60,7 +60,7 @@ def _value(message: struct_pb2.Value) -> Any:
 
 
 def _any(message: any_pb2.Any, pool: DescriptorPool) -> Any:
-    """An Any whose type is registered, as its fields; any other as its type and its bytes in base64."""
+    """Convert an Any of a registered type to its fields, any other to its type and its bytes in base64."""
     try:
         return json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
     except (TypeError, json_format.Error):

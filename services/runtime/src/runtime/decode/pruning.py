@@ -1,4 +1,4 @@
-"""Protobuf descriptors that have only the selected fields, so that a decoder skips all others.
+"""Build Protobuf descriptors that have only the selected fields, so that a decoder skips all others.
 
 Field numbers and wire types stay, names of messages do not. Recursive messages are unrolled: every place a
 message is selected at has a message of its own. Required fields and closed enums of proto2 are read
@@ -33,7 +33,7 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
 )
 
-from runtime.decode.columns import Column, Kind, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, message_of
 
 _PACKAGE = "daggers.pruned"
 _KNOWN = tuple(
@@ -41,27 +41,27 @@ _KNOWN = tuple(
 )
 
 
-def prune(columns: tuple[Column, ...]) -> Descriptor:
-    """A message that has the fields of `columns` and no other, in a descriptor pool of its own."""
+def prune(columns: tuple[FieldColumn, ...]) -> Descriptor:
+    """Build a message that has the fields of `columns` and no other, in a descriptor pool of its own."""
     file = _file()
     file.syntax = "proto3"
-    return _built(file, _Pruner(file).message(columns))
+    return _build(file, _Pruner(file).message(columns))
 
 
-def prune_for_reference(columns: tuple[Column, ...]) -> Descriptor:
-    """The same for Protobuf's own parser."""
+def prune_for_reference(columns: tuple[FieldColumn, ...]) -> Descriptor:
+    """Build such a message for Protobuf's own parser, of edition 2023."""
     file = _file()
     file.syntax, file.edition = "editions", EDITION_2023
-    return _built(file, _ReferencePruner(file).message(columns))
+    return _build(file, _ReferencePruner(file).message(columns))
 
 
 def field_name(field: FieldDescriptor) -> str:
-    """What a field is called in the message of `prune_for_reference`."""
+    """Name a field in the message of `prune_for_reference`."""
     return f"f{field.number}"
 
 
 def real_oneof(field: FieldDescriptor) -> OneofDescriptor | None:
-    """The oneof the schema's author wrote; `optional` of proto3 is one only on paper."""
+    """Return the oneof the schema's author wrote; None for the one that `optional` of proto3 makes."""
     oneof = field.containing_oneof
     if oneof is None or (len(oneof.fields) == 1 and oneof.name == f"_{field.name}"):
         return None
@@ -69,7 +69,7 @@ def real_oneof(field: FieldDescriptor) -> OneofDescriptor | None:
 
 
 def verifies_text(field: FieldDescriptor) -> bool:
-    """Whether Protobuf's parser refuses a text of a field that is no UTF-8: not in proto2."""
+    """Tell whether Protobuf's parser refuses a text of a field that is no UTF-8: not in proto2."""
     file = FileDescriptorProto()
     assert field.containing_type is not None
     field.containing_type.file.CopyToProto(file)
@@ -82,8 +82,8 @@ def verifies_text(field: FieldDescriptor) -> bool:
     return True
 
 
-def unselected_members(columns: tuple[Column, ...]) -> list[FieldDescriptor]:
-    """The fields that share a oneof with one of these of a message, and are not among them."""
+def unselected_members(columns: tuple[FieldColumn, ...]) -> list[FieldDescriptor]:
+    """Return the fields that share a oneof with one of these of a message, and are not among them."""
     selected = {column.field.number for column in columns}
     oneofs = {oneof.name: oneof for column in columns if (oneof := real_oneof(column.field)) is not None}
     return [field for oneof in oneofs.values() for field in oneof.fields if field.number not in selected]
@@ -91,14 +91,14 @@ def unselected_members(columns: tuple[Column, ...]) -> list[FieldDescriptor]:
 
 def _file() -> FileDescriptorProto:
     return FileDescriptorProto(
-        name="daggers/pruned.proto", package=_PACKAGE, dependency=[known.name for known in _KNOWN]
+        name="daggers/pruned.proto", package=_PACKAGE, dependency=[file.name for file in _KNOWN]
     )
 
 
-def _built(file: FileDescriptorProto, root: str) -> Descriptor:
+def _build(file: FileDescriptorProto, root: str) -> Descriptor:
     pool = descriptor_pool.DescriptorPool()
-    for known in _KNOWN:
-        pool.AddSerializedFile(known.serialized_pb)
+    for dependency in _KNOWN:
+        pool.AddSerializedFile(dependency.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
     return pool.FindMessageTypeByName(root.removeprefix("."))
 
@@ -110,8 +110,8 @@ class _Pruner:
         self._file = file
         self._enums: dict[str, str] = {}
 
-    def message(self, columns: tuple[Column, ...]) -> str:
-        """Adds a message of these fields; returns its name."""
+    def message(self, columns: tuple[FieldColumn, ...]) -> str:
+        """Add a message of these fields; returns its name."""
         proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         name = f".{_PACKAGE}.{proto.name}"
         oneofs: dict[str, int] = {}
@@ -125,7 +125,7 @@ class _Pruner:
         return name
 
     def _field(
-        self, proto: DescriptorProto, owner: str, column: Column, name: str, oneofs: dict[str, int]
+        self, proto: DescriptorProto, owner: str, column: FieldColumn, name: str, oneofs: dict[str, int]
     ) -> None:
         original = column.field
         field = proto.field.add(name=name, number=original.number)
@@ -148,25 +148,25 @@ class _Pruner:
         elif original.has_presence and (field.type != FieldDescriptorProto.TYPE_MESSAGE):
             field.proto3_optional = True
 
-    def _set_type(self, field: FieldDescriptorProto, column: Column) -> None:
+    def _set_type(self, field: FieldDescriptorProto, column: FieldColumn) -> None:
         original = column.field
         match column.kind:
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 field.type = FieldDescriptorProto.TYPE_BYTES
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
                 field.type_name = self.message(column.children)
-            case Kind.SCALAR if original.enum_type is not None:
+            case ColumnKind.SCALAR if original.enum_type is not None:
                 field.type = FieldDescriptorProto.TYPE_ENUM
                 field.type_name = self._enum(original.enum_type)
-            case Kind.SCALAR:
+            case ColumnKind.SCALAR:
                 field.type = FieldDescriptorProto.Type.ValueType(original.type)
             case _:
                 field.type = FieldDescriptorProto.TYPE_MESSAGE
                 field.type_name = f".{message_of(original).full_name}"
 
-    def _map_entry(self, proto: DescriptorProto, owner: str, name: str, column: Column) -> str:
-        """Adds the nested message that is a map's entry, named as protoc would name it; returns its name."""
+    def _map_entry(self, proto: DescriptorProto, owner: str, name: str, column: FieldColumn) -> str:
+        """Add the nested message that is a map's entry, named as protoc would name it; returns its name."""
         camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         entry = proto.nested_type.add(name=f"{camel}Entry")
         entry.options.map_entry = True
@@ -178,7 +178,7 @@ class _Pruner:
         return f"{owner}.{entry.name}"
 
     def _enum(self, original: EnumDescriptor) -> str:
-        """Adds an enum, in a message of its own because values share their enum's scope; returns its name."""
+        """Add an enum, in a message of its own because values share their enum's scope; returns its name."""
         if original.full_name not in self._enums:
             proto = EnumDescriptorProto()
             original.CopyToProto(proto)
@@ -186,7 +186,7 @@ class _Pruner:
             values = list(proto.value)
             if not any(value.number == 0 for value in values):
                 # proto3 wants one. Records that have the number are read by Protobuf's own parser.
-                values.append(type(values[0])(name=_unused(values), number=0))
+                values.append(type(values[0])(name=_unused_name(values), number=0))
             # proto3 wants zero first; the order of values with one number decides which name is shown.
             values.sort(key=lambda value: value.number != 0)
             del proto.value[:]
@@ -206,8 +206,8 @@ class _ReferencePruner:
     def __init__(self, file: FileDescriptorProto) -> None:
         self._file = file
 
-    def message(self, columns: tuple[Column, ...]) -> str:
-        """Adds a message of these fields and of what shares a oneof with them; returns its name."""
+    def message(self, columns: tuple[FieldColumn, ...]) -> str:
+        """Add a message of these fields and of what shares a oneof with them; returns its name."""
         proto = self._file.message_type.add(name=f"M{len(self._file.message_type)}")
         name = f".{_PACKAGE}.{proto.name}"
         oneofs: dict[str, int] = {}
@@ -222,10 +222,10 @@ class _ReferencePruner:
         proto: DescriptorProto,
         owner: str,
         original: FieldDescriptor,
-        column: Column | None,
+        column: FieldColumn | None,
         oneofs: dict[str, int],
     ) -> None:
-        """Adds one field; without a column, as a field whose value nobody wants."""
+        """Add one field; without a column, as a field whose value nobody reads."""
         repeated = FieldDescriptorProto.LABEL_REPEATED
         field = proto.field.add(
             name=field_name(original),
@@ -260,15 +260,15 @@ class _ReferencePruner:
                 proto.oneof_decl.add(name=f"o{oneof.index}")
             field.oneof_index = oneofs[oneof.name]
 
-    def _message_name(self, original: FieldDescriptor, column: Column | None) -> str:
+    def _message_name(self, original: FieldDescriptor, column: FieldColumn | None) -> str:
         if column is None:
             return self.message(())
-        if column.kind is Kind.STRUCT:
+        if column.kind is ColumnKind.STRUCT:
             return self.message(column.children)
         return f".{message_of(original).full_name}"
 
 
-def _unused(values: list[EnumValueDescriptorProto]) -> str:
+def _unused_name(values: list[EnumValueDescriptorProto]) -> str:
     names = {value.name for value in values}
     name = "ZERO_OF_PROTO3"
     while name in names:
@@ -276,14 +276,14 @@ def _unused(values: list[EnumValueDescriptorProto]) -> str:
     return name
 
 
-def _unique(columns: tuple[Column, ...]) -> list[str]:
-    """A name for each field, its own if it can be: no two are one in camel case."""
-    taken: set[str] = set()
+def _unique(columns: tuple[FieldColumn, ...]) -> list[str]:
+    """Name the fields, each by its own name if it can be: no two are one in camel case."""
+    used: set[str] = set()
     names = []
     for column in columns:
         name = column.name
-        while (camel := name.replace("_", "").lower()) in taken:
+        while (camel := name.replace("_", "").lower()) in used:
             name += "x"
-        taken.add(camel)
+        used.add(camel)
         names.append(name)
     return names

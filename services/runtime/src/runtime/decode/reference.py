@@ -1,4 +1,4 @@
-"""Records read by Protobuf's own parser, one by one: what the decoder in bulk cannot read, or not for sure.
+"""Read records by Protobuf's own parser, one by one: those that the decoder in bulk cannot read for sure.
 
 The columns are those of the decoder in bulk, by the same table of types; a differential test holds both
 together.
@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from runtime.decode.columns import Column, Kind, TimePart, enum_text, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, TimePart, enum_text, message_of
 from runtime.decode.json_text import renderer
 from runtime.decode.pruning import field_name, prune_for_reference
 from runtime.decode.scanning import BEYOND_RANGE, UNNAMED_ENUM, Marks
@@ -28,16 +28,17 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(slots=True)
-class Parsed:
-    """Records, parsed: values of each column by its name, of the event time, and marks, of those that are
-    not broken; and what is wrong with the others, by index.
+class ParsedRecords:
+    """Columns, event times and marks of the records that are not broken, and the errors of the others.
+
+    The columns, `rowtime` and `marks` have the same length; `broken` has the parser's message, by index.
     """
 
     columns: list[pa.Array]
     rowtime: pa.TimestampArray
     marks: Marks
     beyond: dict[int, tuple[int, int]]
-    """Seconds and nanos of event times that are none, by index among the sound ones."""
+    """Seconds and nanos of event times beyond the range, by index among the sound ones."""
     broken: dict[int, str]
 
 
@@ -50,14 +51,14 @@ class _Rows:
     broken: dict[int, str] = field(default_factory=dict)
 
 
-class Reference:
+class ReferenceDecoder:
     """Parses records into columns, parts of times, and the event time."""
 
     def __init__(
         self,
         message: Descriptor,
-        wire: tuple[Column, ...],
-        columns: tuple[Column, ...],
+        wire: tuple[FieldColumn, ...],
+        columns: tuple[FieldColumn, ...],
         parts: tuple[TimePart, ...],
         time_field: str | None,
     ) -> None:
@@ -73,8 +74,8 @@ class Reference:
         ]
         self._time = None if time_field is None else _follow(message, time_field.split("."))
 
-    def parse(self, values: Iterable[bytes]) -> Parsed:
-        """Parses values, each the bytes of one record. Never raises for any bytes."""
+    def parse(self, values: Iterable[bytes]) -> ParsedRecords:
+        """Parse values, each the bytes of one record. Never raises for any bytes."""
         rows = _Rows([[] for _ in self._reads])
         for index, value in enumerate(values):
             try:
@@ -86,7 +87,7 @@ class Reference:
             for column, item in zip(rows.columns, read[1], strict=True):
                 column.append(item)
             rows.marks.append(self._marks)
-        return Parsed(
+        return ParsedRecords(
             [pa.array(items, kind) for items, kind in zip(rows.columns, self._types, strict=True)],
             pa.array(rows.rowtime, _TIME),
             np.array(rows.marks, np.uint8),
@@ -106,8 +107,8 @@ class Reference:
             rows.beyond[len(rows.rowtime)] = time.seconds, time.nanos
         rows.rowtime.append(micros)
 
-    def _column(self, column: Column) -> _Read:
-        """Reads a column out of its message."""
+    def _column(self, column: FieldColumn) -> _Read:
+        """Return the reader of a column in its message."""
         name, single = field_name(column.field), self._single(column)
         if column.is_map:
             return self._map(column, name)
@@ -118,8 +119,8 @@ class Reference:
         default = column.default
         return lambda message: single(getattr(message, name)) if message.HasField(name) else default
 
-    def _map(self, column: Column, name: str) -> _Read:
-        """Entries by their keys: a map has no order, and the same record must give the same rows."""
+    def _map(self, column: FieldColumn, name: str) -> _Read:
+        """Return the reader of a map, sorted by key, so that the same record always gives the same rows."""
         key, value = (self._single(child) for child in column.children)
 
         def read(message: Message) -> list[tuple[Any, Any]]:
@@ -128,19 +129,19 @@ class Reference:
 
         return read
 
-    def _single(self, column: Column) -> _Read:
-        """Reads one value, repetition aside."""
+    def _single(self, column: FieldColumn) -> _Read:
+        """Return the converter of one value, repetition aside."""
         match column.kind:
-            case Kind.TIMESTAMP:
+            case ColumnKind.TIMESTAMP:
                 return self._time_of(instant_us)
-            case Kind.DURATION:
+            case ColumnKind.DURATION:
                 return self._time_of(duration_us)
-            case Kind.WRAPPER:
+            case ColumnKind.WRAPPER:
                 return lambda message: message.value
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 render = renderer(message_of(column.field).full_name, self._pool)
                 return lambda message: render(message.SerializeToString())
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 below = [(child.name, self._column(child)) for child in column.children]
                 return lambda message: {name: read(message) for name, read in below}
         if column.field.enum_type is not None:
@@ -189,14 +190,14 @@ class Reference:
 
 
 def _text(value: str | bytes) -> str:
-    """A text; where the parser does not look at it (proto2), it gives bytes for what is none."""
+    """Check a text: where the parser does not check it (proto2), it gives bytes for what is no UTF-8."""
     if isinstance(value, bytes):
         raise ValueError("a string is not UTF-8")  # noqa: TRY004 - not of a type, of a record
     return value
 
 
 def _follow(message: Descriptor, path: Iterable[str]) -> Callable[[Any], Any]:
-    """Reads the message at a path; None where it, or one on the way, is not set."""
+    """Return the reader of the message at a path; it gives None where one on the way is not set."""
     names = []
     for name in path:
         step = message.fields_by_name[name]

@@ -1,9 +1,9 @@
-"""Which records the decoder in bulk reads as Protobuf's own parser does, and which it may not.
+"""Mark records that the decoder in bulk may read otherwise than Protobuf's own parser does.
 
 ptars takes the last of two messages where Protobuf merges them, keeps two members of a oneof, both values of
 a key, and knows no groups. `Scanner` (in C: it looks at every tag of every record) marks such records, and
-those with a time that is none, so that only they are parsed again. `is_bulk` says of what is selected of a
-message whether ptars can read it at all.
+those with a time beyond its range, so that only they are parsed again. `is_bulk` tells of the selected fields
+of a message whether ptars can read it at all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from chassis.logging import logger
 from runtime import compiled
-from runtime.decode.columns import Column, Kind, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, message_of
 from runtime.decode.pruning import real_oneof, unselected_members
 
 SOURCE: Final = Path(__file__).with_name("wire_scanner.c")
 Marks: TypeAlias = npt.NDArray[np.uint8]
-"""Of each record, what is to be known of it: a sum of the following."""
+"""Bits of each record: a sum of the following."""
 IRREGULAR: Final = 1
 """The decoder in bulk may read it otherwise than Protobuf."""
 UNNAMED_ENUM: Final = 2
@@ -36,8 +36,8 @@ UNNAMED_ENUM: Final = 2
 BEYOND_RANGE: Final = 4
 """A Timestamp or Duration is beyond its range."""
 _MOST_NUMBERS: Final = 2**19
-"""So many field numbers ptars may make room for: it has a table as long as the greatest of each message, of
-16 bytes a number."""
+"""Largest sum of field numbers that ptars may make room for: it has a table as long as the greatest number of
+each message, of 16 bytes a number."""
 
 _VARINT, _FIXED64, _FIXED32, _BYTES, _MESSAGE, _TIMESTAMP, _DURATION, _MAP = range(8)
 _REPEATED, _ENUM, _FLAG, _WORD = 1, 2, 4, 8
@@ -52,7 +52,7 @@ _WIRES: Final = (0, 1, 5, 2)
 """The wire type of each of the first actions."""
 _DELIMITED: Final = 2
 _SIMPLE: Final = {0: 1, 1: 2, 5: 3, _DELIMITED: 4}
-"""What is behind a tag of which only its end is to be known, by its wire type; 0 is anything else."""
+"""Content behind a tag of which only its end is to be known, by its wire type; 0 is anything else."""
 _A_MESSAGE: Final = 5
 _FIELD: Final = np.dtype(
     [
@@ -63,26 +63,28 @@ _FIELD: Final = np.dtype(
 _NODE: Final = np.dtype([(name, "i4") for name in ("places", "numbers", "once", "oneofs", "entry")])
 
 
-def is_bulk(columns: tuple[Column, ...]) -> bool:
-    """Whether ptars can read these fields: none of them, or of what shares a oneof with them, is a group, no
-    map has keys of a fixed size (it loses their entries), and numbers of fields are not beyond its tables.
+def is_bulk(columns: tuple[FieldColumn, ...]) -> bool:
+    """Tell whether ptars can read these fields.
+
+    None of them, nor a member of a oneof with them, may be a group; no map may have keys of a fixed size (it
+    loses their entries); and numbers of fields must fit its tables.
     """
     return _numbers(columns) <= _MOST_NUMBERS and not any(map(_is_foreign, _all(columns)))
 
 
-def _numbers(columns: tuple[Column, ...]) -> int:
+def _numbers(columns: tuple[FieldColumn, ...]) -> int:
     own = max((column.field.number for column in columns), default=0)
     return own + sum(_numbers(column.children) for column in columns if column.children)
 
 
-def _all(columns: tuple[Column, ...]) -> Iterable[Column | FieldDescriptor]:
+def _all(columns: tuple[FieldColumn, ...]) -> Iterable[FieldColumn | FieldDescriptor]:
     yield from columns
     yield from unselected_members(columns)
     for column in columns:
         yield from _all(column.children)
 
 
-def _is_foreign(field: Column | FieldDescriptor) -> bool:
+def _is_foreign(field: FieldColumn | FieldDescriptor) -> bool:
     if isinstance(field, FieldDescriptor):
         return field.type == FieldDescriptor.TYPE_GROUP
     if field.is_map:
@@ -91,7 +93,7 @@ def _is_foreign(field: Column | FieldDescriptor) -> bool:
 
 
 class Library:
-    """The C file's function."""
+    """Loads the C file's function."""
 
     def __init__(self, built: Path) -> None:
         """Raises: OSError for what cannot be loaded; AttributeError for one without the function."""
@@ -102,7 +104,7 @@ class Library:
 
 @cache
 def load() -> Library | None:
-    """The library, once for each process; None where it was not built or does not load."""
+    """Load the library, once for each process; None where it was not built or does not load."""
     built = compiled.place(SOURCE)
     try:
         return Library(built) if built.is_file() else None
@@ -112,12 +114,12 @@ def load() -> Library | None:
 
 
 class Scanner:
-    """Marks records as `IRREGULAR` or `UNNAMED_ENUM`, by what is selected of their message."""
+    """Marks records as `IRREGULAR` or `UNNAMED_ENUM`, by the selected fields of their message."""
 
-    def __init__(self, library: Library, columns: tuple[Column, ...]) -> None:
-        """`columns` that `is_bulk` says yes of."""
+    def __init__(self, library: Library, columns: tuple[FieldColumn, ...]) -> None:
+        """Lay the table of the fields out for C. `columns` must be some that `is_bulk` accepts."""
         self._scan = library.scan
-        table = _Table()
+        table = _ScanTable()
         table.node(columns)
         self._nodes = np.array(table.nodes, _NODE)
         self._simple = np.array(table.simple, np.uint8)
@@ -126,7 +128,7 @@ class Scanner:
         self._enums = np.array(table.enums or [0], np.int32)
 
     def marks(self, records: pa.BinaryArray) -> Marks | None:
-        """Those of each record, none of them NULL; None where no record has any."""
+        """Return the marks of each record, none of them NULL; None where no record has any."""
         marks = np.empty(len(records), np.uint8)
         _, ends, data = records.buffers()
         if not len(records) or ends is None:
@@ -145,8 +147,8 @@ class Scanner:
         return marks if any_marked else None
 
 
-class _Table:
-    """The selected fields as the C file has them: a node for each place of a message."""
+class _ScanTable:
+    """Table of the selected fields as the C file reads it: a node for each place of a message."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, ...]] = []
@@ -156,8 +158,8 @@ class _Table:
         self.enums: list[int] = []
         self._enums: dict[str, tuple[int, int]] = {}
 
-    def node(self, columns: tuple[Column, ...], entry: int = 0) -> int:
-        """Adds the node of these fields of a message; its number."""
+    def node(self, columns: tuple[FieldColumn, ...], entry: int = 0) -> int:
+        """Add the node of these fields of a message; returns its number."""
         number = len(self.nodes)
         self.nodes.append(())
         self.simple.append([])
@@ -178,25 +180,25 @@ class _Table:
         self.simple[number] = [_simple(tag, by_number, in_entry=entry > 0) for tag in range(128)]
         return number
 
-    def _field(self, column: Column, once: int) -> tuple[int, ...]:
-        """A field without its oneof."""
+    def _field(self, column: FieldColumn, once: int) -> tuple[int, ...]:
+        """Return the row of a field, without its oneof."""
         field = column.field
         if column.is_map:
             value = column.children[1]
-            entry = 1 if value.kind is Kind.SCALAR else 2
+            entry = 1 if value.kind is ColumnKind.SCALAR else 2
             return _MAP, 0, 0, self.node(column.children, entry), -1, 0, 0
         if field.is_repeated:
             once = -1
         match column.kind:
-            case Kind.TIMESTAMP:
+            case ColumnKind.TIMESTAMP:
                 return _TIMESTAMP, 0, 0, 0, once, 0, 0
-            case Kind.DURATION:
+            case ColumnKind.DURATION:
                 return _DURATION, 0, 0, 0, once, 0, 0
-            case Kind.STRUCT:
+            case ColumnKind.STRUCT:
                 return _MESSAGE, 0, 0, self.node(column.children), once, 0, 0
-            case Kind.WRAPPER:
+            case ColumnKind.WRAPPER:
                 return _MESSAGE, 0, 0, self._wrapper(message_of(field)), once, 0, 0
-            case Kind.JSON:
+            case ColumnKind.JSON:
                 return _BYTES, 0, 0, 0, once, 0, 0
         flags = _REPEATED if field.is_repeated else 0
         if field.type == FieldDescriptor.TYPE_BOOL:
@@ -209,9 +211,9 @@ class _Table:
         return _ACTIONS.get(field.type, _VARINT), flags, 0, 0, -1, *enum
 
     def _wrapper(self, message: Descriptor) -> int:
-        """The node of a wrapper: its one value."""
+        """Add the node of a wrapper: its one value; returns its number."""
         value = message.fields_by_name["value"]
-        return self.node((Column(value, Kind.SCALAR, (), pa.null()),))
+        return self.node((FieldColumn(value, ColumnKind.SCALAR, (), pa.null()),))
 
     def _enum(self, field: FieldDescriptor) -> tuple[int, int]:
         enum = field.enum_type
@@ -224,8 +226,9 @@ class _Table:
 
 
 def _simple(tag: int, fields: Mapping[int, tuple[int, ...]], *, in_entry: bool) -> int:
-    """What is behind a tag of one byte, if no more than its end is to be known of it (`_SIMPLE`), else 0; of
-    an entry of a map also keys that are equal where their bytes are, and messages.
+    """Classify the content behind a tag of one byte if only its end is to be known (`_SIMPLE`), else 0.
+
+    Of an entry of a map also keys that are equal where their bytes are, and messages.
     """
     number, wire = divmod(tag, 8)
     if number not in fields:
@@ -233,20 +236,20 @@ def _simple(tag: int, fields: Mapping[int, tuple[int, ...]], *, in_entry: bool) 
     action, flags, _, _, once, oneof, _, _ = fields[number]
     if in_entry and action == _MESSAGE:
         return _A_MESSAGE if wire == _DELIMITED else 0
-    looked_at = _ENUM | _FLAG | _WORD if in_entry else _ENUM
-    if action > _BYTES or flags & looked_at or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
+    checked = _ENUM | _FLAG | _WORD if in_entry else _ENUM
+    if action > _BYTES or flags & checked or once >= 0 or oneof >= 0 or _WIRES[action] != wire:
         return 0
     return _SIMPLE[wire]
 
 
 def _oneof(field: FieldDescriptor, oneofs: dict[str, int]) -> int:
-    """The number of the oneof that a field is a member of; -1 where it is in none."""
+    """Return the number of the oneof that a field is a member of; -1 where it is in none."""
     oneof = real_oneof(field)
     return -1 if oneof is None else oneofs.setdefault(oneof.name, len(oneofs))
 
 
 def build() -> str:
-    """Build the C file, unless it is there. Answers why not; "" when it is there."""
+    """Build the C file, unless it is there. Returns the reason where it fails, else ""."""
     return compiled.build(SOURCE, Library)
 
 

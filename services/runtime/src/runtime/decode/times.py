@@ -1,7 +1,7 @@
-"""Times of Protobuf: which are times at all, and their microseconds. Pure.
+"""Convert times of Protobuf to microseconds, where they are in range. Pure.
 
 A Timestamp is of the years 1 to 9999, a Duration of at most 10,000 years, both parts of one sign
-(google/protobuf/timestamp.proto, duration.proto). Whatever is beyond is no time: a column has NULL there.
+(google/protobuf/timestamp.proto, duration.proto). Whatever is beyond has no column value: it is NULL.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _NANOS: Final = 999_999_999
 
 
 def instant_us(seconds: int, nanos: int) -> int | None:
-    """Microseconds since 1970 of a Timestamp; None where it is none."""
+    """Convert a Timestamp to microseconds since 1970; None where it is beyond the range."""
     if FIRST_S <= seconds <= LAST_S and 0 <= nanos <= _NANOS:
         return seconds * 1_000_000 + nanos // 1000
     return None
 
 
 def duration_us(seconds: int, nanos: int) -> int | None:
-    """Microseconds of a Duration; None where it is none. What is below them is cut off towards zero."""
+    """Convert a Duration to microseconds, cut off towards zero; None where it is beyond the range."""
     if abs(seconds) > _LONGEST_S or abs(nanos) > _NANOS or seconds * nanos < 0:
         return None
     return seconds * 1_000_000 + (nanos // 1000 if nanos >= 0 else -(-nanos // 1000))
 
 
 def shown_nanos(nanos: int) -> int:
-    """Nanos as a column of microseconds has them."""
+    """Cut nanos to whole microseconds, towards zero, as columns have them."""
     return nanos // 1000 * 1000 if nanos >= 0 else -(-nanos // 1000) * 1000

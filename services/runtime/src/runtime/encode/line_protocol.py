@@ -1,4 +1,4 @@
-"""Output rows to InfluxDB line protocol.
+"""Encode output rows as InfluxDB line protocol.
 
 Tags and fields are sorted by key; null tags are left out, null, NaN and infinite fields too; integers carry
 `i`, whole floats lose `.0`; text is escaped as influxdb-client escapes it, and a tag that InfluxDB cannot
@@ -21,7 +21,7 @@ from daggerspec.columns import Role
 from daggerspec.sinks import influx
 from runtime.encode import json_text
 from runtime.encode.rows import Layout, Refusal, identities, microseconds
-from runtime.errors import refused, user
+from runtime.errors import user, violation_error
 
 _MEASUREMENT = str.maketrans({",": r"\,", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _KEY = str.maketrans({",": r"\,", "=": r"\=", " ": r"\ ", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
@@ -33,8 +33,8 @@ _TEXT = str.maketrans({'"': r"\"", "\\": r"\\"})
 _MIN_TIME, _MAX_TIME = -(2**63) + 2, 2**63 - 2
 
 
-class Encoder:
-    """Line protocol for the rows of one layout.
+class LineProtocolEncoder:
+    """Encodes the rows of one layout as line protocol.
 
     Raises `JobError` (USER) for a measurement and for columns that the rule book refuses.
     """
@@ -43,7 +43,7 @@ class Encoder:
         if wrong := influx.unwritable(measurement):
             raise user("INVALID_MEASUREMENT", f"The measurement {measurement!r} {wrong}.")
         if columns := list(influx.points("The influx sink", layout)):
-            raise refused(columns)
+            raise violation_error(columns)
         self._layout = layout
         self._measurement = measurement.translate(_MEASUREMENT)
         self._time = layout.time
@@ -59,29 +59,31 @@ class Encoder:
         )
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[str | None], list[Refusal]]:
-        """One line for each row, None where it is refused, and the refusals."""
-        tags = _joined([_tags(key, batch.column(index)) for key, index in self._tags], batch.num_rows)
-        fields = _joined([_fields(key, batch.column(index)) for key, index in self._fields], batch.num_rows)
+        """Encode one line for each row, None where it is refused, and the refusals."""
+        tags = _join([_tags(key, batch.column(index)) for key, index in self._tags], batch.num_rows)
+        fields = _join([_fields(key, batch.column(index)) for key, index in self._fields], batch.num_rows)
         lines: list[str | None] = []
         refusals = []
-        taken: set[tuple[str, str]] = set()
+        points: set[tuple[str, str]] = set()
         for row, (tag, field, time) in enumerate(zip(tags, fields, self._times(batch), strict=True)):
             if not field:
                 refusals.append(Refusal(row, "NO_FIELDS", "Every field of the row is null."))
             elif time in _BAD_TIMES:
                 refusals.append(Refusal(row, time, f"The row's {self._time} {_BAD_TIMES[time]}."))
-            elif (tag, time) in taken:
+            elif (tag, time) in points:
                 refusals.append(Refusal(row, "SAME_POINT", _SAME_POINT))
             else:
                 if self._distinct and time:
-                    taken.add((tag, time))
+                    points.add((tag, time))
                 lines.append(f"{self._measurement}{tag} {field[1:]}{time}")
                 continue
             lines.append(None)
         return lines, refusals
 
     def _times(self, batch: pa.RecordBatch) -> list[str]:
-        """What ends each line: a space and nanoseconds; nothing without a time column; or what is wrong."""
+        """Write the end of each line: a space and nanoseconds; "" without a time column; a key of
+        `_BAD_TIMES`.
+        """
         if self._time is None:
             return [""] * batch.num_rows
         micros = microseconds(batch.column(self._time))
@@ -92,9 +94,9 @@ class Encoder:
 
 
 @lru_cache(maxsize=8)
-def encoder(layout: Layout, measurement: str) -> Encoder:
-    """As `Encoder`, kept by the worker between batches: the rule book is asked once."""
-    return Encoder(layout, measurement)
+def encoder(layout: Layout, measurement: str) -> LineProtocolEncoder:
+    """Build an encoder that the worker keeps between batches, so that the rule book runs once."""
+    return LineProtocolEncoder(layout, measurement)
 
 
 _BAD_TIMES = {
@@ -113,13 +115,13 @@ def _nanoseconds(time: int) -> str:
     return f" {time}" if _MIN_TIME <= time <= _MAX_TIME else "TIME_OUT_OF_RANGE"
 
 
-def _joined(columns: list[list[str]], rows: int) -> Iterable[str]:
-    """The pieces of each row, put together."""
+def _join(columns: list[list[str]], rows: int) -> Iterable[str]:
+    """Join the pieces of each row."""
     return map("".join, zip(*columns, strict=True)) if columns else [""] * rows
 
 
 def _tags(key: str, array: pa.Array) -> list[str]:
-    """`,key=value` for each element; nothing where there is no value."""
+    """Write `,key=value` for each element; nothing where there is no value."""
     pieces = _Pieces(f",{key.translate(_KEY)}=", _tag_text)
     if types.is_string(array.type):
         return [pieces[value] for value in array.to_pylist()]
@@ -127,10 +129,10 @@ def _tags(key: str, array: pa.Array) -> list[str]:
 
 
 def _tag_text(text: str | None) -> str | None:
-    """A tag as it stands in a line: another for every other text.
+    """Escape a tag: a different text for every other text.
 
     InfluxDB has no empty tag and none that ends with a backslash, and a line has no line break. So empty text
-    is two quotes, a line break is a backslash and n, and of what would be taken for such the first character
+    is two quotes, a line break is a backslash and n, and of what would read as such the first character
     is spelt out, in hexadecimal.
     """
     if text is None:
@@ -141,13 +143,13 @@ def _tag_text(text: str | None) -> str | None:
 
 
 def _fields(key: str, array: pa.Array) -> list[str]:
-    """`,key=value` for each element; nothing where it is null, NaN or infinite."""
+    """Write `,key=value` for each element; nothing where it is null, NaN or infinite."""
     start, kind = f",{key.translate(_KEY)}=", array.type
     if types.is_integer(kind):
         return ["" if value is None else f"{start}{value}i" for value in array.to_pylist()]
     if types.is_boolean(kind):
-        known = {None: "", True: f"{start}true", False: f"{start}false"}
-        return [known[value] for value in array.to_pylist()]
+        texts_of = {None: "", True: f"{start}true", False: f"{start}false"}
+        return [texts_of[value] for value in array.to_pylist()]
     if types.is_floating(kind):
         return [
             f"{start}{repr(value).removesuffix('.0')}" if value is not None and math.isfinite(value) else ""
@@ -173,8 +175,8 @@ class _Pieces(dict[str | None, str]):
         return piece
 
 
-def _plain(array: pa.Array, form: json_text.Form) -> Iterable[str | None]:
-    """A column that is no text as text."""
+def _plain(array: pa.Array, form: json_text.TextForm) -> Iterable[str | None]:
+    """Convert a column of another type than text to text."""
     kind = array.type
     if types.is_timestamp(kind):
         return form.times(array)

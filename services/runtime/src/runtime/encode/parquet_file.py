@@ -1,4 +1,4 @@
-"""Rows as Parquet files: their columns under numbers, in folders by the hour or the day of their time."""
+"""Write rows as Parquet files: columns under numbers, in folders by the hour or the day of the row's time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout, Refusal
 
 HOUR: Final = "__hour"
-"""Of rows on their way: when their folder begins, in hours since the epoch, of the folders' zone."""
+"""Column of rows on their way: the begin of their folder, in hours since the epoch, of the folders' zone."""
 TIME: Final = "__time"
-"""Of rows on their way: the time that the hour is of."""
+"""Column of rows on their way: the time that the hour is of."""
 COORDINATES: Final = {"__topic": "string", "__partition": "int", "__offset": "bigint"}
-"""Further columns, of rows that are made of one record each, and their types in Spark SQL."""
+"""Further columns of rows that are made of one record each, and their types in Spark SQL."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOURS: Final = (
     -int((_EPOCH - datetime(1, 1, 1, tzinfo=UTC)) / timedelta(hours=1)),
@@ -43,86 +43,85 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Which folder is for which rows."""
+    """Division of rows into folders by time."""
 
     by: str = ""
-    """The column whose time says it; that of the row when empty."""
+    """Column of the time; that of the row when empty."""
     is_of_day: bool = False
-    """Whether a folder is for a day, and not for an hour."""
+    """True for a folder a day, False for a folder an hour."""
     wall: Callable[[Ints], Ints] | None = None
-    """What clocks show at instants, both in seconds; None: UTC."""
+    """Converts instants to wall times, both in seconds; None: UTC."""
 
     def of(self, times: pa.Array) -> pa.Array:
-        """When the folder of each time begins, as HOUR has it."""
-        shown = times if self.wall is None else _moved(times, self.wall)
+        """Return the begin of each time's folder, in hours as HOUR has it."""
+        walls = times if self.wall is None else _to_wall_times(times, self.wall)
         # Without a zone, where it is a division: with one Arrow takes fifteen times as long.
-        of_none = shown.cast(pa.int64()).cast(_OF_NO_ZONE)
+        of_none = walls.cast(pa.int64()).cast(_OF_NO_ZONE)
         since = pc.floor_temporal(of_none, unit="day" if self.is_of_day else "hour")
         return pc.divide(since.cast(pa.int64()), pa.scalar(_AN_HOUR_US, pa.int64()))
 
     def name(self, hour: int) -> str:
-        """The folder that begins then."""
+        """Name the folder that begins at an hour since the epoch."""
         begins = _EPOCH + timedelta(hours=hour)
         day = f"dt={begins.year:04}-{begins.month:02}-{begins.day:02}"
         return day if self.is_of_day else f"{day}/hr={begins.hour:02}"
 
 
-def _moved(times: pa.Array, wall: Callable[[Ints], Ints]) -> pa.Array:
-    """Times as clocks show them, as if these were of UTC."""
+def _to_wall_times(times: pa.Array, wall: Callable[[Ints], Ints]) -> pa.Array:
+    """Convert times to wall times, as if these were of UTC."""
     instants = pc.fill_null(times.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    walls = (
-        wall(instants // _A_SECOND_US) * _A_SECOND_US
-    )  # beyond the years of zones it wraps, and is refused
-    shown = pa.array(walls, pa.int64(), mask=times.is_null().to_numpy(zero_copy_only=False))
-    return shown.cast(_MICROSECONDS)
+    # Beyond the years of zones it wraps, and is refused.
+    walls = wall(instants // _A_SECOND_US) * _A_SECOND_US
+    is_null = times.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(walls, pa.int64(), mask=is_null).cast(_MICROSECONDS)
 
 
 def time_column(layout: Layout, schema: pa.Schema, by: str = "") -> str:
-    """The column whose time says the folder."""
+    """Name the column whose time chooses the folder."""
     if by:
         return by
-    seen = layout.time
-    if seen is not None and is_timestamp(schema.field(seen).type):
-        return seen
+    time = layout.time
+    if time is not None and is_timestamp(schema.field(time).type):
+        return time
     return WINDOW_END if layout.windowed else RECORD_TIME
 
 
 def coordinates(layout: Layout) -> tuple[str, ...]:
-    """The hidden columns that say which record a row is made of; none where that is not one."""
+    """Name the hidden columns that identify a row's record; empty where a row is not made of one."""
     parts = tuple(name for name in layout.hidden if name.startswith(KEY))
     return parts[:3] if is_of_records(layout.hidden) else ()
 
 
 def columns(layout: Layout) -> dict[str, str]:
-    """The columns of a file, in order, and their types in Spark SQL."""
-    seen = {column.name: column.type for column in layout.columns}
-    return {**seen, **(COORDINATES if coordinates(layout) else {})}
+    """Return the columns of a file, in order, and their types in Spark SQL."""
+    visible = {column.name: column.type for column in layout.columns}
+    return {**visible, **(COORDINATES if coordinates(layout) else {})}
 
 
 def types(layout: Layout, schema: pa.Schema) -> list[pa.DataType]:
-    """The types that the columns of a file have in the rows."""
+    """Return the Arrow types that the columns of a file have in the rows."""
     names = [*(column.name for column in layout.columns), *coordinates(layout)]
     return [schema.field(name).type for name in names]
 
 
-def checked(layout: Layout, no_rows: pa.RecordBatch) -> None:
-    """Raise pyarrow.ArrowNotImplementedError where a column has no form."""
+def check_types(layout: Layout, no_rows: pa.RecordBatch) -> None:
+    """Check that every column has a form. Raises: pyarrow.ArrowNotImplementedError."""
     named = zip(columns(layout), types(layout, no_rows.schema), strict=True)
     _encodings(pa.schema(list(named)))
 
 
 def table(layout: Layout, batch: pa.RecordBatch, schema: pa.Schema, folders: Folders) -> pa.Table:
-    """The rows of a batch as files have them: columns in this schema, and their hour and time."""
+    """Convert the rows of a batch to the columns of this schema, and add their hour and time."""
     values = {column.name: array for column, array in layout.visible(batch)}
     values |= dict(zip(COORDINATES, map(batch.column, coordinates(layout)), strict=False))
-    made = [values[field.name].cast(field.type) for field in schema]
+    arrays = [values[field.name].cast(field.type) for field in schema]
     times = batch.column(time_column(layout, batch.schema, folders.by)).cast(_MICROSECONDS)
-    timed = pa.Table.from_arrays(made, schema=schema).append_column(TIME, times)
+    timed = pa.Table.from_arrays(arrays, schema=schema).append_column(TIME, times)
     return timed.append_column(HOUR, folders.of(times))
 
 
 def untimely(rows: pa.Table, column: str) -> list[Refusal]:
-    """The rows that no folder is for."""
+    """Refuse the rows that no folder is for."""
     least, most = _HOURS
     hour = rows[HOUR]
     is_in = pc.and_(pc.greater_equal(hour, least), pc.less_equal(hour, most))
@@ -132,27 +131,27 @@ def untimely(rows: pa.Table, column: str) -> list[Refusal]:
 
 
 def begin_of(folder: str) -> datetime:
-    """When the hour or the day of a folder begins, on the clocks of its zone."""
+    """Parse the begin of a folder's hour or day, a wall time of its zone."""
     form = "dt=%Y-%m-%d/hr=%H" if "/" in folder else "dt=%Y-%m-%d"
     return datetime.strptime(folder, form)  # noqa: DTZ007 - a wall time
 
 
 def by_hour(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each hour, the earliest first."""
+    """Yield the rows of each hour, the earliest first."""
     hours = sorted(pc.unique(rows[HOUR]).to_pylist())
     for hour in hours:
         yield hour, rows if len(hours) == 1 else rows.filter(pc.equal(rows[HOUR], hour))
 
 
 def content(rows: pa.Table, codec: str = _ZSTD) -> pa.Buffer:
-    """A file of these rows: one row group, as small as costs little."""
-    seen = rows.drop_columns([TIME, HOUR])
+    """Write a file of these rows: one row group, as small as costs little."""
+    columns_ = rows.drop_columns([TIME, HOUR])
     out = pa.BufferOutputStream()
-    texts, whole = _encodings(seen.schema)
+    texts, whole = _encodings(columns_.schema)
     pq.write_table(
-        seen,
+        columns_,
         out,
-        row_group_size=max(1, seen.num_rows),
+        row_group_size=max(1, columns_.num_rows),
         compression=codec,
         compression_level=1 if codec == _ZSTD else None,
         use_dictionary=list(texts),
@@ -161,8 +160,8 @@ def content(rows: pa.Table, codec: str = _ZSTD) -> pa.Buffer:
     return out.getvalue()
 
 
-def numbered(schema: pa.Schema, numbers: Sequence[int]) -> pa.Schema:
-    """The schema with a number for each column, as readers of Parquet know columns by."""
+def number_columns(schema: pa.Schema, numbers: Sequence[int]) -> pa.Schema:
+    """Give each column of a schema its number, as readers of Parquet know columns by."""
     return pa.schema(
         field.with_nullable(True).with_metadata({b"PARQUET:field_id": str(number).encode()})
         for field, number in zip(schema, numbers, strict=True)
@@ -170,15 +169,15 @@ def numbered(schema: pa.Schema, numbers: Sequence[int]) -> pa.Schema:
 
 
 def rows(content: bytes) -> Iterator[Row]:
-    """The rows of a file."""
+    """Yield the rows of a file."""
     for batch in pq.read_table(pa.BufferReader(content)).combine_chunks().to_batches():
-        seen = [(name, batch.column(name)) for name in batch.schema.names if name not in COORDINATES]
-        yield from (from_columns(from_json(text)) for text in json_text.objects(seen))
+        visible = [(name, batch.column(name)) for name in batch.schema.names if name not in COORDINATES]
+        yield from (from_columns(from_json(text)) for text in json_text.objects(visible))
 
 
 @lru_cache(maxsize=64)
 def _encodings(schema: pa.Schema) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The leaves that are written by a dictionary, and those by differences: whole numbers and times."""
+    """Return the leaves written by a dictionary, and those by differences: whole numbers and times."""
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
     leaves = pq.ParquetFile(io.BytesIO(empty.getvalue())).schema

@@ -1,8 +1,8 @@
-"""Output rows to Protobuf messages: columns to fields by name, dotted names to nested messages.
+"""Encode output rows as Protobuf messages: columns to fields by name, dotted names to nested messages.
 
 A null leaves its field unset. Numbers of one kind fit each other (a BIGINT goes to any integer field, any
-number to a double); a value that does not fit its field refuses that row, not the job. What can be known from
-the types is an error before the first row, by the rule book (`daggerspec.fit`), which the gateway asked too.
+number to a double); a value that does not fit its field refuses that row, not the job. Mismatches of types
+are an error before the first row, by the rule book (`daggerspec.fit`), which the gateway has applied, too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _Setter = Callable[[Any, Any], None]
 _FLOATS = {FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE}
 
 
-class Encoder:
-    """Messages of one type from the rows of one layout.
+class MessageEncoder:
+    """Encodes the rows of one layout as messages of one type.
 
     Raises `JobError` (USER) that names every column without a field, or whose type does not fit its field.
     """
@@ -51,7 +51,7 @@ class Encoder:
         ]
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
-        """One message for each row, None where it is refused, and the refusals."""
+        """Encode one message for each row, None where it is refused, and the refusals."""
         columns = [_values(values) for _, values in self._layout.visible(batch)]
         encoded: list[bytes | None] = []
         refusals = []
@@ -75,13 +75,13 @@ class Encoder:
 
 
 @lru_cache(maxsize=8)
-def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> Encoder:
-    """As `Encoder`, kept by the worker between batches: whether columns fit is judged once."""
-    return Encoder(layout, schema, descriptors, message)
+def encoder(layout: Layout, schema: pa.Schema, descriptors: bytes, message: str) -> MessageEncoder:
+    """Build an encoder that the worker keeps between batches, so that columns are checked once."""
+    return MessageEncoder(layout, schema, descriptors, message)
 
 
 def _values(array: pa.Array) -> list[Any]:
-    """The values as Python has them; where it has not (a time beyond the year 9999), what it says."""
+    """Convert values to Python; one that has no form there (a time beyond 9999) becomes the exception."""
     try:
         return list(array.to_pylist())
     except (ValueError, OverflowError) as problem:
@@ -93,7 +93,7 @@ def _values(array: pa.Array) -> list[Any]:
 
 @lru_cache(maxsize=8)
 def message_class(descriptors: bytes, name: str) -> type[Message]:
-    """The class of a message among these files. Raises `JobError` (USER) when none has it."""
+    """Return the class of a message among these files. Raises `JobError` (USER) when none has it."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
         pool.Add(file)
@@ -104,7 +104,7 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
 
 
 def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType) -> _Setter:
-    """Sets the field that a column's dotted name means."""
+    """Return the setter of the field that a column's dotted name means."""
     *parents, leaf = column.split(".")
     for parent in parents:
         descriptor = cast(Descriptor, descriptor.fields_by_name[parent].message_type)
@@ -119,12 +119,12 @@ def _at_path(descriptor: Descriptor, column: str, kind: pa.DataType) -> _Setter:
 
 
 def _field(descriptor: Descriptor, name: str, kind: pa.DataType) -> _Setter:
-    """Sets one field, single, repeated or map."""
+    """Return the setter of one field, single, repeated or map."""
     field = descriptor.fields_by_name[name]
     if is_map(field):
         return _map(field, kind)
     if field.is_repeated:
-        return _repeated(field, kind)
+        return _repeated_field(field, kind)
     fill = _filler(field, kind)
     if fill is not None:
 
@@ -138,7 +138,7 @@ def _field(descriptor: Descriptor, name: str, kind: pa.DataType) -> _Setter:
     return lambda message, value: setattr(message, name, convert(value))
 
 
-def _repeated(field: FieldDescriptor, kind: pa.DataType) -> _Setter:
+def _repeated_field(field: FieldDescriptor, kind: pa.DataType) -> _Setter:
     fill = _filler(field, kind.value_type)
     name = field.name
     if fill is not None:
@@ -173,7 +173,7 @@ def _map(field: FieldDescriptor, kind: pa.DataType) -> _Setter:
 
 
 def _filler(field: FieldDescriptor, kind: pa.DataType) -> _Setter | None:
-    """Fills a message from a value of its column; None for a field that is no message."""
+    """Return the filler of a message from a value of its column; None for a field that is no message."""
     message = field.message_type
     if message is None:
         return None
@@ -195,7 +195,7 @@ def _filler(field: FieldDescriptor, kind: pa.DataType) -> _Setter | None:
 
 
 def _scalar(field: FieldDescriptor, kind: pa.DataType) -> Callable[[Any], Any]:
-    """Converts a value of a column to a value of its scalar field, which it fits."""
+    """Return the converter of a column's values to values of a scalar field, which they fit."""
     if field.enum_type is not None and types.is_string(kind):
         numbers = {value.name: value.number for value in field.enum_type.values}
         if field.enum_type.is_closed:

@@ -1,4 +1,4 @@
-"""Rows as sinks have them, put in one form: what `daggers rows` shows."""
+"""Convert rows as sinks have them to one form, which `daggers rows` shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRAPPED: Final = {"google.protobuf.Int64Value", "google.protobuf.UInt64Value"}
 
 
 def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
-    """The row behind output columns: window_timestamp, tag_x, label_x, and fields; nulls are left out."""
+    """Build a row of output columns: window_timestamp, tag_x, label_x, and fields; nulls are left out."""
     time = columns.get(WINDOW_TIMESTAMP)
     tags: dict[str, str] = {}
     fields: dict[str, Any] = {}
@@ -35,16 +35,16 @@ def from_columns(columns: Mapping[str, Any], key: str = "") -> Row:
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """Rows by their times, newest first; of one time by their tags, those without one last, as they come."""
-    listed = list(rows)
-    timed = [row for row in listed if row.time]
+    """Sort rows by time, newest first; of one time by their tags, those without one last, as they come."""
+    all_rows = list(rows)
+    timed = [row for row in all_rows if row.time]
     timed.sort(key=lambda row: sorted(row.tags.items()))
     timed.sort(key=lambda row: row.time.timestamp() if row.time else 0.0, reverse=True)
-    return [*timed, *(row for row in listed if not row.time)]
+    return [*timed, *(row for row in all_rows if not row.time)]
 
 
 def from_json(value: bytes | str) -> dict[str, Any]:
-    """The columns of a row that was written as JSON, with every digit. Raises: ValueError."""
+    """Parse the columns of a row that was written as JSON, with every digit. Raises: ValueError."""
     columns = loads(value)
     if not isinstance(columns, dict):
         raise ValueError("not a row")  # noqa: TRY004 - a wrong value, as json's own errors are
@@ -52,7 +52,7 @@ def from_json(value: bytes | str) -> dict[str, Any]:
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """The columns of a row that was written as a message."""
+    """Read the columns of a row that was written as a message."""
     columns: dict[str, Any] = json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )

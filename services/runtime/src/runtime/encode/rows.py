@@ -23,14 +23,14 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Row that cannot be written, with an UPPER_SNAKE reason and one sentence."""
+    """Refusal of a row that cannot be written, with an UPPER_SNAKE reason and one sentence."""
 
     row: int
     """Index in the Arrow batch."""
     reason: str
     detail: str
     by_server: bool = False
-    """Whether a server refused it; else it cannot be sent to any server."""
+    """True if a server refused it; False if it cannot be sent to any server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Layout:
     fields: tuple[tuple[str, int], ...] = ()
     """Message and field number of each visible column; ("", 0) for a computed one."""
     has_records: bool = False
-    """Whether rows are unchanged records, with the columns `daggerspec.query.RECORD_COLUMNS`."""
+    """True if rows are unchanged records, with the columns `daggerspec.query.RECORD_COLUMNS`."""
 
     @property
     def time(self) -> str | None:
@@ -55,7 +55,7 @@ class Layout:
 
     @property
     def windowed(self) -> bool:
-        """Whether rows are windows; else each comes from one record."""
+        """True if rows are windows; False if each comes from one record."""
         return WINDOW_START in self.hidden
 
     @property

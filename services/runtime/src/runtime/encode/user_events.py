@@ -67,7 +67,7 @@ def of(
             for row in _longer(texts, longest + 2):  # it may have quotes
                 too_long.setdefault(row, name)
         if name not in without:
-            start = f"{json_text.quoted(name)}:"
+            start = f"{json_text.quote(name)}:"
             pieces.append(["" if text == json_text.NULL else start + text for text in texts])
     property_rows = zip(*pieces, strict=True) if pieces else ((),) * rows.num_rows
     time = layout.time or (WINDOW_END if layout.windowed else None)

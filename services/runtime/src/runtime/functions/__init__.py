@@ -25,12 +25,15 @@ from runtime.errors import internal
 
 @cache
 def names() -> tuple[str, ...]:
-    """Every function there is, by its module's name."""
+    """List all functions by their module's name, sorted."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def load(name: str) -> ModuleType:
-    """The module of one function. Raises `JobError` (INTERNAL): the check lets only known ones through."""
+    """Import the module of one function.
+
+    Raises `JobError` (INTERNAL) for an unknown name, which the check of the query has let through by mistake.
+    """
     if name not in names():
         raise internal("UNKNOWN_FUNCTION", f"There is no function {name!r}; there are {', '.join(names())}.")
     return importlib.import_module(f"{__name__}.{name}")

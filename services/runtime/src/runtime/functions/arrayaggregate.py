@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from daggersql.functions.steps import parse
-from runtime.functions.arrayoperate import order, transformed, typed
+from runtime.functions.arrayoperate import apply_steps, convert_elements, order
 from runtime.values.registration import Registration
 
 _LARGEST = 2**63
 
 
 def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> Any:
-    """The value made of one list."""
+    """Aggregate one list to one value; None for a NULL argument, and for a sum beyond 64 bits."""
     if items is None or steps is None or kind is None:
         return None
     *before, last = parse(steps)
-    elements = transformed(typed(items, kind), before)
-    known = [item for item in elements if item is not None]
+    elements = apply_steps(convert_elements(items, kind), before)
+    values = [item for item in elements if item is not None]
     empty = None if kind.lower() == "other" or "boxed" in before else 0
     match last:
         case "count":
@@ -32,12 +32,12 @@ def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) 
         case "toArray":
             return elements
         case "sum":
-            total = sum(known)
+            total = sum(values)
             return total if isinstance(total, float) or -_LARGEST <= total < _LARGEST else None
         case "average":
-            return sum(known) / len(known) if known else 0.0
-    return (min if last == "min" else max)(known, key=order, default=empty)
+            return sum(values) / len(values) if values else 0.0
+    return (min if last == "min" else max)(values, key=order, default=empty)
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has the steps."""
+    """Bring nothing: Spark has the steps."""

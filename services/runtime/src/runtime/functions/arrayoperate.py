@@ -16,14 +16,14 @@ from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, steps: str | None, kind: str | None) -> list[Any] | None:
-    """The list after the steps."""
+    """Apply the steps to one list; None for a NULL argument."""
     if items is None or steps is None or kind is None:
         return None
-    return transformed(typed(items, kind), parse(steps))
+    return apply_steps(convert_elements(items, kind), parse(steps))
 
 
-def typed(items: Sequence[Any], kind: str) -> list[Any]:
-    """The elements with the declared type; NULL for text that is no such number."""
+def convert_elements(items: Sequence[Any], kind: str) -> list[Any]:
+    """Convert the elements to the declared type; text that is no such number becomes NULL."""
     wanted = KINDS[kind.lower()]
     read: Callable[[Any], Any] = int if wanted == BIGINT else float
     return [item if wanted is None or item is None else _number(read, item) for item in items]
@@ -36,8 +36,8 @@ def _number(read: Callable[[Any], Any], item: Any) -> Any:
         return None
 
 
-def transformed(items: list[Any], steps: Sequence[str]) -> list[Any]:
-    """The list after steps that keep it a list. All NaN are one value, greater than others; NULL is last."""
+def apply_steps(items: list[Any], steps: Sequence[str]) -> list[Any]:
+    """Apply steps that keep the list a list. All NaN are one value, greater than others; NULL is last."""
     for step in steps:
         match step:
             case "sorted" | "sort":
@@ -45,12 +45,12 @@ def transformed(items: list[Any], steps: Sequence[str]) -> list[Any]:
             case "distinct":
                 items = _distinct(items)
             case "asLongStream" | "asDoubleStream":
-                items = typed(items, "long" if step == "asLongStream" else "double")
+                items = convert_elements(items, "long" if step == "asLongStream" else "double")
     return items
 
 
 def order(item: Any) -> tuple[bool, bool, Any]:
-    """What an element sorts by."""
+    """Return an element's sort key: (is NULL, is NaN, value)."""
     unknown = item is None
     no_number = isinstance(item, float) and math.isnan(item)
     return unknown, no_number, 0 if unknown or no_number else item
@@ -65,4 +65,4 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has the steps."""
+    """Bring nothing: Spark has the steps."""

@@ -15,17 +15,18 @@ _AS_JAVA: Final = "daggers.as_java"
 
 
 def reference(data: bytes | None) -> str | None:
-    """The text of some bytes."""
+    """Decode bytes as UTF-8 as Java does; None for NULL."""
     return None if data is None else data.decode("utf-8", errors=_AS_JAVA)
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has it."""
+    """Bring nothing: Spark has it."""
 
 
-def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """One U+FFFD for what Python objects to, and for all of an encoded surrogate, of which Python takes the
-    first byte only.
+def _replace_invalid(error: UnicodeError) -> tuple[str, int]:
+    """Replace invalid bytes by one U+FFFD, and return where to read on.
+
+    Python objects to the first byte only of an encoded surrogate; Java replaces all of it by one sign.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -36,4 +37,4 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", end
 
 
-codecs.register_error(_AS_JAVA, _replaced)
+codecs.register_error(_AS_JAVA, _replace_invalid)

@@ -12,7 +12,7 @@ from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[object]]) -> list[object]:
-    """The values in the order they came."""
+    """Return the values of rows (x,) in the order they came."""
     return [value for (value,) in rows]
 
 

@@ -14,7 +14,7 @@ from runtime.values.registration import Registration
 
 
 def reference(path: str, value: Any, *, message: bytes, kind: str, pool: DescriptorPool) -> bool:
-    """Whether the field at `path` of an encoded message of that kind has the value. Raises: DecodeError."""
+    """Compare the field at `path` of an encoded message of that kind with a value. Raises: DecodeError."""
     selected = messages.value_at(pool, kind, message, path)
     if selected is None or value is None or isinstance(selected, bool) != isinstance(value, bool):
         return False
@@ -22,4 +22,4 @@ def reference(path: str, value: Any, *, message: bytes, kind: str, pool: Descrip
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark compares."""
+    """Bring nothing: Spark compares."""

@@ -28,7 +28,7 @@ def reference(
     *,
     tables: Tables,
 ) -> bool | None:
-    """Whether one text is listed; the third argument may be the refresh time. Raises: InvalidContent."""
+    """Tell whether one text is listed; the third argument may be the refresh time. Raises: InvalidContent."""
     if isinstance(pattern, int):
         pattern, refresh = None, pattern
     listed = entries(tables.get(name, 1 if refresh is None else refresh))
@@ -40,17 +40,20 @@ def reference(
 
 
 def patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
-    """The pattern with each entry put in, but for those that make none."""
+    """Compile the pattern with each entry put in; entries that make no pattern are left out."""
     parts, _ = formats.parse(pattern)
-    made = []
+    compiled_patterns = []
     for entry in listed:
         with suppress(re.error, OverflowError, RecursionError):
-            made.append(compile_pattern(formats.fill(parts, entry)))
-    return made
+            compiled_patterns.append(compile_pattern(formats.fill(parts, entry)))
+    return compiled_patterns
 
 
 def compute(names: pa.Array, texts: pa.Array, wanted: pa.Array) -> pa.Array:
-    """Whether many texts are listed, in the tables of the running batch."""
+    """Tell whether many texts are listed, in the tables of the running batch.
+
+    Three text arrays of one length in, booleans out; NULL where the text is.
+    """
     answers = pa.nulls(len(texts), pa.bool_())
     pairs = {*zip(names.to_pylist(), wanted.to_pylist(), strict=True)}
     for name, pattern in pairs:
@@ -61,29 +64,31 @@ def compute(names: pa.Array, texts: pa.Array, wanted: pa.Array) -> pa.Array:
             matches = pc.is_in(texts, value_set=pa.array(listed, pa.string()))
             rows = pc.and_(pc.equal(names, name), wanted.is_null())
         else:
-            matches = matched(texts, pattern, listed)
+            matches = match_entries(texts, pattern, listed)
             rows = pc.and_(pc.equal(names, name), pc.fill_null(pc.equal(wanted, pattern), False))
         answers = pc.if_else(pc.fill_null(rows, False), matches, answers)
     return pc.if_else(texts.is_valid(), answers, pa.scalar(None, pa.bool_()))
 
 
-def matched(texts: pa.Array, pattern: str, listed: tuple[str, ...]) -> pa.Array:
-    """Whether each text as a whole matches the pattern for an entry."""
-    made = _made(pattern, listed)
-    if not made:
+def match_entries(texts: pa.Array, pattern: str, listed: tuple[str, ...]) -> pa.Array:
+    """Match each whole text against the pattern of any entry: texts in, booleans out, both of one length."""
+    alternatives = _patterns(pattern, listed)
+    if not alternatives:
         return pa.repeat(False, len(texts))
-    whole = "|".join(f"(?:{one.pattern})" for one in made)
+    whole = "|".join(f"(?:{one.pattern})" for one in alternatives)
     # RE2 ignores the case of every letter, Java only that of ASCII.
     if "(?i" not in whole:
         with suppress(pa.ArrowInvalid):
             return pc.match_substring_regex(texts, f"\\A(?:{whole})\\z")
     coded = texts.dictionary_encode()
-    hits = [any(one.fullmatch(text) is not None for one in made) for text in coded.dictionary.to_pylist()]
+    hits = [
+        any(one.fullmatch(text) is not None for one in alternatives) for text in coded.dictionary.to_pylist()
+    ]
     return pa.array(hits, pa.bool_()).take(coded.indices)
 
 
 @lru_cache(maxsize=32)
-def _made(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
+def _patterns(pattern: str, listed: tuple[str, ...]) -> list[re.Pattern[str]]:
     return patterns(pattern, listed)
 
 

@@ -22,7 +22,7 @@ def reference(
     *,
     tables: Tables,
 ) -> str | None:
-    """The value of one key; the third argument may be the default. Raises: InvalidContent."""
+    """Look one key up; the third argument may be the default. Raises: InvalidContent."""
     hours = refresh if isinstance(refresh, int) else 1
     default = refresh if isinstance(refresh, str) else default
     values = mapping(tables.get(name, hours))
@@ -30,20 +30,20 @@ def reference(
 
 
 def compute(names: pa.Array, keys: pa.Array, defaults: pa.Array) -> pa.Array:
-    """The values of many keys, of the tables of the running batch."""
+    """Look many keys up in the tables of the running batch: text arrays in and out, all of one length."""
     answers = pa.nulls(len(keys), pa.string())
     for name in pc.unique(names).to_pylist():
         if name is not None:
-            given = looked_up(worker.table(name).mapping, keys, defaults)
+            given = look_up(worker.table(name).mapping, keys, defaults)
             answers = pc.if_else(pc.equal(names, name), given, answers)
     return answers
 
 
-def looked_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> pa.Array:
-    """The value of each key, or its default when there is none."""
+def look_up(values: Mapping[str, str], keys: pa.Array, defaults: pa.Array) -> pa.Array:
+    """Look each key up in one table; its default where the table has none, NULL for NULL."""
     coded = keys.dictionary_encode()
-    looked = pa.array(map(values.get, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
-    return pc.coalesce(looked, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
+    entries = pa.array(map(values.get, coded.dictionary.to_pylist()), pa.string()).take(coded.indices)
+    return pc.coalesce(entries, pc.if_else(keys.is_valid(), defaults, pa.scalar(None, pa.string())))
 
 
 def register(session: Registration) -> None:

@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 def reference(
     latitude1: float | None, longitude1: float | None, latitude2: float | None, longitude2: float | None
 ) -> float | None:
-    """The distance of two points in degrees, in kilometres."""
+    """Compute the distance in kilometres of two points in degrees, by the haversine formula."""
     if latitude1 is None or longitude1 is None or latitude2 is None or longitude2 is None:
         return None
     if not (abs(latitude1) <= 90 and abs(latitude2) <= 90):
@@ -37,16 +37,16 @@ def reference(
 
 
 def compute(latitude1: pa.Array, longitude1: pa.Array, latitude2: pa.Array, longitude2: pa.Array) -> pa.Array:
-    """The distances of many pairs of points in kilometres: doubles in, doubles out, all of one length."""
+    """Compute the distances of many pairs of points in kilometres: doubles in and out, all of one length."""
     lat1, lng1, lat2, lng2 = map(_floats, (latitude1, longitude1, latitude2, longitude2))
     # A NULL came as NaN, which is neither.
-    known = (np.abs(lat1) <= 90) & (np.abs(lat2) <= 90) & np.isfinite(lng1) & np.isfinite(lng2)
-    with np.errstate(invalid="ignore"):  # what is not known is computed all the same
+    valid = (np.abs(lat1) <= 90) & (np.abs(lat2) <= 90) & np.isfinite(lng1) & np.isfinite(lng2)
+    with np.errstate(invalid="ignore"):  # invalid rows are computed all the same
         lat1, lat2 = np.radians(lat1), np.radians(lat2)
         turn = np.radians(np.fmod(lng2, 360) - np.fmod(lng1, 360))
         half = np.sin((lat2 - lat1) / 2) ** 2 + np.cos(lat1) * np.cos(lat2) * np.sin(turn / 2) ** 2
         kilometres = 2 * RADIUS_KM * np.arcsin(np.sqrt(np.minimum(1.0, half)))
-    return pa.array(kilometres, mask=~known)
+    return pa.array(kilometres, mask=~valid)
 
 
 def register(session: Registration) -> None:

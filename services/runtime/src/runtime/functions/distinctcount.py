@@ -14,10 +14,10 @@ from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[object]]) -> int:
-    """How many different values there are, counted one by one. NaN is one value, as in SQL."""
-    known = (value for (value,) in rows if value is not None)
-    return len({"NaN" if isinstance(value, float) and math.isnan(value) else value for value in known})
+    """Count different values one by one. NaN is one value, as in SQL."""
+    values = (value for (value,) in rows if value is not None)
+    return len({"NaN" if isinstance(value, float) and math.isnan(value) else value for value in values})
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has the sketch."""
+    """Bring nothing: Spark has the sketch."""

@@ -18,7 +18,7 @@ from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, *rest: Any) -> str | None:
-    """The text of one element. `rest` is the index, or list path, index, path and maybe table."""
+    """Return one element as text. `rest` is the index, or list path, index, path and maybe table."""
     index, path = (rest[0], None) if len(rest) == 1 else (rest[1], rest[2])
     if items is None or index is None or not -len(items) <= index < len(items):
         return None
@@ -29,7 +29,7 @@ def reference(items: Sequence[Any] | None, *rest: Any) -> str | None:
 
 
 def as_text(value: Any) -> str | None:
-    """A value as Spark writes it."""
+    """Write a value as Spark does when it casts to STRING."""
     match value:
         case None:
             return None
@@ -49,4 +49,4 @@ def as_text(value: Any) -> str | None:
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has it."""
+    """Bring nothing: Spark has it."""

@@ -16,18 +16,18 @@ from runtime.values.zones import Clock
 
 
 def reference(seconds: int | None, zone: str | None) -> int | None:
-    """The month's last second."""
-    shown = periods.shown(seconds, zone)
-    if shown is None:
+    """Return the month's last second."""
+    local = periods.local_time(seconds, zone)
+    if local is None:
         return None
-    wall, where = shown
+    wall, where = local
     days = calendar.monthrange(wall.year, wall.month)[1]
     last = wall.replace(day=days, hour=23, minute=59, second=59, microsecond=0)
     return zones.last_instant(last, where)
 
 
 def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
-    """The same for many instants: integers and texts in, integers out, all of one length."""
+    """Compute the last seconds of many months: integers and texts in, integers out, all of one length."""
     return periods.compute(seconds, zone, periods.month_ends, Clock.last)
 
 

@@ -17,7 +17,7 @@ from runtime.values.zones import Clock
 
 
 def reference(seconds: int | None, zone: str | None) -> int | None:
-    """The week's last second."""
+    """Return the week's last second, or millisecond where milliseconds are given."""
     if seconds is not None and abs(seconds) >= periods.MILLISECONDS_FROM:
         answer = reference_in_seconds(seconds // 1000, zone)
         return None if answer is None else answer * 1000 + 999
@@ -25,11 +25,11 @@ def reference(seconds: int | None, zone: str | None) -> int | None:
 
 
 def reference_in_seconds(seconds: int | None, zone: str | None) -> int | None:
-    """The same, of seconds."""
-    shown = periods.shown(seconds, zone)
-    if shown is None:
+    """Return the week's last second; seconds in and out."""
+    local = periods.local_time(seconds, zone)
+    if local is None:
         return None
-    wall, where = shown
+    wall, where = local
     sunday = periods.midnight(wall, 6 - wall.weekday())
     if sunday is None:
         return None
@@ -37,7 +37,7 @@ def reference_in_seconds(seconds: int | None, zone: str | None) -> int | None:
 
 
 def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
-    """The same for many instants: integers and texts in, integers out, all of one length."""
+    """Compute the ends of many weeks: integers and texts in, integers out, all of one length."""
     answer = partial(periods.compute, zone=zone, bound=periods.week_ends, back=Clock.last)
     return periods.in_own_unit(seconds, answer, last_ms=999)
 

@@ -23,7 +23,7 @@ def reference(
     window: float | None,
     alpha: float | None,
 ) -> float | None:
-    """The average of one series, minute by minute."""
+    """Average one series minute by minute."""
     length = series.whole_minutes(window)
     if times is None or values is None or start is None or length is None or len(times) != len(values):
         return None
@@ -39,20 +39,20 @@ def reference(
 def compute(
     times: pa.Array, values: pa.Array, start: pa.Array, window: pa.Array, alpha: pa.Array
 ) -> pa.Array:
-    """The averages of many series: lists of timestamps and of doubles, timestamps, doubles, doubles in."""
-    points, known = series.flatten(times, values)
+    """Average many series: lists of timestamps and of doubles, timestamps, doubles, doubles in."""
+    points, valid = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths, alphas = series.numbers(window), series.numbers(alpha)
     good = (lengths >= 1) & (lengths <= series.MAX_MINUTES) & (lengths == np.floor(lengths))
-    known = known & has_start & good & (alphas >= 0) & (alphas <= 1)
+    valid = valid & has_start & good & (alphas >= 0) & (alphas <= 1)
     whole = np.where(good, lengths, 0).astype(np.int64)
-    points, minute = series.last_of_minutes(points.only(known[points.row]), starts, whole)
+    points, minute = series.last_of_minutes(points.only(valid[points.row]), starts, whole)
     own = alphas[points.row]
     # The oldest minute carries all the weight that is left.
     weight = np.where(minute == 0, 1.0, own) * (1 - own) ** (whole[points.row] - 1 - minute)
     with np.errstate(invalid="ignore"):  # infinity times nothing is NaN, in the plain form as well
-        averages = np.bincount(points.row, weight * points.value, minlength=len(known))
-    return pa.array(averages, pa.float64(), mask=~known)
+        averages = np.bincount(points.row, weight * points.value, minlength=len(valid))
+    return pa.array(averages, pa.float64(), mask=~valid)
 
 
 def register(session: Registration) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from runtime.values.featurerows import Feature, untyped
+from runtime.values.featurerows import Feature, infer_feature
 from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
-    """The features of rows (key, value, key, value, …), in order."""
-    return [untyped(row[index], row[index + 1]) for row in rows for index in range(0, len(row), 2)]
+    """Build the features of rows (key, value, key, value, …), in order."""
+    return [infer_feature(row[index], row[index + 1]) for row in rows for index in range(0, len(row), 2)]
 
 
 def register(session: Registration) -> None:

@@ -14,7 +14,7 @@ from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[Any, ...]]) -> list[Feature]:
-    """The features of rows (key, value, type, key, value, type, …), each once."""
+    """Build the features of rows (key, value, type, key, value, type, …), equal ones once."""
     return distinct(
         (row[index], row[index + 1], row[index + 2]) for row in rows for index in range(0, len(row), 3)
     )

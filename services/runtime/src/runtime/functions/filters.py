@@ -22,7 +22,7 @@ def reference(
     *conditions: tuple[str, Any],
     pool: DescriptorPool,
 ) -> list[bytes] | None:
-    """The encoded messages that stay, in order. A condition is (path, value)."""
+    """Select the encoded messages that fulfil all conditions, in order. A condition is (path, value)."""
     if items is None or message is None:
         return None
     return [item for item in items if item is not None and _stays(item, message, conditions, pool)]
@@ -30,7 +30,7 @@ def reference(
 
 def _stays(item: bytes, message: str, conditions: Sequence[tuple[str, Any]], pool: DescriptorPool) -> bool:
     try:
-        messages.decoded(pool, message, item)
+        messages.decode_message(pool, message, item)
         return all(
             condeq.reference(path, value, message=item, kind=message, pool=pool) for path, value in conditions
         )
@@ -39,4 +39,4 @@ def _stays(item: bytes, message: str, conditions: Sequence[tuple[str, Any]], poo
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has filters over lists."""
+    """Bring nothing: Spark has filters over lists."""

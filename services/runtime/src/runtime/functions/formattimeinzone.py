@@ -29,14 +29,14 @@ _DAY, _HOUR, _MINUTE, _MILLION = 86_400, 3600, 60, 1_000_000
 
 
 def reference(time: datetime | None, zone: str | None, pattern: str | None) -> str | None:
-    """The text of one timestamp."""
+    """Format one timestamp."""
     if time is None or pattern is None:
         return None
     instant = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
-    shown = periods.shown(instant, zone)
-    if shown is None:
+    local = periods.local_time(instant, zone)
+    if local is None:
         return None
-    wall, where = shown
+    wall, where = local
     wall = wall.replace(microsecond=time.microsecond)
     offset = (wall - zones.EPOCH) // timedelta(seconds=1) - instant
     name = time.astimezone(where).tzname() or ""
@@ -51,13 +51,13 @@ def reference(time: datetime | None, zone: str | None, pattern: str | None) -> s
         if not part.letter
         else _zone_name(name)
         if part.letter == "z"
-        else written(part, values[part.letter])
+        else format_part(part, values[part.letter])
         for part in parse(pattern)
     )
 
 
-def written(part: PatternPart, value: int) -> str:
-    """One part of a pattern, given its number (for a zone's offset the seconds east of UTC)."""
+def format_part(part: PatternPart, value: int) -> str:
+    """Format one part of a pattern, given its number (for a zone's offset the seconds east of UTC)."""
     letter, count = part.letter, part.width
     match letter:
         case "G":
@@ -81,15 +81,15 @@ def written(part: PatternPart, value: int) -> str:
 
 
 def compute(time: pa.Array, zone: pa.Array, pattern: pa.Array) -> pa.Array:
-    """The texts of many timestamps: timestamps in UTC and texts in, texts out, all of one length."""
+    """Format many timestamps: timestamps in UTC and texts in, texts out, all of one length."""
     micros = periods.numbers(time.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
-    known = periods.given(time, zone, pattern) & periods.within(micros // _MILLION)
-    if not known.any():
+    valid = periods.all_valid(time, zone, pattern) & periods.within(micros // _MILLION)
+    if not valid.any():
         return pa.nulls(len(time), pa.string())
     # The check lets constants through only.
     parts = parse(pc.drop_null(pattern)[0].as_py())
-    micros = np.where(known, micros, 0)
-    answered = np.zeros_like(known)
+    micros = np.where(valid, micros, 0)
+    answered = np.zeros_like(valid)
     texts, places = [], []
     for clock, rows in periods.by_zone(zone):
         instants = micros[rows] // _MILLION
@@ -103,7 +103,7 @@ def compute(time: pa.Array, zone: pa.Array, pattern: pa.Array) -> pa.Array:
     order = np.concatenate(places)
     rank = np.zeros(len(time), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return pa.concat_arrays(texts).take(pa.array(rank, mask=~(known & answered)))
+    return pa.concat_arrays(texts).take(pa.array(rank, mask=~(valid & answered)))
 
 
 def register(session: Registration) -> None:
@@ -112,7 +112,7 @@ def register(session: Registration) -> None:
 
 
 def _format(parts: tuple[PatternPart, ...], clock: Clock, instants: Ints, milliseconds: Ints) -> pa.Array:
-    """Texts of the instants by one zone's clocks."""
+    """Format instants by one zone's clocks; arrays of one length in and out."""
     walls = clock.wall(instants)
     columns = []
     for part in parts:
@@ -133,14 +133,14 @@ def _format(parts: tuple[PatternPart, ...], clock: Clock, instants: Ints, millis
 
 @lru_cache(maxsize=256)
 def _texts(part: PatternPart, low: int, high: int) -> pa.Array:
-    """What a part can say: its text for each number from `low` to `high`."""
+    """List the texts of a part for the numbers from `low` to `high`, in order."""
     first = 1 if part.letter in "EML" else low
-    return pa.array([written(part, max(value, first)) for value in range(low, high + 1)])
+    return pa.array([format_part(part, max(value, first)) for value in range(low, high + 1)])
 
 
 def _offsets(part: PatternPart, offsets: Ints) -> pa.Array:
     values, which = np.unique(offsets, return_inverse=True)
-    return pa.array([written(part, int(value)) for value in values]).take(pa.array(which))
+    return pa.array([format_part(part, int(value)) for value in values]).take(pa.array(which))
 
 
 def _names(clock: Clock, instants: Ints) -> pa.Array:
@@ -149,7 +149,7 @@ def _names(clock: Clock, instants: Ints) -> pa.Array:
 
 
 def _zone_name(name: str) -> str:
-    """A zone's abbreviation; where tzdata has but a number, and for a fixed offset, as Java writes it."""
+    """Return a zone's abbreviation; where tzdata has a number, and for a fixed offset, Java's GMT+hh:mm."""
     digits = name.removeprefix("UTC")
     if digits[:1] not in ("+", "-"):
         return name

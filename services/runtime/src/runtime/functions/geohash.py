@@ -31,7 +31,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def reference(latitude: float | None, longitude: float | None, length: int | None) -> str | None:
-    """The geohash of one point in degrees, by halving the map; `length` characters."""
+    """Return the geohash of one point in degrees, by halving the map; `length` characters."""
     if latitude is None or longitude is None or length is None or not 1 <= length <= MAX_LENGTH:
         return None
     if not (abs(latitude) <= 90 and math.isfinite(longitude)):
@@ -47,7 +47,7 @@ def reference(latitude: float | None, longitude: float | None, length: int | Non
 
 
 def _wrap(longitude: float) -> float:
-    """Between -180 and 180; both edges of the map stay as they are."""
+    """Wrap a longitude to -180 … 180; both edges of the map stay as they are."""
     if abs(longitude) <= 180:
         return longitude
     rest = math.fmod(longitude, 360)
@@ -55,40 +55,40 @@ def _wrap(longitude: float) -> float:
 
 
 def compute(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
-    """The geohashes of many points in degrees: doubles and integers in, text out, all of one length."""
+    """Compute the geohashes of many points in degrees: doubles and integers in, text out, of one length."""
     return text(codes(latitude, longitude, length))
 
 
 def codes(latitude: pa.Array, longitude: pa.Array, length: pa.Array) -> pa.Array:
-    """The same as numbers, one for each text: five bits for each of twelve letters, then how many count."""
+    """Compute geohashes as numbers of 64 bits: five bits for each of twelve letters, then how many count."""
     lat, lng = _floats(latitude), _floats(longitude)
     lengths = np.asarray(pc.fill_null(length, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.
-    known = (np.abs(lat) <= 90) & np.isfinite(lng) & (lengths >= 1) & (lengths <= MAX_LENGTH)
-    lat, lng = np.where(known, lat, 0.0), np.where(known, lng, 0.0)
+    valid = (np.abs(lat) <= 90) & np.isfinite(lng) & (lengths >= 1) & (lengths <= MAX_LENGTH)
+    lat, lng = np.where(valid, lat, 0.0), np.where(valid, lng, 0.0)
     beyond = np.abs(lng) > 180
     if beyond.any():
-        lng[beyond] = _wrapped(lng[beyond])
+        lng[beyond] = _wrap_all(lng[beyond])
     letters = _spread(_cell(lng, 360.0)) << np.uint64(1) | _spread(_cell(lat, 180.0))
-    kept = np.where(known, lengths, 0).astype(np.uint64)
-    cut = (np.uint64(MAX_LENGTH) - kept) * np.uint64(5)
-    return pa.array((letters >> cut << cut << _LENGTH_BITS | kept).view(np.int64), mask=~known)
+    used = np.where(valid, lengths, 0).astype(np.uint64)
+    cut = (np.uint64(MAX_LENGTH) - used) * np.uint64(5)
+    return pa.array((letters >> cut << cut << _LENGTH_BITS | used).view(np.int64), mask=~valid)
 
 
 def text(codes: pa.Array) -> pa.Array:
-    """What such numbers stand for."""
+    """Make the texts of numbers that `codes` made; NULL for NULL."""
     numbers = np.asarray(codes.fill_null(0)).view(np.uint64)
     lengths = (numbers & ((np.uint64(1) << _LENGTH_BITS) - np.uint64(1))).astype(np.int64)
     letters = np.empty((len(numbers), MAX_LENGTH), dtype=np.uint8)
     for index in range(MAX_LENGTH):
         shift = np.uint64(5 * (MAX_LENGTH - 1 - index)) + _LENGTH_BITS
         letters[:, index] = _LETTERS[numbers >> shift & np.uint64(31)]
-    kept = letters[np.arange(MAX_LENGTH) < lengths[:, None]]
+    used = letters[np.arange(MAX_LENGTH) < lengths[:, None]]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    known = np.asarray(codes.is_valid())
-    missing = None if known.all() else pa.array(known).buffers()[1]
+    valid = np.asarray(codes.is_valid())
+    missing = None if valid.all() else pa.array(valid).buffers()[1]
     return pa.StringArray.from_buffers(
-        len(codes), pa.py_buffer(offsets), pa.py_buffer(kept), missing, codes.null_count
+        len(codes), pa.py_buffer(offsets), pa.py_buffer(used), missing, codes.null_count
     )
 
 
@@ -101,14 +101,14 @@ def _floats(values: pa.Array) -> Floats:
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _wrapped(longitude: Floats) -> Floats:
-    """The same for longitudes beyond the edges."""
+def _wrap_all(longitude: Floats) -> Floats:
+    """Wrap longitudes that lie beyond the edges to -180 … 180."""
     rest = np.fmod(longitude, 360)
     return np.where(rest >= 180, rest - 360, np.where(rest <= -180, rest + 360, rest))
 
 
 def _cell(value: Floats, span: float) -> Words:
-    """Which of 2^30 equal parts of -span/2 … span/2 holds the value."""
+    """Number the cell of each value: of 2^30 equal parts of -span/2 … span/2 the one that holds it."""
     step, low = span / _CELLS, -span / 2
     guess = np.clip(np.floor((value - low) / step), 0, _CELLS - 1)
     # The difference may have been rounded up or down over a line; the lines themselves are exact numbers.
@@ -119,7 +119,7 @@ def _cell(value: Floats, span: float) -> Words:
 
 
 def _spread(bits: Words) -> Words:
-    """The 30 lowest bits, each followed by a gap of one."""
+    """Spread the 30 lowest bits: a gap of one bit follows each."""
     for shift, mask in (
         (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
         (2, 0x3333333333333333), (1, 0x5555555555555555),

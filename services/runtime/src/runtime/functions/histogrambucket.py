@@ -19,4 +19,4 @@ def reference(value: float | None, bounds: str | None) -> list[tuple[str]]:
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has filters over lists."""
+    """Bring nothing: Spark has filters over lists."""

@@ -14,7 +14,7 @@ from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None) -> str | None:
-    """One document without that part."""
+    """Delete that part of one document; None for NULL and for what is no JSON."""
     if document is None or path is None:
         return None
     try:
@@ -24,10 +24,10 @@ def reference(document: str | None, path: str | None) -> str | None:
 
 
 def delete(document: str, path: str) -> str:
-    """The same. Raises `BadDocumentError`."""
+    """Delete that part of a document. Raises `BadDocumentError`."""
     root = [jsonpath.loads(document)]
     try:
-        selected = jsonpath.follow(root, jsonpath.compiled(path))
+        selected = jsonpath.follow(root, jsonpath.compile_path(path))
     except MissingError:
         selected = []
     # From the back, so that positions in a list stay true. Where a path leads to an element more than once,
@@ -40,7 +40,7 @@ def delete(document: str, path: str) -> str:
 
 
 def compute(document: pa.Array, path: pa.Array) -> pa.Array:
-    """The same for many documents: texts in, texts out, all of one length."""
+    """Delete the parts of many documents: texts in, texts out, all of one length."""
     return jsonpath.for_distinct((document, path), delete)[0]
 
 

@@ -16,7 +16,7 @@ from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None) -> str | None:
-    """The part of one document."""
+    """Return that part of one document as JSON; None for nothing, NULL, and what is no JSON."""
     if document is None or path is None:
         return None
     try:
@@ -26,8 +26,8 @@ def reference(document: str | None, path: str | None) -> str | None:
 
 
 def query(document: str, path: str) -> str | None:
-    """The same. Raises `BadDocumentError`."""
-    way = jsonpath.compiled(path)
+    """Return that part of a document. Raises `BadDocumentError`."""
+    way = jsonpath.compile_path(path)
     try:
         answers = jsonpath.answers([jsonpath.loads(document)], way)
     except MissingError:

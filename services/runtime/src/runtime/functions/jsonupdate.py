@@ -26,25 +26,25 @@ from runtime.values.registration import Registration
 
 
 def reference(document: str | None, path: str | None, new: Any) -> str | None:
-    """One document with the new value."""
+    """Write the new value into one document; None for NULL and for what is no JSON."""
     if document is None or path is None:
         return None
     try:
-        return _updated(document, path, as_json(new))
+        return _update(document, path, as_json(new))
     except jsonpath.BadDocumentError:
         return None
 
 
 def update(document: str, path: str, new: str) -> str:
-    """The same, the value as the query hands it over. Raises `BadDocumentError`."""
+    """Write the new value, as the query hands it over, into a document. Raises `BadDocumentError`."""
     handed = jsonpath.loads(new)
     members = handed.get("m")
     new_value = handed.get("v") if members is None else dict(sorted(members.items()))
-    return _updated(document, path, new_value)
+    return _update(document, path, new_value)
 
 
 def compute(document: pa.Array, path: pa.Array, new: pa.Array) -> pa.Array:
-    """The same for many documents: texts in, texts out, all of one length."""
+    """Update many documents: texts in, texts out, all of one length."""
     return jsonpath.for_distinct((document, path, new), update)[0]
 
 
@@ -54,7 +54,7 @@ def register(session: Registration) -> None:
 
 
 def as_json(new: Any) -> Any:
-    """A SQL value as JSON has it, the way Spark writes it."""
+    """Convert a SQL value to JSON, the way Spark writes it."""
     match new:
         case bool() | str() | None:
             return new
@@ -73,10 +73,10 @@ def as_json(new: Any) -> Any:
     return [as_json(value) for value in new]
 
 
-def _updated(document: str, path: str, new: Any) -> str:
+def _update(document: str, path: str, new: Any) -> str:
     root = [jsonpath.loads(document)]
     try:
-        places = jsonpath.follow(root, jsonpath.compiled(path))
+        places = jsonpath.follow(root, jsonpath.compile_path(path))
     except MissingError:
         places = []
     for place in places:

@@ -17,7 +17,7 @@ from runtime.values.series import Numbers, Times
 def reference(
     times: Times | None, values: Numbers | None, start: datetime | None, minutes: int | None
 ) -> float | None:
-    """The slope per minute of one series: how minutes and values vary together, by how the minutes vary."""
+    """Return the slope per minute of one series: covariance of minute and value by variance of minutes."""
     length = series.whole_minutes(minutes)
     if times is None or values is None or start is None or length is None or len(times) != len(values):
         return None
@@ -30,29 +30,29 @@ def reference(
 
 
 def compute(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
-    """The slopes of many series: lists of timestamps and of doubles, timestamps, integers in, doubles out."""
-    points, known = series.flatten(times, values)
+    """Compute the slopes of many series: lists of timestamps and of doubles, timestamps, integers in."""
+    points, valid = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths = series.numbers(minutes)
     good = (lengths >= 2) & (lengths <= series.MAX_MINUTES)
-    known = known & has_start & good
+    valid = valid & has_start & good
     whole = np.where(good, lengths, 2).astype(np.int64)
-    points, minute = series.last_of_minutes(points.only(known[points.row]), starts, whole)
+    points, minute = series.last_of_minutes(points.only(valid[points.row]), starts, whole)
     from_middle = minute - (whole[points.row] - 1) / 2
-    together = np.bincount(points.row, from_middle * points.value, minlength=len(known))
+    together = np.bincount(points.row, from_middle * points.value, minlength=len(valid))
     varying = whole * (whole.astype(np.float64) ** 2 - 1) / 12
-    return pa.array(together / varying, pa.float64(), mask=~known)
+    return pa.array(together / varying, pa.float64(), mask=~valid)
 
 
 def register(session: Registration) -> None:
     """Bring `lineartrend(ARRAY<TIMESTAMP>, ARRAY<DOUBLE>, TIMESTAMP, BIGINT) -> DOUBLE` to the session."""
     counter = session.invalid_input("lineartrend")
 
-    def counted(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
+    def compute_and_count(times: pa.Array, values: pa.Array, start: pa.Array, minutes: pa.Array) -> pa.Array:
         answers = compute(times, values, start, minutes)
         # That one minute has no slope is nobody's mistake.
         proper = pc.if_else(pc.fill_null(pc.equal(minutes, 1), False), 0.0, answers)
         counter.add(invalid_rows((times, values, start, minutes), proper))
         return answers
 
-    session.uncounted("lineartrend", counted, "double")
+    session.uncounted("lineartrend", compute_and_count, "double")

@@ -13,7 +13,7 @@ from runtime.values.registration import Registration
 
 
 def reference(items: Sequence[Any] | None, item: Any) -> bool:
-    """Whether one of the items is this one. NaN equals NaN, as in SQL."""
+    """Tell whether one of the items is this one. NaN equals NaN, as in SQL."""
     if items is None or item is None:
         return False
     if isinstance(item, float) and math.isnan(item):
@@ -22,4 +22,4 @@ def reference(items: Sequence[Any] | None, item: Any) -> bool:
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has it."""
+    """Bring nothing: Spark has it."""

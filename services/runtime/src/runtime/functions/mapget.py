@@ -12,7 +12,7 @@ from runtime.values.registration import Registration
 
 
 def reference(values: Mapping[Any, Any] | Sequence[Mapping[str, Any] | None] | None, key: Any) -> Any:
-    """The value of one key; of a list of messages the first field is the key and the second the value."""
+    """Look one key up; in a list of messages the first field is the key and the second the value."""
     if values is None or key is None:
         return None
     if isinstance(values, Mapping):
@@ -22,4 +22,4 @@ def reference(values: Mapping[Any, Any] | Sequence[Mapping[str, Any] | None] | N
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has it."""
+    """Bring nothing: Spark has it."""

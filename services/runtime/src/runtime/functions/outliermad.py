@@ -42,7 +42,7 @@ def reference(
     tolerance: float | None,
     percentage: float | None,
 ) -> list[Row]:
-    """The rows of one series: (time, value, upper bound, lower bound, whether the series goes astray)."""
+    """Judge one series: rows (time, value, upper bound, lower bound, whether the series goes astray)."""
     if values is None or times is None or start is None or len(values) != len(times):
         return []
     if tolerance is None or percentage is None or not (tolerance >= 0 and 0 <= percentage <= 100):
@@ -73,7 +73,7 @@ def reference(
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The median distance from their own median."""
+    """Return the median distance of values from their median."""
     middle = statistics.median(values)
     return statistics.median(abs(value - middle) for value in values)
 
@@ -87,19 +87,19 @@ def compute(
     tolerance: pa.Array,
     percentage: pa.Array,
 ) -> pa.Array:
-    """The rows of many series, as a list of structs for each; NULL for a series that cannot be used."""
-    points, known = series.flatten(times, values)
+    """Judge many series: a list of structs for each; NULL for a series that cannot be used."""
+    points, valid = series.flatten(times, values)
     starts, has_start = series.micros(start)
     lengths, periods = series.numbers(window), series.numbers(observed)
     limits, shares = series.numbers(tolerance), series.numbers(percentage)
     for span in (lengths, periods):
-        known = known & (span >= 1) & (span <= series.MAX_MINUTES)
-    known = known & has_start & (limits >= 0) & (shares >= 0) & (shares <= 100)
-    since = starts + np.where(known, lengths - periods, 0).astype(np.int64) * 60_000_000
-    points = points.only(known[points.row] & np.isfinite(points.value))
+        valid = valid & (span >= 1) & (span <= series.MAX_MINUTES)
+    valid = valid & has_start & (limits >= 0) & (shares >= 0) & (shares <= 100)
+    since = starts + np.where(valid, lengths - periods, 0).astype(np.int64) * 60_000_000
+    points = points.only(valid[points.row] & np.isfinite(points.value))
     order = np.lexsort((points.time, points.row))
     points = Points(points.row[order], points.time[order], points.value[order])
-    ends = np.searchsorted(points.row, np.arange(len(known) + 1))
+    ends = np.searchsorted(points.row, np.arange(len(valid) + 1))
     parts = []
     for row in np.flatnonzero(np.diff(ends)).tolist():
         part = slice(ends[row], ends[row + 1])
@@ -107,33 +107,33 @@ def compute(
         if watched.any():
             answer = _bounds(points.value[part], watched, limits[row], shares[row])
             parts.append((row, points.time[part][watched], *answer))
-    return _listed(parts, known)
+    return _to_lists(parts, valid)
 
 
 def _bounds(
     values: Floats, watched: series.Bools, tolerance: float, percentage: float
 ) -> tuple[Floats, Floats, Floats, bool]:
-    """Watched values, their upper and lower bounds, and the flag."""
-    middle, seen = np.median(values), values[watched]
+    """Return watched values, their upper and lower bounds, and the flag."""
+    middle, watched_values = np.median(values), values[watched]
     low, high = (_spread(half) for half in (values[values <= middle], values[values >= middle]))
     if low == 0 or high == 0:
-        return seen, seen, seen, bool(percentage <= 0)
-    own = np.where(seen <= middle, low, high)
+        return watched_values, watched_values, watched_values, bool(percentage <= 0)
+    own = np.where(watched_values <= middle, low, high)
     with np.errstate(over="ignore"):  # further away than any number tells
-        astray = np.count_nonzero(np.abs(seen - middle) / own > tolerance)
-    flag = astray * 100 / len(seen) >= percentage
-    return seen, middle + tolerance * own, middle - tolerance * own, bool(flag)
+        astray = np.count_nonzero(np.abs(watched_values - middle) / own > tolerance)
+    flag = astray * 100 / len(watched_values) >= percentage
+    return watched_values, middle + tolerance * own, middle - tolerance * own, bool(flag)
 
 
 def _spread(values: Floats) -> float:
     return float(np.median(np.abs(values - np.median(values))))
 
 
-def _listed(
-    parts: Sequence[tuple[int, series.Ints, Floats, Floats, Floats, bool]], known: series.Bools
+def _to_lists(
+    parts: Sequence[tuple[int, series.Ints, Floats, Floats, Floats, bool]], valid: series.Bools
 ) -> pa.Array:
-    """The answers as one list column."""
-    counts = np.zeros(len(known) + 1, dtype=np.int64)
+    """Join the rows of each series to one list column; NULL where a series is not valid."""
+    counts = np.zeros(len(valid) + 1, dtype=np.int64)
     for row, times, *_ in parts:
         counts[row + 1] = len(times)
     columns = [
@@ -147,7 +147,7 @@ def _listed(
     ]
     structs = pa.StructArray.from_arrays(arrays, fields=list(_ROW))
     offsets = pa.array(np.cumsum(counts), pa.int32())
-    return pa.ListArray.from_arrays(offsets, structs, mask=pa.array(~known))
+    return pa.ListArray.from_arrays(offsets, structs, mask=pa.array(~valid))
 
 
 def register(session: Registration) -> None:

@@ -15,12 +15,12 @@ from runtime.values.registration import Registration
 
 
 def reference(rows: Iterable[tuple[float | Decimal, float | Decimal | None]]) -> float | None:
-    """The percentile of rows (p, x), p the same in all; None without numbers."""
-    kept = [(float(p), float(x)) for p, x in rows if x is not None and not math.isnan(x)]
-    if not kept:
+    """Return the percentile of rows (p, x), p the same in all; None without numbers."""
+    pairs = [(float(p), float(x)) for p, x in rows if x is not None and not math.isnan(x)]
+    if not pairs:
         return None
-    numbers = sorted(x for _, x in kept)
-    position = kept[0][0] * (len(numbers) + 1) / 100
+    numbers = sorted(x for _, x in pairs)
+    position = pairs[0][0] * (len(numbers) + 1) / 100
     if position < 1:
         return numbers[0]
     if position >= len(numbers):
@@ -31,4 +31,4 @@ def reference(rows: Iterable[tuple[float | Decimal, float | Decimal | None]]) ->
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark keeps the numbers."""
+    """Bring nothing: Spark keeps the numbers."""

@@ -31,7 +31,7 @@ Points = tuple[Floats, Floats, Floats]
 
 
 def reference(cell: str | None) -> float | None:
-    """The area of one cell in square kilometres, by s2sphere."""
+    """Return the area of one cell in square kilometres, by s2sphere."""
     if cell is None:
         return None
     digits = cell[1:] if cell[:1] in ("+", "-") else cell
@@ -44,15 +44,15 @@ def reference(cell: str | None) -> float | None:
 
 
 def compute(cell: pa.Array) -> pa.Array:
-    """The areas of many cells in square kilometres: text in, doubles out, both of one length."""
-    numbers = _parsed(cell)
+    """Compute the areas of many cells in square kilometres: text in, doubles out, both of one length."""
+    numbers = _parse_numbers(cell)
     ids = np.asarray(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
     words = ids.view(np.uint64)
     lowest = words & (~words + np.uint64(1))
-    known = (words >> np.uint64(61) < 6) & (lowest & np.uint64(0x1555555555555555) != 0)
-    words = np.where(known, words, np.uint64(1 << 60))
-    lowest = np.where(known, lowest, np.uint64(1 << 60))
-    return pa.array(_steradians(words, lowest) * _PER_STERADIAN, mask=~known)
+    valid = (words >> np.uint64(61) < 6) & (lowest & np.uint64(0x1555555555555555) != 0)
+    words = np.where(valid, words, np.uint64(1 << 60))
+    lowest = np.where(valid, lowest, np.uint64(1 << 60))
+    return pa.array(_steradians(words, lowest) * _PER_STERADIAN, mask=~valid)
 
 
 def register(session: Registration) -> None:
@@ -60,8 +60,8 @@ def register(session: Registration) -> None:
     session.function("s2areainkm2", compute, "double")
 
 
-def _parsed(cell: pa.Array) -> pa.Array:
-    """64-bit numbers; NULL for what is none."""
+def _parse_numbers(cell: pa.Array) -> pa.Array:
+    """Parse texts to 64-bit numbers; NULL for what is none."""
     signs = pc.starts_with(cell, "-")
     digits = pc.utf8_ltrim(pc.replace_substring_regex(cell, r"^[+-]([0-9])", r"\1"), characters="0")
     # What was all zeros is empty now, and so was what was empty: neither is a cell.
@@ -74,7 +74,7 @@ def _parsed(cell: pa.Array) -> pa.Array:
 
 
 def _steradians(words: npt.NDArray[np.uint64], lowest: npt.NDArray[np.uint64]) -> Floats:
-    """Areas of valid cells; `lowest` is the lowest bit of each."""
+    """Compute areas of valid cells; `lowest` is the lowest bit of each."""
     face = (words >> np.uint64(61)).astype(np.int64)
     i, j = _square(words, face)
     size = np.sqrt(lowest.astype(np.float64)).astype(np.int64)  # a power of four
@@ -85,7 +85,7 @@ def _steradians(words: npt.NDArray[np.uint64], lowest: npt.NDArray[np.uint64]) -
 
 
 def _square(words: npt.NDArray[np.uint64], face: Ints) -> tuple[Ints, Ints]:
-    """Row and column of the cell's middle: the Hilbert curve walked back, four bits at a time."""
+    """Find row and column of the cell's middle: walk the Hilbert curve back, four bits at a time."""
     table = _walk_back()
     i, j = np.zeros_like(face), np.zeros_like(face)
     state = face & 1
@@ -101,7 +101,9 @@ def _square(words: npt.NDArray[np.uint64], face: Ints) -> tuple[Ints, Ints]:
 
 @cache
 def _walk_back() -> Ints:
-    """For eight bits of position and an orientation: four bits of i, four of j, the next orientation."""
+    """Invert `s2id.hilbert`: eight bits of position and an orientation give four bits of i, four of j and
+    the next orientation.
+    """
     forth = s2id.hilbert()
     back = np.zeros_like(forth)
     for key, entry in enumerate(forth):
@@ -110,7 +112,7 @@ def _walk_back() -> Ints:
 
 
 def _edge(line: Ints) -> Floats:
-    """Where a row or column begins, from -1 to 1 on its face, by S2's quadratic projection."""
+    """Project the first edge of rows or columns to -1 … 1 on their face, by S2's quadratic projection."""
     part = (1.0 / (1 << 30)) * line
     return np.where(
         part >= 0.5, (1.0 / 3.0) * (4 * part * part - 1), (1.0 / 3.0) * (1 - 4 * (1 - part) * (1 - part))
@@ -118,7 +120,7 @@ def _edge(line: Ints) -> Floats:
 
 
 def _corner(face: Ints, u: Floats, v: Floats) -> Points:
-    """The point of the sphere that a place on the cube belongs to."""
+    """Project points of the cube's faces to the sphere."""
     one = np.ones_like(u)
     x = np.choose(face, [one, -u, -u, -one, v, v])
     y = np.choose(face, [u, one, -v, -v, -one, u])

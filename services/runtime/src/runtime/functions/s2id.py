@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def reference(latitude: float | None, longitude: float | None, level: int | None) -> str | None:
-    """The cell of one point in degrees, by s2sphere."""
+    """Return the cell of one point in degrees, by s2sphere."""
     if latitude is None or longitude is None or level is None or not 0 <= level <= MAX_LEVEL:
         return None
     if not (abs(latitude) <= 90 and math.isfinite(longitude)):
@@ -44,27 +44,27 @@ def reference(latitude: float | None, longitude: float | None, level: int | None
 
 
 def compute(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Array:
-    """The cells of many points in degrees: doubles and integers in, text out, all of one length."""
+    """Find the cells of many points in degrees: doubles and integers in, text out, all of one length."""
     return text(codes(latitude, longitude, level))
 
 
 def codes(latitude: pa.Array, longitude: pa.Array, level: pa.Array) -> pa.Array:
-    """The same as numbers, one for each text: to group by them costs half."""
+    """Find cells as numbers of 64 bits, one for each text: to group by them costs half."""
     lat, lng = _floats(latitude), _floats(longitude)
     levels = np.asarray(pc.fill_null(level, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
     # A NULL came as NaN, which is neither.
-    known = (np.abs(lat) <= 90) & np.isfinite(lng) & (levels >= 0) & (levels <= MAX_LEVEL)
-    cells = cell_ids(np.where(known, lat, 0.0), np.where(known, lng, 0.0), np.where(known, levels, 0))
-    return pa.array(cells, mask=~known)
+    valid = (np.abs(lat) <= 90) & np.isfinite(lng) & (levels >= 0) & (levels <= MAX_LEVEL)
+    cells = cell_ids(np.where(valid, lat, 0.0), np.where(valid, lng, 0.0), np.where(valid, levels, 0))
+    return pa.array(cells, mask=~valid)
 
 
 def text(codes: pa.Array) -> pa.Array:
-    """What such numbers stand for."""
+    """Make the texts of numbers that `codes` made; NULL for NULL."""
     return codes.cast(pa.string())
 
 
 def cell_ids(latitude: Floats, longitude: Floats, level: Ints) -> Ints:
-    """Signed cell ids of points in degrees, all of them finite; all of one length."""
+    """Return signed cell ids of points in degrees, all of them finite; all of one length."""
     face, u, v = _project(np.radians(latitude), np.radians(longitude))
     return _at_level(_leaves(face, _square(u), _square(v), int(level.max(initial=0))), level)
 
@@ -79,7 +79,7 @@ def _floats(values: pa.Array) -> Floats:
 
 
 def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
-    """The cube's face that each point falls on, and its place on it, each from -1 to 1."""
+    """Project points to the cube: the face that each falls on, and its place on it, each from -1 to 1."""
     flat = np.cos(lat)
     x, y, z = flat * np.cos(lng), flat * np.sin(lng), np.sin(lat)
     ax, ay, az = np.abs(x), np.abs(y), np.abs(z)
@@ -94,7 +94,7 @@ def _project(lat: Floats, lng: Floats) -> tuple[Ints, Floats, Floats]:
 
 
 def _square(coordinate: Floats) -> Ints:
-    """S2's quadratic projection, then one of 2^30 rows or columns of the face."""
+    """Number rows or columns of a face, 2^30 of them, by S2's quadratic projection."""
     root = 0.5 * np.sqrt(1 + 3 * np.abs(coordinate))
     part = np.where(coordinate >= 0, root, 1 - root)
     whole: Ints = np.clip(np.floor(part * _SIZE), 0, _SIZE - 1).astype(np.int64)
@@ -102,7 +102,7 @@ def _square(coordinate: Floats) -> Ints:
 
 
 def _leaves(face: Ints, i: Ints, j: Ints, level: int) -> npt.NDArray[np.uint64]:
-    """Leaf cell ids: the face, the position along the Hilbert curve down to this level, then a one."""
+    """Make leaf cell ids: the face, the position along the Hilbert curve down to this level, then a one."""
     table = hilbert()
     cells = face.astype(np.uint64) << np.uint64(60)
     state = face & _SWAP
@@ -118,7 +118,7 @@ def _leaves(face: Ints, i: Ints, j: Ints, level: int) -> npt.NDArray[np.uint64]:
 
 
 def _at_level(leaves: npt.NDArray[np.uint64], level: Ints) -> Ints:
-    """The cells of that level around the leaves: the lowest one moves up, all below it is zero."""
+    """Find the cells of that level around the leaves: the lowest one moves up, all below it is zero."""
     lowest = np.uint64(1) << (2 * (MAX_LEVEL - level)).astype(np.uint64)
     cells: Ints = ((leaves & ~(lowest - np.uint64(1))) | lowest).view(np.int64)
     return cells
@@ -126,7 +126,9 @@ def _at_level(leaves: npt.NDArray[np.uint64], level: Ints) -> Ints:
 
 @cache
 def hilbert() -> Ints:
-    """For four bits of i, four of j and an orientation: eight bits of position and the next orientation."""
+    """Tabulate the curve: four bits of i, four of j and an orientation give eight bits of position and the
+    next orientation.
+    """
     table = np.zeros(1 << (2 * _BITS + 2), dtype=np.int64)
     for start in range(4):
         for cell in range(1 << (2 * _BITS)):

@@ -22,8 +22,9 @@ def reference(
     pool: DescriptorPool,
     message: str | None = None,
 ) -> list[Any] | None:
-    """The fields of one list. `names` are the type and the path, or the path alone when `message` is the
-    type.
+    """Select the fields of one list of messages; None for a NULL list.
+
+    `names` are the type and the path, or the path alone when `message` is the type.
     """
     kind, path = names if len(names) == 2 else (message, names[0])
     if items is None or kind is None:

@@ -12,7 +12,7 @@ from runtime.values.registration import Registration
 
 
 def reference(*arguments: Any) -> list[Feature]:
-    """The features of key, value, type, key, value, type, …, each once."""
+    """Build the features of key, value, type, key, value, type, …, equal ones once."""
     return distinct(
         (arguments[index], arguments[index + 1], arguments[index + 2])
         for index in range(0, len(arguments), 3)

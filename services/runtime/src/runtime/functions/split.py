@@ -12,7 +12,7 @@ from runtime.values.registration import Registration
 
 
 def reference(text: str | None, pattern: str | None) -> list[str]:
-    """The parts of one text."""
+    """Split one text; an empty list for NULL."""
     if text is None or pattern is None:
         return []
     parts, begin = [], 0
@@ -30,4 +30,4 @@ def reference(text: str | None, pattern: str | None) -> list[str]:
 
 
 def register(session: Registration) -> None:
-    """Nothing to bring: Spark has it."""
+    """Bring nothing: Spark has it."""

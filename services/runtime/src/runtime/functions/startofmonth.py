@@ -14,17 +14,17 @@ from runtime.values.zones import Clock
 
 
 def reference(seconds: int | None, zone: str | None) -> int | None:
-    """The month's first second."""
-    shown = periods.shown(seconds, zone)
-    if shown is None:
+    """Return the month's first second."""
+    local = periods.local_time(seconds, zone)
+    if local is None:
         return None
-    wall, where = shown
+    wall, where = local
     first = wall.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return zones.first_instant(first, where)
 
 
 def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
-    """The same for many instants: integers and texts in, integers out, all of one length."""
+    """Compute the first seconds of many months: integers and texts in, integers out, all of one length."""
     return periods.compute(seconds, zone, periods.month_begins, Clock.first)
 
 

@@ -17,7 +17,7 @@ from runtime.values.zones import Clock
 
 
 def reference(seconds: int | None, zone: str | None) -> int | None:
-    """The week's first second."""
+    """Return the week's first second, or millisecond where milliseconds are given."""
     if seconds is not None and abs(seconds) >= periods.MILLISECONDS_FROM:
         answer = reference_in_seconds(seconds // 1000, zone)
         return None if answer is None else answer * 1000
@@ -25,17 +25,17 @@ def reference(seconds: int | None, zone: str | None) -> int | None:
 
 
 def reference_in_seconds(seconds: int | None, zone: str | None) -> int | None:
-    """The same, of seconds."""
-    shown = periods.shown(seconds, zone)
-    if shown is None:
+    """Return the week's first second; seconds in and out."""
+    local = periods.local_time(seconds, zone)
+    if local is None:
         return None
-    wall, where = shown
+    wall, where = local
     monday = periods.midnight(wall, -wall.weekday())
     return None if monday is None else zones.first_instant(monday, where)
 
 
 def compute(seconds: pa.Array, zone: pa.Array) -> pa.Array:
-    """The same for many instants: integers and texts in, integers out, all of one length."""
+    """Compute the beginnings of many weeks: integers and texts in, integers out, all of one length."""
     answer = partial(periods.compute, zone=zone, bound=periods.week_begins, back=Clock.first)
     return periods.in_own_unit(seconds, answer, last_ms=0)
 

@@ -19,27 +19,27 @@ _DAY, _HOUR, _MINUTE = 86_400, 3600, 60
 def reference(
     seconds: int | None, hour: int | None, minute: int | None, zone: str | None = "UTC"
 ) -> int | None:
-    """The instant of that time."""
-    shown = periods.shown(seconds, zone)
-    if shown is None or hour is None or minute is None or not (0 <= hour <= 23 and 0 <= minute <= 59):
+    """Return the instant of that time of day."""
+    local = periods.local_time(seconds, zone)
+    if local is None or hour is None or minute is None or not (0 <= hour <= 23 and 0 <= minute <= 59):
         return None
-    wall, where = shown
+    wall, where = local
     return zones.later_instant(wall.replace(hour=hour, minute=minute, second=0, microsecond=0), where)
 
 
 def compute(seconds: pa.Array, hour: pa.Array, minute: pa.Array, zone: pa.Array) -> pa.Array:
-    """The same for many instants: integers and texts in, integers out, all of one length."""
+    """Compute many such instants: integers and texts in, integers out, all of one length."""
     instants, hours, minutes = map(periods.numbers, (seconds, hour, minute))
-    known = periods.given(seconds, hour, minute, zone) & periods.within(instants)
-    known &= (hours >= 0) & (hours <= 23) & (minutes >= 0) & (minutes <= 59)
-    instants = np.where(known, instants, 0)
+    valid = periods.all_valid(seconds, hour, minute, zone) & periods.within(instants)
+    valid &= (hours >= 0) & (hours <= 23) & (minutes >= 0) & (minutes <= 59)
+    instants = np.where(valid, instants, 0)
     times = hours * _HOUR + minutes * _MINUTE
-    answers, answered = np.zeros_like(instants), np.zeros_like(known)
+    answers, answered = np.zeros_like(instants), np.zeros_like(valid)
     for clock, rows in periods.by_zone(zone):
         walls = clock.wall(instants[rows])
         answered[rows] = periods.within(walls)
         answers[rows] = clock.later(walls // _DAY * _DAY + times[rows])
-    return pa.array(answers, mask=~(known & answered))
+    return pa.array(answers, mask=~(valid & answered))
 
 
 def register(session: Registration) -> None:

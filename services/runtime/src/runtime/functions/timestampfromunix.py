@@ -15,17 +15,17 @@ from runtime.values.registration import Registration
 
 
 def reference(seconds: int | None) -> datetime | None:
-    """The timestamp of one instant, in seconds since 1970."""
+    """Convert one instant, in seconds since 1970, to an aware timestamp; None outside of the years."""
     if seconds is None or not zones.FIRST <= seconds <= zones.LAST:
         return None
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def compute(seconds: pa.Array) -> pa.Array:
-    """The timestamps of many instants: seconds since 1970 in, timestamps with microseconds out."""
+    """Convert many instants: seconds since 1970 in, timestamps with microseconds out."""
     instants = periods.numbers(seconds)
-    known = periods.given(seconds) & periods.within(instants)
-    micros = pa.array((instants * known) * 1_000_000, mask=~known)
+    valid = periods.all_valid(seconds) & periods.within(instants)
+    micros = pa.array((instants * valid) * 1_000_000, mask=~valid)
     return micros.cast(pa.timestamp("us", "UTC"))
 
 

@@ -130,9 +130,11 @@ class Batches:
             self._leave("The shadow beside it goes on from here.")
         if time.monotonic() - self._saved_at > _SAVE_PERIOD_S:
             self._save_event_times()  # the state before this batch, all of which is committed
-        readers = self._source.registry.published()
+        readers = self._source.registry.state()
         rows = drop_written(rows, self._checkpoint.written if shadow is None else shadow.written)
-        complete = drop_incomplete(drop_written(rows, readers.closed()), readers.gaps(), self._lookahead)
+        complete = drop_incomplete(
+            drop_written(rows, readers.closed_until()), readers.gaps(), self._lookahead
+        )
         # Spark's query id identifies a checkpoint: a recreated one has another id
         query = self._launch.session.sparkContext.getLocalProperty("sql.streaming.queryId")
         batch = BatchRef(f"{self._checkpoint.path.name}/{query}", batch_id, self._launch.spec.generation)
@@ -169,7 +171,7 @@ class Batches:
         records as read.
         """
         self._saved_at = time.monotonic()
-        latest = _merge_later(self._read_until, self._source.registry.published().read_until())
+        latest = _merge_later(self._read_until, self._source.registry.state().read_until())
         if latest != self._read_until:
             self._read_until = latest
             try:

@@ -11,14 +11,16 @@ from daggers.v1.telemetry_pb2 import Measure
 
 from daggerspec.limits import RECENT_S
 from runtime.launch.symptoms import DriverWarning
-from runtime.source.offsets import Lost
+from runtime.source.offsets import LostRecords
 
 _SPAN: Final = timedelta(seconds=RECENT_S)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_NAMED: Final = 3
 
 
-def warning(lost: Sequence[Lost], now: datetime, *, windowed: bool, early: bool) -> DriverWarning | None:
+def warning(
+    lost: Sequence[LostRecords], now: datetime, *, windowed: bool, early: bool
+) -> DriverWarning | None:
     """Build one warning of all deletions noticed lately, with the count of records; None where there are
     none.
 

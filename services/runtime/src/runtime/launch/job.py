@@ -117,7 +117,7 @@ def assemble(
         functions.load(name).register(launch.functions)
     for check in checks:
         check.result()
-    whole_from = None if range_ else source.registry.published().complete_from()
+    whole_from = None if range_ else source.registry.state().complete_from()
     for stage in stages:
         counted = count_late(rows_of(spark, stage.spark_sql, whole_from), stage)
         counted.createOrReplaceTempView(f"`{stage.name}`")

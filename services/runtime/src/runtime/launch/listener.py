@@ -23,7 +23,7 @@ from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.context import SourceContext
 from runtime.source.metrics import SourceMetrics
-from runtime.source.status import Published
+from runtime.source.status import SourceState
 from runtime.spark import helpers
 from runtime.spark.events import JsonListener
 from runtime.state.checkpoint import Checkpoint
@@ -74,7 +74,7 @@ class Listener(JsonListener):
         read = metrics.of(report)
         batch = summarize_batch(report, read, self._attempts(report.batchId))
         self._launch.heartbeat.update(partial(progress.batch_committed, batch=batch))
-        published = self._source.registry.published()
+        published = self._source.registry.state()
         batch_seen = self._to_batch(report, batch, read, published)
         self._symptoms = symptoms.add_batch(self._symptoms, batch_seen)
         self._update_waits(published)
@@ -90,7 +90,7 @@ class Listener(JsonListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Record that the source had nothing to read; a source that could not be reached is no progress."""
-        published = self._source.registry.published()
+        published = self._source.registry.state()
         self._update_waits(published)
         if published.is_reachable():
             self._launch.heartbeat.update(
@@ -100,8 +100,8 @@ class Listener(JsonListener):
 
     def check(self) -> None:
         """Record waiting records. Called regularly: Spark sends no event while they wait for a batch."""
-        published = self._source.registry.published()
-        looked_at, last = published.looked(), self._launch.heartbeat.progress.beat.last_progress
+        published = self._source.registry.state()
+        looked_at, last = published.waiting_at(), self._launch.heartbeat.progress.beat.last_progress
         if looked_at is not None and looked_at > last.ToDatetime(UTC) and published.is_reachable():
             step = partial(progress.waiting, time=looked_at, records=published.waiting())
             self._launch.heartbeat.update(step)
@@ -111,7 +111,11 @@ class Listener(JsonListener):
         self._launch.wake.set()
 
     def _to_batch(
-        self, report: StreamingQueryProgress, batch: CommittedBatch, read: SourceMetrics, published: Published
+        self,
+        report: StreamingQueryProgress,
+        batch: CommittedBatch,
+        read: SourceMetrics,
+        published: SourceState,
     ) -> symptoms.Batch:
         written, self._written = self._written, sum(self._launch.heartbeat.progress.beat.rows_out)
         closed = any(operator.numRowsRemoved for operator in report.stateOperators)
@@ -127,12 +131,12 @@ class Listener(JsonListener):
             watermarks=published.watermarks(),
         )
 
-    def _update_waits(self, published: Published) -> None:
+    def _update_waits(self, published: SourceState) -> None:
         """Update the partitions that event time waits for, if the query has windows."""
         if self._source.windows is not None:
             self._waits = waits.observe(self._waits, published, datetime.now(UTC))
 
-    def _warn(self, published: Published) -> None:
+    def _warn(self, published: SourceState) -> None:
         now = datetime.now(UTC)
         behind = waits.warnings(self._waits, now)
         # the warning of the partition that is waited for explains why no window closes
@@ -145,7 +149,7 @@ class Listener(JsonListener):
             ),
         ]
         windowed = self._source.windows is not None
-        expiry = expired.warning(published.lost(), now, windowed=windowed, early=self._early)
+        expiry = expired.warning(published.lost_records(), now, windowed=windowed, early=self._early)
         own += [expiry] if expiry else []
         all_warnings = (
             *self._plan_warnings,

@@ -23,7 +23,7 @@ from chassis.files import replace_text
 from chassis.logging import configure, logger
 from daggerspec import exits, rundir
 from runtime import errors
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.launch import driverlog, planned, warmup_run
 from runtime.launch.driver import Driver
 from runtime.launch.launch import Launch
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
     options = parser.parse_args(arguments)
     if (options.spec is None, options.generation is None) != (options.spare is not None,) * 2:
         parser.error("a launch has --spec and --generation, a spare has --spare alone")
-    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
+    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=redact)
     # a spare's directory is renamed to that of its launch, with its processes in it
     folder = Path() if options.spare else options.spec.resolve().parent
     jvm = JvmWatch()

@@ -18,7 +18,7 @@ from daggerspec.kind import Asked
 from daggerspec.launch import LaunchCatalogue
 from daggerspec.violation import Violation
 from runtime.encode.rows import Layout
-from runtime.errors import internal, refused
+from runtime.errors import internal, violation_error
 
 
 def read_spec(path: Path, generation: int) -> spec_pb2.JobSpec:
@@ -55,7 +55,7 @@ def check_spec(spec: spec_pb2.JobSpec) -> daggersql.Plan:
     errors = [one for one in answer.findings if one.severity is daggersql.Severity.ERROR]
     violations += [text.located("spec", error.violation("")) for error in errors]
     if violations or answer.plan is None:
-        raise refused(violations)
+        raise violation_error(violations)
     return answer.plan
 
 

@@ -38,7 +38,7 @@ class Shadow:
 
     def __init__(self, launch: Launch, chosen: Checkpoint, source: SourceContext) -> None:
         """Begin, with open streams. Raises: JobError (INTERNAL) for a query that cannot have a shadow."""
-        windows, whole_from = source.windows, source.registry.published().complete_from()
+        windows, whole_from = source.windows, source.registry.state().complete_from()
         if windows is None or not windows.slide:
             raise internal("SHADOW_USELESS", "Its windows do not end together.")
         assert chosen.stand is not None, "a shadow's checkpoint has one that it began beside"

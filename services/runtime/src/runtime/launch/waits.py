@@ -17,7 +17,7 @@ from daggers.v1.telemetry_pb2 import Measure
 from chassis.durations import spoken
 from daggerspec import limits
 from runtime.launch.symptoms import DriverWarning
-from runtime.source.status import ObservedTimes, OpenTransaction, Published
+from runtime.source.status import ObservedTimes, OpenTransaction, SourceState
 
 BEHIND: Final = timedelta(seconds=limits.BEHIND_S)
 """A partition is behind for too long if others wait for it for this long, and it is this far behind."""
@@ -56,7 +56,7 @@ class Waits:
     partitions: Mapping[str, Behind] = field(default_factory=dict)
 
 
-def observe(waits: Waits, published: Published, now: datetime) -> Waits:
+def observe(waits: Waits, published: SourceState, now: datetime) -> Waits:
     """Update the waits by the readers' latest status.
 
     A partition is behind when it is not idle and its newest record is older than that of another, of any

@@ -1,6 +1,7 @@
-"""A query on real data for somebody who looks, and nothing is written (ADR 101).
+"""Preview a query on real data; nothing is written (ADR 101).
 
-main       the process: previews one after another, asked by the scheduler that started it
+main       the process: one preview after another, for the scheduler that started it
 run        one preview: a launch's source, plan and SQL, over a range
-take       its rows, from workers
+rowfiles   the files by which workers hand rows over
+take       the rows of a batch, in workers
 """

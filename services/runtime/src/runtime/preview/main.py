@@ -1,7 +1,7 @@
-"""The process that previews: one after another, asked over a socket where it works.
+"""Run previews one after another in a process that listens at a socket.
 
 A connection is a preview: a `PreviewJob` comes, and its steps go back in frames, as `runtime.framed` writes
-them. Who hangs up has ended it; the connection is closed from here once the process is free again.
+them. A caller that hangs up has ended it; the connection is closed from here once the process is free again.
 
     P  PreviewDaggerResponse   a step
     E  DaggerError             why there are no more
@@ -28,7 +28,7 @@ from chassis import processes
 from chassis.logging import configure, logger
 from daggerspec import exits, rundir
 from runtime import framed
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.launch import warmup_run
 from runtime.preview.run import Preview, Step
 from runtime.spark import session as spark
@@ -40,11 +40,11 @@ _LONGEST: Final = 64 * 1024 * 1024
 
 
 def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
-    """Preview until the scheduler is gone; the exit code. `started` waits for Spark."""
+    """Preview until the scheduler is gone; return the exit code. `started` waits for Spark."""
     parser = argparse.ArgumentParser(prog="runtime", description="Previews daggers.")
     parser.add_argument("--preview", metavar="PID:TICKS", required=True, help="preview as long as this lives")
     whose = parser.parse_args(arguments).preview
-    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=hidden)
+    configure(rundir.DRIVER_LOGGER, as_driver=True, hidden=redact)
     jvm = JvmWatch()
     jvm.follow(lambda: _leave(jvm.death()))
     try:
@@ -59,7 +59,9 @@ def main(arguments: Sequence[str], started: Callable[[], SparkSession]) -> int:
 
 
 def _serve(server: socket.socket, session: SparkSession, jvm: JvmWatch, gone: Callable[[], bool]) -> None:
-    """Preview whatever is asked. Who is asked at once is not warm yet: its first preview is its warm-up."""
+    """Run a preview for each connection. With none at once the process warms up first; else a preview does
+    it.
+    """
     if not _waits(server, 0):
         warmup_run.warm_up(session, jvm, over=lambda: gone() or _waits(server, 0))
     logger().info("preview.host_started")
@@ -71,33 +73,33 @@ def _serve(server: socket.socket, session: SparkSession, jvm: JvmWatch, gone: Ca
 
 
 def _answer(connection: socket.socket, session: SparkSession, jvm: JvmWatch) -> None:
-    """One preview. Its folder is gone when it is over."""
-    said = _read(connection)
-    if said is None:
+    """Run one preview, and remove its folder."""
+    request = _read(connection)
+    if request is None:
         return
-    asked = host_pb2.PreviewJob.FromString(said)
-    run_dir = Path(asked.job.run_dir)
+    job = host_pb2.PreviewJob.FromString(request)
+    run_dir = Path(job.job.run_dir)
     run_dir.mkdir()
     hung_up = threading.Event()
     threading.Thread(target=_listen, args=(connection, hung_up), name="caller", daemon=True).start()
     out = connection.makefile("wb")
 
-    def tell(kind: bytes, message: bytes) -> None:
+    def send(kind: bytes, message: bytes) -> None:
         try:
             framed.frame(out, kind, message)
         except OSError:
             hung_up.set()
 
-    def step(message: Step) -> None:
-        tell(STEP, message.SerializeToString())
+    def send_step(message: Step) -> None:
+        send(STEP, message.SerializeToString())
 
-    preview = Preview(asked, session, step, hung_up.is_set)
+    preview = Preview(job, session, send_step, hung_up.is_set)
     try:
         preview.run()
-    except Exception as failure:  # noqa: BLE001 - it is for whoever asked
+    except Exception as failure:  # noqa: BLE001 - the caller gets it
         error = jvm.explain(failure)
         logger().info("preview.failed", reason=error.reason, detail=error.detail)
-        tell(framed.ERROR, error.SerializeToString())
+        send(framed.ERROR, error.SerializeToString())
     finally:
         shutil.rmtree(run_dir, ignore_errors=True)
         with suppress(OSError):
@@ -119,16 +121,16 @@ def _waits(server: socket.socket, seconds: float) -> bool:
 
 
 def _read(connection: socket.socket) -> bytes | None:
-    """The one message that is asked; None when who asks has hung up before."""
+    """Read the one message of a connection; None when the caller has hung up before."""
     with connection.makefile("rb") as source:
         head = source.read(4)
         size = int.from_bytes(head, "big")
-        said = source.read(size) if len(head) == 4 and size <= _LONGEST else b""
-    return said if said and len(said) == size else None
+        content = source.read(size) if len(head) == 4 and size <= _LONGEST else b""
+    return content if content and len(content) == size else None
 
 
 def _listen(connection: socket.socket, hung_up: threading.Event) -> None:
-    """Nothing more is said: what comes is the end."""
+    """Wait until the caller hangs up: it sends nothing more."""
     with suppress(OSError):
         connection.recv(1)
     hung_up.set()

@@ -1,4 +1,4 @@
-"""One preview: what a launch of the dagger would compute of a range of its streams. It writes nothing."""
+"""Compute a preview: what a launch of the dagger would make of a range of its streams. It writes nothing."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from runtime.launch.launch import Computation
 from runtime.launch.listener import summarize_batch
 from runtime.launch.progress import CommittedBatch
 from runtime.preview.rowfiles import RowFiles
-from runtime.preview.take import TAKEN, Take, marked, series_of
+from runtime.preview.take import TAKEN, Take, mark_partial, series_of
 from runtime.references.loading import References
 from runtime.source import metrics
 from runtime.source.planner import start_offsets
 from runtime.source.planner.ranges import Range
 from runtime.source.planner.rounds import CLOSED_BY_RANGE
-from runtime.source.reader.examples import kept
+from runtime.source.reader.examples import read_examples
 from runtime.source.stream import begin_batch, end_batch
 from runtime.source.watermark import windows_of
 from runtime.spark import queries
@@ -51,47 +51,49 @@ _REMEMBERED: Final = 10_000
 
 
 @dataclass
-class _Counted:
-    """What came so far."""
+class _RowCounts:
+    """Counts of the rows so far."""
 
-    taken: int = 0
-    """Rows that were told."""
+    sent: int = 0
+    """Rows that were sent to the caller."""
     rows: int = 0
     whole: int = 0
-    """Rows of whole windows among all that there are."""
+    """Rows of whole windows among all rows."""
     series: set[bytes] = field(default_factory=set)
     first_row: float | None = None
 
 
 class Preview:
-    """A preview in a session of its own; `told` is given each of its steps."""
+    """Previews in a session of its own."""
 
     def __init__(
         self,
-        asked: host_pb2.PreviewJob,
+        request: host_pb2.PreviewJob,
         session: SparkSession,
-        told: Callable[[Step], None],
+        send: Callable[[Step], None],
         over: Callable[[], bool],
     ) -> None:
-        """`over`: whether nobody waits for it any more."""
-        self._asked, self._told, self._over = asked, told, over
-        self._computed = Computation(asked.job, lambda: spark.another(session))
-        self._counted = _Counted()
-        self._max_rows = asked.max_rows or limits.PREVIEW_ROWS
-        self._telling = threading.Lock()
+        """`send` gets each of its steps; `over` tells whether nobody waits for it any more."""
+        self._request, self._send, self._over = request, send, over
+        self._computed = Computation(request.job, lambda: spark.another(session))
+        self._counts = _RowCounts()
+        self._max_rows = request.max_rows or limits.PREVIEW_ROWS
+        self._sending = threading.Lock()
         self._began = time.monotonic()
         self._cpu_s = _cpu_s()
         self._span_s = 0.0
-        self._live_s = asked.range.live.ToTimedelta().total_seconds()
-        self._rows = RowFiles.opened(self._computed.run_dir, rows=self._max_rows, size=_ROWS_BYTES)
+        self._live_s = request.range.live.ToTimedelta().total_seconds()
+        self._rows = RowFiles.create(self._computed.run_dir, rows=self._max_rows, size=_ROWS_BYTES)
         self._failure: BaseException | None = None
         self._query: StreamingQuery | None = None
 
     def run(self) -> None:
-        """Preview to the end, or until nobody waits or its time is over. Raises: what a launch dies of."""
+        """Preview to the end, or until nobody waits or its time is over. Raises: any error that ends a
+        launch.
+        """
         spec = self._computed.spec
         plan = planned.check_spec(spec)
-        wanted, self._span_s = range_of(self._asked.range, plan, datetime.now(UTC))
+        wanted, self._span_s = range_of(self._request.range, plan, datetime.now(UTC))
         root = open_root(spec.checkpoint_root)[0]
         chosen = checkpoint.choose(root, state.identity(spec.spec, plan), spec.generation)
         session = self._computed.session
@@ -105,19 +107,19 @@ class Preview:
             wanted = replace(wanted, first_rows=not wanted.live_until)
             assembled = job.assemble(self._computed, plan, chosen, wanted)
             query = self._query = self._start(assembled, str(chosen.path), references, plan.lookahead)
-        except AnalysisException as refused:
-            what = str(refused).splitlines()[0]
-            raise user("BAD_PLAN", f"Spark cannot run this query: {what}") from refused
+        except AnalysisException as problem:
+            sentence = str(problem).splitlines()[0]
+            raise user("BAD_PLAN", f"Spark cannot run this query: {sentence}") from problem
         in_time = self._follow(query, assembled.readers.records)
         if self._over():
             return
         failure = self._failure or queries.failure(query)
         if failure is not None and in_time:
             raise failure
-        self._told(Step(done=self._done(query, assembled, in_time=in_time)))
+        self._send(Step(done=self._summarize(query, assembled, in_time=in_time)))
 
     def ends(self) -> bool:
-        """Whether its query does end, in a few seconds; else Spark goes on with it."""
+        """Wait a few seconds for the query's end; False if Spark goes on with it."""
         until = time.monotonic() + _END_S
         while self._query is not None and not queries.has_ended(self._query):
             if time.monotonic() > until:
@@ -148,64 +150,65 @@ class Preview:
                 references.refresh(self._computed.session)
                 closed = begin_batch(self._computed.session)
                 closing = closed is not None and closed > CLOSED_BY_RANGE
-                gaps = assembled.source.registry.published().gaps()
-                self._take(marked(rows, gaps, lookahead, closing=closing).mapInArrow(take, TAKEN))
+                gaps = assembled.source.registry.state().gaps()
+                flagged = mark_partial(rows, gaps, lookahead, closing=closing)
+                self._take(flagged.mapInArrow(take, TAKEN))
                 end_batch(self._computed.session, assembled.source)
             except BaseException as failure:
                 self._failure = failure
                 raise
 
-        shown = masked(assembled.rows, self._asked.masked_columns)
-        writer = shown.writeStream.queryName(self._computed.spec.dagger).outputMode("append")
+        visible = mask_columns(assembled.rows, self._request.masked_columns)
+        writer = visible.writeStream.queryName(self._computed.spec.dagger).outputMode("append")
         return (
             writer.option("checkpointLocation", path).foreachBatch(batch).trigger(availableNow=True).start()
         )
 
     def _take(self, rows: DataFrame) -> None:
         for line in rows.collect():
-            self._counted.rows += line["rows"]
-            self._counted.whole += line["whole"]
-            self._counted.series |= series_of(bytes(line["series"]))
-        self._tell_rows()
+            self._counts.rows += line["rows"]
+            self._counts.whole += line["whole"]
+            self._counts.series |= series_of(bytes(line["series"]))
+        self._send_rows()
 
-    def _tell_rows(self) -> None:
-        """Tell what has come from workers: also while a batch goes on."""
-        counted = self._counted
-        with self._telling:
-            for step in self._rows.come():
-                counted.taken += len(step.rows)
-                counted.first_row = counted.first_row or time.monotonic()
-                self._told(Step(rows=step))
+    def _send_rows(self) -> None:
+        """Send the rows that have come from workers: also while a batch goes on."""
+        counts = self._counts
+        with self._sending:
+            for step in self._rows.take_new():
+                counts.sent += len(step.rows)
+                counts.first_row = counts.first_row or time.monotonic()
+                self._send(Step(rows=step))
 
     def _follow(self, query: StreamingQuery, records: int) -> bool:
-        """Wait for the query's end, and stop it when nobody waits; whether it ended in time."""
-        told, last = 0.0, None
+        """Wait for the query's end, and stop it when nobody waits; return whether it ended in time."""
+        sent_at, last = 0.0, None
         while query.isActive:
-            self._tell_rows()
+            self._send_rows()
             now = time.monotonic()
             late = now - self._began > limits.PREVIEW_S + self._live_s
             if late or self._over():
                 queries.stop_patiently(query.stop)
                 return not late
-            if now - told > _PROGRESS_S:
+            if now - sent_at > _PROGRESS_S:
                 read = sum(metrics.of(progress).rows for progress in query.recentProgress)
                 step = gateway_pb2.PreviewProgress(
                     phase=gateway_pb2.PreviewProgress.PHASE_READING,
                     records=read,
                     records_total=0 if self._live_s else records,
-                    rows=self._counted.rows,
+                    rows=self._counts.rows,
                 )
-                told = now
+                sent_at = now
                 if step != last:
                     last = step
-                    self._told(Step(progress=step))
+                    self._send(Step(progress=step))
             time.sleep(_LOOK_S)
         return True
 
-    def _done(self, query: StreamingQuery, assembled: job.Job, *, in_time: bool) -> Done:
+    def _summarize(self, query: StreamingQuery, assembled: job.Job, *, in_time: bool) -> Done:
         batches = [summarize_batch(progress, metrics.of(progress), 1) for progress in query.recentProgress]
-        counted = self._counted
-        left_out = counted.rows - counted.taken
+        counts = self._counts
+        left_out = counts.rows - counts.sent
         reason = Done.REASON_ROW_LIMIT if left_out else Done.REASON_END_OF_RANGE
         quarantined: Counter[str] = Counter()
         for batch in batches:
@@ -219,23 +222,23 @@ class Preview:
             late=sum(batch.late for batch in batches),
             late_windows=sum(batch.late_windows for batch in batches),
             quarantined=quarantined,
-            examples=kept(self._computed.run_dir),
+            examples=read_examples(self._computed.run_dir),
             invalid=invalid,
-            rows=counted.rows,
+            rows=counts.rows,
             rows_left_out=left_out,
             records_left_out=assembled.readers.left_out,
-            series=len(counted.series),
+            series=len(counts.series),
             total_ms=round((time.monotonic() - self._began) * 1000),
             cpu_seconds=_cpu_s() - self._cpu_s,
         )
-        if counted.first_row is not None:
-            done.first_row_ms = round((counted.first_row - self._began) * 1000)
+        if counts.first_row is not None:
+            done.first_row_ms = round((counts.first_row - self._began) * 1000)
         self._cost(done, batches)
-        done.empty = empty(done, whole=counted.whole)
+        done.empty = empty(done, whole=counts.whole)
         return done
 
     def _cost(self, done: Done, batches: Sequence[CommittedBatch]) -> None:
-        """What it tells of a running dagger."""
+        """Estimate the cost of the running dagger from that of the preview."""
         if not done.records:
             return
         done.cost.cpu_seconds_per_million = done.cpu_seconds / done.records * 1e6
@@ -243,12 +246,13 @@ class Preview:
         if self._span_s:
             done.cost.records_per_second = done.records / self._span_s
             done.cost.cores = done.cpu_seconds / self._span_s
-            done.cost.rows_per_minute = self._counted.whole / self._span_s * 60
+            done.cost.rows_per_minute = self._counts.whole / self._span_s * 60
 
 
-def masked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The rows with NULL in the place of columns, so that Spark computes nothing of them: what cannot be
-    shown must not be told by an error, a size, or a count of values either.
+def mask_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Replace columns by NULL, so that Spark computes nothing of them.
+
+    Values that must not be shown must not be exposed by an error, a size, or a count either.
     """
     for column in columns:
         quoted = f"`{column.replace('`', '``')}`"
@@ -256,25 +260,26 @@ def masked(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return rows
 
 
-def range_of(asked: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetime) -> tuple[Range, float]:
-    """What is read, by default as much as fills two windows; and how many seconds of Kafka's time that is, 0
-    where that is not known.
+def range_of(request: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetime) -> tuple[Range, float]:
+    """Return the range to read, by default as much as fills two windows, and its length.
+
+    The length is in seconds of Kafka's time; 0 where it is not known.
     """
-    match asked.WhichOneof("kind"):
+    match request.WhichOneof("kind"):
         case "last_records":
-            return Range(limits.PREVIEW_RECORDS, last_records=asked.last_records), 0.0
+            return Range(limits.PREVIEW_RECORDS, last_records=request.last_records), 0.0
         case "between":
-            begin, end = (getattr(asked.between, name).ToDatetime(UTC) for name in ("from", "to"))
+            begin, end = (getattr(request.between, name).ToDatetime(UTC) for name in ("from", "to"))
             read = Range(
                 limits.PREVIEW_RECORDS, since=start_offsets.millis(begin), until=start_offsets.millis(end)
             )
             return read, (end - begin).total_seconds()
         case "live":
-            live = asked.live.ToTimedelta()
+            live = request.live.ToTimedelta()
             begin, end = start_offsets.millis(now), start_offsets.millis(now + live)
             return Range(limits.PREVIEW_RECORDS, since=begin, live_until=end), live.total_seconds()
         case "last":
-            last = asked.last.ToTimedelta()
+            last = request.last.ToTimedelta()
         case _:
             windows = windows_of(plan)
             twice = timedelta(milliseconds=2 * windows.size) if windows else LEAST
@@ -284,7 +289,7 @@ def range_of(asked: gateway_pb2.PreviewRange, plan: daggersql.Plan, now: datetim
 
 
 def empty(done: Done, *, whole: int) -> Done.Empty.ValueType:
-    """Where the records are, when none of the rows is of a `whole` window."""
+    """Find out why none of the rows is of a `whole` window: where the records are."""
     if whole or done.rows_left_out or done.reason == Done.REASON_TIME_LIMIT:
         return Done.EMPTY_UNSPECIFIED
     if done.rows:

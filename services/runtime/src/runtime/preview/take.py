@@ -1,4 +1,4 @@
-"""The rows of a batch of a preview, in its workers: the first go at once, and all are counted."""
+"""Take the rows of a preview's batch in its workers: the first go at once, and all are counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from daggersql import Role
-from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.json_text import KEY, VALUE, join_members, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.encode.rows import Layout
 from runtime.launch.wholeness import lacks_records
@@ -24,18 +24,18 @@ from runtime.source.status import Gap
 PARTIAL = "__partial"
 STEP_BYTES = 512 * 1024
 STEP_ROWS = 500
-"""Few enough that the first are seen soon."""
+"""Few enough that the first are shown soon."""
 _SERIES = 100_000
 _HASH = 8
 SCHEMA = pa.schema([("rows", pa.int64()), ("whole", pa.int64()), ("series", pa.binary())])
 TAKEN = "rows bigint, whole bigint, series binary"
 
 
-def marked(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closing: bool) -> DataFrame:
-    """The rows, with a column that says which are a part only: of a window that the range begins or ends in,
-    or of whose records Kafka has deleted some.
+def mark_partial(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closing: bool) -> DataFrame:
+    """Add a column that is true for rows of partial windows.
 
-    `closing`: these are of windows that no record has closed.
+    The range begins or ends in them, or Kafka has deleted some of their records. `closing`: no record has
+    closed the windows of these rows.
     """
     lacking = None if closing else lacks_records(rows, gaps, lookahead)
     return rows.withColumn(PARTIAL, F.lit(closing) if lacking is None else lacking)
@@ -43,17 +43,17 @@ def marked(rows: DataFrame, gaps: Sequence[Gap], lookahead: timedelta, *, closin
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Called by Spark with the rows of one partition. Picklable."""
+    """Function that Spark calls with the rows of one partition. Picklable."""
 
     layout: Layout
     out: RowFiles
-    """Where rows go, as many as it takes."""
+    """Takes rows, as many as there is room for."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One line of `SCHEMA`: how many rows there were, how many of whole windows, and of which series."""
-        writer, seen, whole, series = self.out.writer(), 0, 0, set[bytes]()
+        """Yield one line of `SCHEMA`: the counts of all rows and of those of whole windows, and series."""
+        writer, count, whole, series = self.out.writer(), 0, 0, set[bytes]()
         for batch in batches:  # to the end, whatever is taken: Spark's state depends on it
-            seen += batch.num_rows
+            count += batch.num_rows
             whole += batch.num_rows - (pc.sum(batch.column(PARTIAL)).as_py() or 0)
             self._add_series(series, batch)
             for begin in range(0, batch.num_rows, STEP_ROWS):
@@ -62,18 +62,18 @@ class Take:
                 for step in self._steps(batch.slice(begin, STEP_ROWS)):
                     writer.put(step)
         yield pa.RecordBatch.from_pylist(
-            [{"rows": seen, "whole": whole, "series": b"".join(series)}], schema=SCHEMA
+            [{"rows": count, "whole": whole, "series": b"".join(series)}], schema=SCHEMA
         )
 
     def _steps(self, batch: pa.RecordBatch) -> Iterator[gateway_pb2.PreviewRows]:
-        """The rows in messages, each of whole windows or of parts."""
+        """Yield the rows in messages, each of whole windows or of partial ones."""
         columns = [
             (column.name, texts(values, KEY if column.role is Role.TAG else VALUE))
             for column, values in self.layout.visible(batch)
         ]
         flags = batch.column(batch.schema.get_field_index(PARTIAL)).to_pylist()
         step, size = gateway_pb2.PreviewRows(), 0
-        for text, partial in zip(named(columns), flags, strict=True):
+        for text, partial in zip(join_members(columns), flags, strict=True):
             row = from_columns(from_json(text)).to_proto()
             if step.rows and (step.partial != partial or size + row.ByteSize() > STEP_BYTES):
                 yield step
@@ -87,10 +87,10 @@ class Take:
     def _add_series(self, series: set[bytes], batch: pa.RecordBatch) -> None:
         tags = [values for column, values in self.layout.visible(batch) if column.role is Role.TAG]
         if tags and len(series) < _SERIES:
-            known = set(map(",".join, zip(*(texts(values, KEY) for values in tags), strict=True)))
-            series.update(hashlib.blake2b(text.encode(), digest_size=_HASH).digest() for text in known)
+            names = set(map(",".join, zip(*(texts(values, KEY) for values in tags), strict=True)))
+            series.update(hashlib.blake2b(text.encode(), digest_size=_HASH).digest() for text in names)
 
 
 def series_of(content: bytes) -> set[bytes]:
-    """The hashes of series that a worker tells."""
+    """Split the hashes of series that a worker sends."""
     return {content[begin : begin + _HASH] for begin in range(0, len(content), _HASH)}

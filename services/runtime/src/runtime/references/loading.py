@@ -37,7 +37,7 @@ _HOUR_S = 3600.0
 _RETRY_S = 60.0
 """Pause before a failed read is repeated."""
 _POLL_S = 10.0
-"""How often due tables are refreshed while no batch runs."""
+"""Time between two refreshes of due tables while no batch runs."""
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=10.0)
 _DOWNLOAD_S = 60.0
 _PIECE = 1024 * 1024

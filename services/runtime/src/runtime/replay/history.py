@@ -33,12 +33,12 @@ class QuarantineEntry:
     reason: str
     sink: str
     set_ms: int
-    """When it was quarantined, in ms since 1970."""
+    """Time of its quarantine, in ms since 1970."""
     is_open: bool = True
     is_discarded: bool = False
     """Of later outcomes only REPLAYED changes a discarded record: it is then no longer discarded."""
     attempts: int = 0
-    """How many replays before this one failed with it."""
+    """Count of replays before this one failed with it."""
 
 
 class History:

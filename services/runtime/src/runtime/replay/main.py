@@ -27,7 +27,7 @@ from chassis.logging import configure, logger
 from daggerspec import checkpointroot, exits, rundir, state
 from runtime import errors
 from runtime.errors import external, internal
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.launch import driverlog, planned
 from runtime.replay.replaying import Attempt, replay
 from runtime.state import checkpoint
@@ -66,7 +66,7 @@ def main(
     parser.add_argument("--created", type=int, required=True, help="sequence of the dagger's creation")
     options = parser.parse_args(arguments)
     folder: Path = options.run_dir.resolve()
-    configure(rundir.REPLAY_LOGGER, as_driver=True, hidden=hidden)
+    configure(rundir.REPLAY_LOGGER, as_driver=True, hidden=redact)
     driverlog.follow(folder)
     try:
         attempt = Attempt(

@@ -30,7 +30,7 @@ from runtime.replay.verdicts import Resolved
 from runtime.sinks import BatchRef, Part, Target
 
 PATIENCE_S: Final = 600.0
-"""How long a replay retries a sink; then it gives the sink up, and the rows stay open."""
+"""Time for which a replay retries a sink; then it gives the sink up, and the rows stay open."""
 
 
 class SinkRows:

@@ -32,7 +32,7 @@ _SERVER_ERROR: Final = 555
 """The one code of a record that is worth another try."""
 _SUCCESS: Final = "success"
 _JUDGED: Final = frozenset({_SUCCESS, "partial", "fail"})
-"""What it says became of the records of a request."""
+"""Values of `status` in an answer that has judged the records of a request."""
 
 
 def check(target: Target) -> None:
@@ -48,19 +48,19 @@ def probe(target: Target) -> None:
 
 
 def ask(target: Target) -> str:
-    """What the server answers to a question that changes nothing. Raises: JobError."""
+    """Describe the answer to a request that changes nothing. Raises: JobError."""
     return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Uploads, target, server)
     return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
-    """Where records go."""
+    """Return the server that records go to."""
     sink = resolved.sink.clevertap
     passcode = spec_pb2.HttpAuth.Header(name="X-CleverTap-Passcode", value=sink.passcode)
     auth = spec_pb2.HttpAuth(header=passcode)
@@ -68,7 +68,7 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
 
 
 class Uploads:
-    """The rows of a batch as records, and the requests that carry them."""
+    """Rows of a batch as records, and the requests that carry them."""
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         self._server, self._sink = server, target.resolved.sink.clevertap
@@ -79,16 +79,16 @@ class Uploads:
         self.parts = parts(rows.num_rows, self.refusals, CAPABILITIES.max_rows or 1)
         kind, data = ("profile", "profileData") if self._sink.profile else ("event", "evtData")
         self._records = []
-        quoted = json_text.quoted
+        quote = json_text.quote
         each_row = zip(events.identities, events.times, events.names, events.properties, strict=True)
-        for identity, time, name, said in each_row:
+        for identity, time, name, members in each_row:
             when = "" if time is None else f',"ts":{time // 1_000_000}'
-            named = "" if self._sink.profile else f',"evtName":{quoted(str(name))}'
-            whose = f'"type":"{kind}","identity":{quoted(str(identity))}'
-            self._records.append(f'{{{whose}{when}{named},"{data}":{{{said}}}}}')
+            named = "" if self._sink.profile else f',"evtName":{quote(str(name))}'
+            whose = f'"type":"{kind}","identity":{quote(str(identity))}'
+            self._records.append(f'{{{whose}{when}{named},"{data}":{{{members}}}}}')
 
     def request(self, rows: Rows) -> Request:
-        """The request that carries these rows."""
+        """Build the request that carries these rows."""
         headers = {
             "Content-Type": "application/json; charset=utf-8",
             "X-CleverTap-Account-Id": self._sink.account,
@@ -98,14 +98,14 @@ class Uploads:
         return Request("POST", url, headers, body.encode(errors="replace"))
 
     def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
-        """What an answer means: of its status first, then of each record. Raises: JobError."""
-        failed = unprocessed(answer)
+        """Interpret an answer: its status first, then each record. Raises: JobError."""
+        failed = find_unprocessed(answer)
         if not failed:
             return posting.interpret(self._server, rows, answer, is_taken=failed is not None)
         return self._each(rows, failed)
 
     def _each(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
-        """Records that were not processed are known by what they are: CleverTap gives them back."""
+        """Match unprocessed records by their content: CleverTap gives them back."""
         left: dict[str, list[int]] = {}
         for row in rows:
             left.setdefault(_known_by(json.loads(self._records[row])), []).append(row)
@@ -118,9 +118,9 @@ class Uploads:
             elif code == _SERVER_ERROR:
                 again.append(same.pop())
             else:
-                refused.append(Refusal(same.pop(), "SINK_REFUSED", self._unprocessed(code)))
-        if unknown:  # nobody knows which: all of them once more, by themselves
-            return self._told_apart(rows, failed)
+                refused.append(Refusal(same.pop(), "SINK_REFUSED", self._refusal_text(code)))
+        if unknown:  # the records are not known: all of them once more, by themselves
+            return self._divide(rows, failed)
         if not again:
             return Verdict(refused=refused)
         why = TemporaryError(
@@ -128,36 +128,37 @@ class Uploads:
         )
         return Verdict(refused=refused, again=[again], why=why)
 
-    def _told_apart(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
+    def _divide(self, rows: Rows, failed: Sequence[Any]) -> Verdict:
         codes = [_failure(record)[0] for record in failed]
         if _SERVER_ERROR in codes:
             return Verdict(again=[rows], why=self._away())
-        return Verdict(whole=RefusalCause("SINK_REFUSED", self._unprocessed(codes[0])))
+        return Verdict(whole=RefusalCause("SINK_REFUSED", self._refusal_text(codes[0])))
 
-    def _unprocessed(self, code: int) -> str:
+    def _refusal_text(self, code: int) -> str:
         return f"{self._server.name} does not process the record (code {code})."
 
     def _away(self) -> TemporaryError:
         return TemporaryError("SINK_UNAVAILABLE", f"{self._server.name} does not take records now.")
 
 
-def unprocessed(answer: HttpAnswer) -> Sequence[Any] | None:
-    """The records that CleverTap says it did not process; None without the proof that it judged them: 200,
-    and JSON with a `status` that is its own, and the list where not all went well.
+def find_unprocessed(answer: HttpAnswer) -> Sequence[Any] | None:
+    """Return the records that CleverTap did not process; None without the proof that it judged them.
+
+    The proof is 200, and JSON with a `status` that is its own, and the list where not all went well.
     """
-    said = posting.json_object(answer) if answer.status == 200 else {}
-    status, failed = said.get("status"), said.get("unprocessed", [])
+    body = posting.json_object(answer) if answer.status == 200 else {}
+    status, failed = body.get("status"), body.get("unprocessed", [])
     if status not in _JUDGED or not isinstance(failed, list):
         return None
     return None if status != _SUCCESS and not failed else failed
 
 
-def _failure(said: Any) -> tuple[int, str]:
-    """Of a record that was not processed: the code, and what it is known by."""
-    if not isinstance(said, Mapping):
+def _failure(entry: Any) -> tuple[int, str]:
+    """Return code and content of a record that was not processed."""
+    if not isinstance(entry, Mapping):
         return 0, ""
-    code = said.get("code")
-    return (code if isinstance(code, int) else 0), _known_by(said.get("record"))
+    code = entry.get("code")
+    return (code if isinstance(code, int) else 0), _known_by(entry.get("record"))
 
 
 def _known_by(record: Any) -> str:

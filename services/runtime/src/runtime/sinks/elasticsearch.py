@@ -47,7 +47,7 @@ _MAX_ID: Final = 512
 _CONFLICT: Final = 409
 _FIELD: Final = re.compile(r"field(?: \[|=\")([^\]\"]+)")
 _STATES: Final = frozenset({"cluster_block_exception", "validation_exception"})
-"""Of a server, with statuses that are of requests: it is blocked, or no shard is left for an index."""
+"""Error types of a server that waits: it is blocked, or no shard is left for an index."""
 _STRICT: Final = "strict_dynamic_mapping_exception"
 _NO_INDEX: Final = frozenset({"index_not_found_exception", "index_closed_exception"})
 _NO_WRITE_INDEX: Final = "no write index is defined"
@@ -71,7 +71,7 @@ def check(target: Target) -> None:
 
 
 def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
-    """What a batch would find there; nothing is written. Raises: JobError for what no row can pass."""
+    """Describe what a batch would find there; nothing is written. Raises: JobError for what no row passes."""
     del row
     server = server_of(target.resolved)
     Documents(target, server, target.no_rows)
@@ -81,7 +81,7 @@ def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
 
 
 def _index(server: Server, target: Target) -> Index | None:
-    """The one that all rows go to; None where their values say which."""
+    """Return the one index that all rows go to; None where their values choose it."""
     sink = target.resolved.sink.elasticsearch
     return None if templates.references(sink.index) else Index(server, sink, kind.mapping(target.layout))
 
@@ -92,26 +92,26 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Documents, target, server)
     return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
-    """Where the documents of a sink go."""
+    """Return the server that the documents of a sink go to."""
     sink = resolved.sink.elasticsearch
     timeout_s = sink.timeout.ToTimedelta().total_seconds()
     return Server.of(resolved, "Elasticsearch", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
 class Documents:
-    """The rows of a batch as documents, and the requests that carry them."""
+    """Rows of a batch as documents, and the requests that carry them."""
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         sink = target.resolved.sink.elasticsearch
         self._server, self._action = server, _ACTIONS[sink.operation]
-        self._known = {column.name for column in target.layout.columns}
+        self._column_names = {column.name for column in target.layout.columns}
         self._is_one_index = not templates.references(sink.index)
         visible = [(column.name, array) for column, array in target.layout.visible(rows)]
         columns, count = dict(visible), rows.num_rows
@@ -119,17 +119,17 @@ class Documents:
         if sink.id:
             ids = template.texts(sink.id, columns, count)
         index = template.texts(sink.index, columns, count)
-        said = {"_index": index, "_id": ids}
+        places = {"_index": index, "_id": ids}
         if sink.routing:
-            said["routing"] = template.texts(sink.routing, columns, count)
-        self.refusals = _unsendable(said, [sink.id, sink.index, sink.routing], columns)
+            places["routing"] = template.texts(sink.routing, columns, count)
+        self.refusals = _unsendable(places, [sink.id, sink.index, sink.routing], columns)
         version = ""
         if target.updates:
             batch = target.writes.batch if target.part else BatchRef("", 0, 0)
             number = (batch.generation << 32) + batch.batch_id
             version = f',"version":{number},"version_type":"external_gte"'
-        quoted = [(name, [json.dumps(text) for text in texts]) for name, texts in said.items()]
-        heads = [f'{{"{self._action}":{head[:-1]}{version}}}}}' for head in json_text.named(quoted)]
+        quoted = [(name, [json.dumps(text) for text in texts]) for name, texts in places.items()]
+        heads = [f'{{"{self._action}":{head[:-1]}{version}}}}}' for head in json_text.join_members(quoted)]
         objects = json_text.objects(visible)
         if sink.operation == _SINK.OPERATION_UPDATE:
             objects = [f'{{"doc":{text},"doc_as_upsert":true}}' for text in objects]
@@ -139,12 +139,12 @@ class Documents:
         self.parts = sized_parts(self._lines, self.refusals, most_rows, most_bytes)
 
     def request(self, rows: Rows) -> Request:
-        """The request that carries these rows."""
+        """Build the request that carries these rows."""
         url = f"{indexneeds.base_url(self._server)}/_bulk?filter_path={_WANTED}"
         return Request("POST", url, _NDJSON, b"".join(self._lines[row] for row in rows))
 
     def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
-        """What an answer means: of all of them first, then of each document. Raises: JobError."""
+        """Interpret an answer: about all rows first, then about each document. Raises: JobError."""
         items = posting.json_object(answer).get("items") if answer.status == 200 else None
         if is_taken(answer) or not isinstance(items, list) or len(items) != len(rows):
             return posting.interpret(self._server, rows, answer, is_taken=is_taken(answer))
@@ -175,7 +175,7 @@ class Documents:
                 again.append(row)
                 is_throttled = is_throttled or status == posting.THROTTLES
                 continue
-            fields = [word for word in _FIELD.findall(reason) if word in self._known]
+            fields = [word for word in _FIELD.findall(reason) if word in self._column_names]
             place = f" for the field {fields[0]}" if fields else ""
             detail = f"{name} refuses the document{place} ({error or status})."
             alone.append((row, RefusalCause("SINK_REFUSED", detail, self._outgrown(error))))
@@ -185,40 +185,40 @@ class Documents:
         return Verdict(alone=alone, again=[again], why=why, is_throttled=is_throttled)
 
     def _outgrown(self, error: str) -> JobError | None:
-        """What it is where no document passes: its mapping has no such field."""
+        """Return the error to raise where no document passes: the mapping has no such field."""
         if error != _STRICT:
             return None
-        what = f"{self._server.name} has no field for a column, and its mapping is strict"
-        return external("SINK_SCHEMA", f"{what}: add the field, or name another index.", retryable=True)
+        problem = f"{self._server.name} has no field for a column, and its mapping is strict"
+        return external("SINK_SCHEMA", f"{problem}: add the field, or name another index.", retryable=True)
 
 
 def _is_state(status: int, error: str) -> bool:
-    """Whether a document waits for its server: busy, blocked by a full disk, without room for an index."""
+    """Tell whether a document waits for its server: busy, with a full disk, or without room for an index."""
     return status in posting.LATER or status >= 500 or error in _STATES
 
 
 def is_taken(answer: HttpAnswer) -> bool:
-    """The proof that all documents of a request were taken: 200, and JSON that says `"errors": false`."""
+    """Check the proof that all documents were taken: 200, and JSON with `"errors": false`."""
     return answer.status == 200 and posting.json_object(answer).get("errors") is False
 
 
 def _unsendable(
-    said: Mapping[str, Sequence[str | None]], templates: Sequence[str], columns: template.Columns
+    places: Mapping[str, Sequence[str | None]], templates: Sequence[str], columns: template.Columns
 ) -> list[Refusal]:
-    """The rows whose document has no place."""
+    """Refuse the rows whose document has no place."""
     why: dict[int, tuple[str, str]] = {}
-    for row, text in enumerate(said["_id"]):
+    for row, text in enumerate(places["_id"]):
         if text is not None and not 0 < len(text.encode(errors="replace")) <= _MAX_ID:
             why[row] = ("TOO_LARGE", f"The _id of the row is empty, or longer than {_MAX_ID} bytes.")
-    missing = {row for texts in said.values() for row, text in enumerate(texts) if text is None}
+    missing = {row for texts in places.values() for row, text in enumerate(texts) if text is None}
     why.update({row: template.why_missing(templates, columns, row) for row in missing})
     return [Refusal(row, *why[row]) for row in sorted(why)]
 
 
 def _result(item: Any) -> tuple[int, str, str]:
-    """Of one document: the status, and the type and the words of its error."""
-    [said] = item.values() if isinstance(item, Mapping) and len(item) == 1 else ({},)
-    error = said.get("error") or {}
+    """Return the status of one document, and the type and the words of its error."""
+    [result] = item.values() if isinstance(item, Mapping) and len(item) == 1 else ({},)
+    error = result.get("error") or {}
     if isinstance(error, str):  # of old
-        return int(said.get("status", 500)), error, ""
-    return int(said.get("status", 500)), str(error.get("type", "")), str(error.get("reason", ""))
+        return int(result.get("status", 500)), error, ""
+    return int(result.get("status", 500)), str(error.get("type", "")), str(error.get("reason", ""))

@@ -36,7 +36,7 @@ _OF_SIZE: Final = re.compile(
     r"\b(?:message|payload|body|request)\b.*\b(?:size|length|larger|exceeds)\b|\btoo (?:large|big|long)\b",
     re.I,
 )
-"""What a server says of a message's size. Whoever says it otherwise is understood by comparison alone."""
+"""Words of servers about a message's size. A server with other words is understood by comparison alone."""
 _TOO_LARGE: Final = "TOO_LARGE"
 _TAKEN: Final = frozenset({StatusCode.OK, StatusCode.ALREADY_EXISTS})
 _LATER: Final = frozenset(
@@ -45,7 +45,7 @@ _LATER: Final = frozenset(
 _CROWDED: Final = frozenset(
     {StatusCode.RESOURCE_EXHAUSTED, StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED}
 )
-"""What a server says that has too many calls under way."""
+"""Statuses of a server that has too many calls under way."""
 _DENIED: Final = frozenset({StatusCode.UNAUTHENTICATED, StatusCode.PERMISSION_DENIED})
 _UNCLEAR: Final = frozenset({StatusCode.INTERNAL, StatusCode.UNKNOWN})
 _VALUE: Final = re.compile(r"[\x20-\x7e]*")
@@ -74,7 +74,7 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     server = server_of(target.resolved)
     ordered = target.resolved.sink.grpc.ordered
     encode = partial(CalledRows, target, server)
@@ -82,7 +82,7 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
-    """Where calls of a sink go."""
+    """Return the server that calls of a sink go to."""
     sink = resolved.sink.grpc
     return Server(
         sink.target,
@@ -98,7 +98,7 @@ def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
 
 
 class CalledRows:
-    """The rows of a batch, and the calls that carry them."""
+    """Rows of a batch, and the calls that carry them."""
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         sink = target.resolved.sink.grpc
@@ -125,7 +125,7 @@ class CalledRows:
     def _unsendable(
         self, unfit: set[int], templates: Mapping[str, str], columns: template.Columns
     ) -> list[Refusal]:
-        """Further rows that no call can carry."""
+        """Refuse further rows, which no call can carry."""
         why: dict[int, tuple[str, str]] = {}
         for name, texts in self._metadata.items():
             for row, text in enumerate(texts):
@@ -136,14 +136,14 @@ class CalledRows:
         return [Refusal(row, *why[row]) for row in sorted(why.keys() - unfit)]
 
     def request(self, rows: Rows) -> Request:
-        """The call that carries a row."""
+        """Build the call that carries a row."""
         [row] = rows
         row_id = event_id(self._source, self._keys[row], None)
         own = [(name, str(texts[row])) for name, texts in self._metadata.items()]
         return Request(self._messages[row] or b"", (("idempotency-key", row_id), ("ce-id", row_id), *own))
 
     def judge(self, rows: Rows, answer: CallAnswer) -> Verdict:
-        """What a status means. No word of it quotes what the server says, which may quote a row.
+        """Interpret a status. No detail quotes the server's message, which may quote a row.
 
         Raises: JobError for what somebody has to mend.
         """
@@ -158,8 +158,8 @@ class CalledRows:
             detail = f"{server.name} answers {status.name}: it has no method {server.method}."
             raise external("SINK_MISSING", detail, retryable=True)
         if status == StatusCode.RESOURCE_EXHAUSTED:
-            return self._exhausted(rows, answer)
-        detail, later = f"{server.name} answers {_told(answer)}.", _later(server, answer)
+            return self._judge_exhausted(rows, answer)
+        detail, later = f"{server.name} answers {_describe(answer)}.", _later(server, answer)
         if status in _UNCLEAR or status == StatusCode.OK:
             self._tries[rows[0]] += 1
             return Verdict.of_either(self._tries[rows[0]], rows, RefusalCause("SINK_REFUSED", detail), later)
@@ -168,19 +168,20 @@ class CalledRows:
         return Verdict(whole=RefusalCause("SINK_REFUSED", detail))
 
     def is_taken(self, answer: CallAnswer) -> bool:
-        """Whether a row was taken, as far as success was said what it is."""
+        """Check whether a row was taken, by the sink's own condition of success if it has one."""
         if answer.status == StatusCode.OK and self._success is not None:
             return _succeeds(*self._success, answer.message)
         return answer.status in _TAKEN
 
-    def _exhausted(self, rows: Rows, answer: CallAnswer) -> Verdict:
-        """There are too many calls, or a message is too large: each library has its own words for that. What
-        tells is a row that was taken before, or one that was too large. One that is no larger than another
-        that was taken waits, unless its size is spoken of (a server may measure what it makes of a message):
-        there may be quotas, of each customer its own.
+    def _judge_exhausted(self, rows: Rows, answer: CallAnswer) -> Verdict:
+        """Decide between too many calls and a message that is too large; each library has its own words.
+
+        A row that was taken before tells, or one that was too large. A row that is no larger than another one
+        that was taken waits, for there may be quotas of each customer; unless the server speaks of its size:
+        it may measure what it makes of a message.
         """
-        told = f"{self._server.name} answers {_told(answer)}, and takes other rows"
-        too_large = RefusalCause(_TOO_LARGE, f"{told}: its message is too large.")
+        answers = f"{self._server.name} answers {_describe(answer)}, and takes other rows"
+        too_large = RefusalCause(_TOO_LARGE, f"{answers}: its message is too large.")
         size = self._size(rows)
         if self._history.is_too_large(time.monotonic(), size):
             return Verdict(whole=too_large)
@@ -190,18 +191,18 @@ class CalledRows:
         return Verdict(again=[rows], why=_later(self._server, answer), is_throttled=True, doubt=doubt)
 
     def record_refused(self, rows: Rows, why: RefusalCause) -> None:
-        """These were refused while others were taken."""
+        """Remember the size of rows that were refused while others were taken."""
         if why.reason == _TOO_LARGE:
             self._history.record_refused_size(time.monotonic(), self._size(rows))
 
     def _size(self, rows: Rows) -> int:
-        """The bytes of the message that carries a row."""
+        """Return the bytes of the message that carries a row."""
         [row] = rows
         return len(self._messages[row] or b"")
 
 
-def _told(answer: CallAnswer) -> str:
-    """What a server answers that has not taken a row."""
+def _describe(answer: CallAnswer) -> str:
+    """Describe the answer of a server that has not taken a row."""
     return "OK, and not what success_if says" if answer.status == StatusCode.OK else answer.status.name
 
 
@@ -211,7 +212,7 @@ def _comparisons(text: str) -> tuple[success.Comparison, ...]:
 
 
 def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> bool:
-    """Whether an answer says that the row was taken; one that is no such message does not."""
+    """Evaluate a condition of success on an answer; False for one that is no such message."""
     with suppress(DecodeError):
         return success.holds(
             _comparisons(text), protobuf.message_class(descriptors, message).FromString(answer)
@@ -220,9 +221,9 @@ def _succeeds(text: str, message: str, descriptors: bytes, answer: bytes) -> boo
 
 
 def _later(server: Server, answer: CallAnswer) -> TemporaryError:
-    """That a server takes no rows now."""
-    reason, what = "SINK_UNAVAILABLE", "takes no rows"
+    """Make the error of a server that takes no rows now."""
+    reason, problem = "SINK_UNAVAILABLE", "takes no rows"
     if answer.status == StatusCode.RESOURCE_EXHAUSTED:
-        reason, what = "SINK_THROTTLES", "asks for fewer calls"
-    detail = f"{server.name} {what} now (status {_told(answer)})."
+        reason, problem = "SINK_THROTTLES", "asks for fewer calls"
+    detail = f"{server.name} {problem} now (status {_describe(answer)})."
     return TemporaryError(reason, detail, answer.retry_after)

@@ -64,12 +64,12 @@ def probe(target: Target) -> None:
 
 
 def ask(target: Target) -> str:
-    """What the server answers to a question that changes nothing. Raises: JobError."""
+    """Describe the answer to a request that changes nothing. Raises: JobError."""
     return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     server = server_of(target.resolved)
     sink = target.resolved.sink.http
     if sink.rows_per_request == 1:
@@ -80,15 +80,17 @@ def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
-    """Where requests of a sink go."""
+    """Return the server that requests of a sink go to."""
     sink = resolved.sink.http
     timeout_s = sink.timeout.ToTimedelta().total_seconds()
     return Server.of(resolved, "HTTP", sink.url, sink.auth, **in_tls(sink), timeout_s=timeout_s)
 
 
 def is_taken(sink: spec_pb2.HttpSink, answer: HttpAnswer) -> bool:
-    """The proof that a server took rows, of whose protocol nothing else is known: 2xx without a page of HTML,
-    as login pages and blocking proxies answer; with `success_contains`, 2xx with this text.
+    """Check the proof that a server took rows, without its own protocol.
+
+    That is 2xx without a page of HTML, as login pages and blocking proxies answer; with `success_contains`,
+    2xx with this text.
     """
     if not 200 <= answer.status < 300:
         return False
@@ -98,12 +100,12 @@ def is_taken(sink: spec_pb2.HttpSink, answer: HttpAnswer) -> bool:
 
 
 class HttpRows:
-    """The rows of a batch, and the requests that carry them."""
+    """Rows of a batch, and the requests that carry them."""
 
     def __init__(
-        self, target: Target, server: Server, rows: pa.RecordBatch, told: Sequence[str] | None = None
+        self, target: Target, server: Server, rows: pa.RecordBatch, row_keys: Sequence[str] | None = None
     ) -> None:
-        """`told` are their keys, where somebody has them already."""
+        """Encode the rows; `row_keys` are their keys, where the caller has them already."""
         self.sink = sink = target.resolved.sink.http
         self._server = server
         self._retried, self._refused = _statuses(sink.retry_statuses), _statuses(sink.refuse_statuses)
@@ -111,7 +113,7 @@ class HttpRows:
         visible = [(column.name, array) for column, array in target.layout.visible(rows)]
         columns, count = dict(visible), rows.num_rows
         self._source = f"{target.dagger}/{target.name}"
-        self._keys = keys(target.layout, rows) if told is None else told
+        self._keys = keys(target.layout, rows) if row_keys is None else row_keys
         self._values, valueless = record_values(rows) if target.layout.has_records else ([], [])
         self._objects: Sequence[str | None] = []
         self._strings = [*templates.strings(templates.parsed(sink.template))] if sink.template else []
@@ -131,16 +133,16 @@ class HttpRows:
         self._tries = Counter[int]()
 
     def _unsendable(self, valueless: set[int], columns: template.Columns) -> list[Refusal]:
-        """Further rows that no request can carry."""
+        """Refuse further rows, which no request can carry."""
         why: dict[int, tuple[str, str]] = {}
         for name, texts in self._headers.items():
-            what = f"A value of the row cannot stand in the header {name}."
+            detail = f"A value of the row cannot stand in the header {name}."
             broken = (row for row, text in enumerate(texts) if text and not _HEADER.fullmatch(text))
-            why.update(dict.fromkeys(broken, ("SINK_REFUSED", what)))
+            why.update(dict.fromkeys(broken, ("SINK_REFUSED", detail)))
         away = (row for row, text in enumerate(self._path) if text and _DOTS.intersection(text.split("/")))
         why.update(dict.fromkeys(away, ("SINK_REFUSED", "A value of the row leads out of the path.")))
-        said = [self._objects, self._path, *self._query.values(), *self._headers.values()]
-        missing = {row for texts in said for row, text in enumerate(texts) if text is None}
+        parts_of_request = [self._objects, self._path, *self._query.values(), *self._headers.values()]
+        missing = {row for texts in parts_of_request for row, text in enumerate(texts) if text is None}
         written = [
             *self._strings,
             self.sink.path,
@@ -151,7 +153,7 @@ class HttpRows:
         return [Refusal(row, *why[row]) for row in sorted(why.keys() - valueless)]
 
     def request(self, rows: Rows) -> Request:
-        """The request that carries these rows."""
+        """Build the request that carries these rows."""
         sink, first = self.sink, rows[0]
         headers = {"Content-Type": _TYPES[sink.body], **self._key(rows)}
         headers.update({name: str(texts[first]) for name, texts in self._headers.items()})
@@ -164,7 +166,8 @@ class HttpRows:
         if sink.row_id:
             ids = (self._id(row) for row in rows)
             objects = [
-                json_text.added(text, sink.row_id, row_id) for text, row_id in zip(objects, ids, strict=True)
+                json_text.add_member(text, sink.row_id, row_id)
+                for text, row_id in zip(objects, ids, strict=True)
             ]
         if sink.body == spec_pb2.HttpSink.BODY_NDJSON:
             return "".join(f"{text}\n" for text in objects)
@@ -173,7 +176,7 @@ class HttpRows:
         return objects[0]
 
     def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
-        """What an answer means, by what the sink says of it first. Raises: JobError."""
+        """Interpret an answer, by the sink's own statuses and text first. Raises: JobError."""
         server = self._server
         if answer.status in self._retried:
             return posting.resend(server, rows, answer)
@@ -192,18 +195,18 @@ class HttpRows:
         )
 
     def is_taken(self, answer: HttpAnswer) -> bool:
-        """Whether rows were taken, as far as success was said what it is."""
+        """Check whether rows were taken, by the sink's own text of success if it has one."""
         return is_taken(self.sink, answer)
 
     def _failing(self, rows: Rows, answer: HttpAnswer) -> Verdict:
-        """The server fails, or it fails at one of these rows: then it takes others at the same time."""
+        """Wait for a server that fails, or refuse the row it fails at: then it takes others meanwhile."""
         refused = RefusalCause(
             "SINK_REFUSED", f"{self._server.name} answers {posting.FAILS}, and takes other rows."
         )
         return self._of_either(rows, refused, posting.later_error(self._server, answer))
 
     def _without_word(self, rows: Rows, later: TemporaryError) -> Verdict:
-        """A success that does not say what it should: no word of the server's, or its no to some row."""
+        """Judge a success without its text: the server may be away, or refuse some row in that way."""
         detail = f"{self._server.name} answers a success without the text of success_contains."
         return self._of_either(rows, RefusalCause("SINK_REFUSED", detail), later)
 
@@ -215,7 +218,7 @@ class HttpRows:
         return event_id(self._source, self._keys[row], None)
 
     def _key(self, rows: Rows) -> dict[str, str]:
-        """What is the same when these rows are sent again."""
+        """Return the headers that stay the same when these rows are sent again."""
         if self.sink.rows_per_request == 1:
             row_id = self._id(rows[0])
             return {"Idempotency-Key": row_id, "ce-id": row_id}
@@ -231,7 +234,7 @@ class HttpRows:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Some rows of a partition, in the order of their keys."""
+    """Rows of a partition that are sent together, in the order of their keys."""
 
     start: int
     rows: pa.RecordBatch
@@ -239,7 +242,7 @@ class _Slice:
 
 
 class BatchedWriter:
-    """Keeps the rows of a partition, and sends them by their keys, several in a request."""
+    """Collects the rows of a partition, and sends them by their keys, several in a request."""
 
     def __init__(self, target: Target, server: Server) -> None:
         self._layout = target.layout
@@ -251,32 +254,34 @@ class BatchedWriter:
             ordered=sink.ordered,
             may_refuse=target.may_refuse_all,
         )
-        self._kept: list[pa.RecordBatch] = []
+        self._batches: list[pa.RecordBatch] = []
         self._whole: pa.RecordBatch | None = None
         self._open: deque[_Slice] = deque()
         self._refused: list[Refusal] = []
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Keep a batch."""
+        """Collect a batch."""
         del batch_id
         check_texts(batch)
         if batch.num_rows:
-            self._kept.append(batch)
+            self._batches.append(batch)
         return Outcome()
 
     def finish(self) -> Outcome:
-        """Send all of them; the rows that the server refused. Asked again, it goes on with what is open."""
-        if not self._kept:
+        """Send all of them; return the rows that the server refused. Called again, it goes on with what is
+        open.
+        """
+        if not self._batches:
             return Outcome()
         if self._whole is None:
-            [whole] = pa.Table.from_batches(self._kept).combine_chunks().to_batches()
-            told = keys(self._layout, whole)
-            order = self._order(whole, told)
+            [whole] = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+            row_keys = keys(self._layout, whole)
+            order = self._order(whole, row_keys)
             self._whole = whole.take(pa.array(order))
             cut = max(_ENCODED_AT_ONCE // self._at_once, 1) * self._at_once
             for start in range(0, len(order), cut):
-                kept = [told[row] for row in order[start : start + cut]]
-                self._open.append(_Slice(start, self._whole.slice(start, cut), kept))
+                slice_keys = [row_keys[row] for row in order[start : start + cut]]
+                self._open.append(_Slice(start, self._whole.slice(start, cut), slice_keys))
         while self._open:
             part = self._open[0]
             refused = self._posting.send(part.rows)
@@ -284,10 +289,10 @@ class BatchedWriter:
             self._open.popleft()
         return Outcome(refused=self._refused, rows=self._whole)
 
-    def _order(self, rows: pa.RecordBatch, told: Sequence[str]) -> list[int]:
-        """One that is the same in every attempt: that of offsets, or by the texts of the keys."""
+    def _order(self, rows: pa.RecordBatch, row_keys: Sequence[str]) -> list[int]:
+        """Return an order that is the same in every attempt: that of offsets, or by the texts of the keys."""
         if not self._ordered:
-            return sorted(range(len(told)), key=told.__getitem__)
+            return sorted(range(len(row_keys)), key=row_keys.__getitem__)
         by = [(name, "ascending") for name in self._layout.key_columns]
         order: list[int] = pc.sort_indices(rows, sort_keys=by).to_pylist()
         return order

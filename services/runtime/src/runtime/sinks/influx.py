@@ -39,7 +39,7 @@ from runtime.clients.secrets import resolve
 from runtime.encode import line_protocol
 from runtime.encode.readback import newest
 from runtime.errors import JobError, TemporaryError, external
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.sinks import Outcome, Source, Target
 
 TIMEOUT_MS = 10_000
@@ -61,7 +61,7 @@ _FULL: Final = re.compile(r"max-(?:series-per-database|values-per-tag) limit exc
 _STATE: Final = re.compile(
     rf"{_FULL.pattern}|timeout|no space left on device|read-only file system|too many open files"
 )
-"""What of a server's words is quoted where rows wait: others may quote a row, and an error is everybody's."""
+"""Words of a server that are quoted where rows wait: others may quote a row, and an error is everybody's."""
 _NO_POLICY: Final = "retention policy not found"
 # No header of HTTP may have them.
 _NO_HEADER = re.compile("[\r\n\0]|[^\x00-\xff]")
@@ -80,13 +80,13 @@ def check(target: Target) -> None:
 
 
 def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
-    """Whether a batch would be taken; no point can be taken back. Raises: JobError for what none can pass."""
+    """Check that a batch would be taken; points cannot be taken back. Raises: JobError if none passes."""
     encoder(target).encode(target.no_rows if row is None else row)
     with suppress(_RefusedError):
         _post(target.resolved, b"")
     address = target.resolved.sink.influx.address
     api = _write_service(target.resolved.SerializeToString(deterministic=True)).api_client
-    with _answered(address):
+    with _mapping_errors(address):
         if influxneeds.lacks_policy(api, address.bucket):
             raise influxneeds.missing_policy_error(address)
     return f"The bucket {address.bucket} takes points of these columns, as far as a question can tell."
@@ -99,12 +99,12 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> InfluxWriter:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     return InfluxWriter(encoder(target), target.resolved, may_refuse=target.may_refuse_all)
 
 
-def encoder(target: Target) -> line_protocol.Encoder:
-    """How the target's rows become lines."""
+def encoder(target: Target) -> line_protocol.LineProtocolEncoder:
+    """Return the encoder of the target's rows to lines."""
     return line_protocol.encoder(target.layout, target.resolved.sink.influx.measurement)
 
 
@@ -112,9 +112,9 @@ class InfluxWriter:
     """Writes lines in requests of a few thousand, and finds the ones that are refused."""
 
     def __init__(
-        self, encoder: line_protocol.Encoder, sink: spec_pb2.ResolvedSink, *, may_refuse: bool
+        self, encoder: line_protocol.LineProtocolEncoder, sink: spec_pb2.ResolvedSink, *, may_refuse: bool
     ) -> None:
-        """may_refuse: whether all rows may be refused."""
+        """Open the writer; `may_refuse` allows that all rows are refused."""
         self._encoder = encoder
         self._sink = sink
         self._may_refuse = may_refuse
@@ -128,18 +128,18 @@ class InfluxWriter:
         most_rows, most_bytes = CAPABILITIES.max_rows or len(texts), CAPABILITIES.max_bytes or 1
         refusals += bisection.divide(
             sized_parts(texts, refusals, self._pace.max_rows(most_rows), most_bytes),
-            lambda rows: self._refused(rows, texts),
+            lambda rows: self._write_lines(rows, texts),
             bisection.history_of(self._sink.SerializeToString(deterministic=True)),
             may_refuse=self._may_refuse,
         )
         return Outcome(refused=refusals)
 
     def finish(self) -> Outcome:
-        """Nothing is kept: what was written is durable."""
+        """Refuse no more rows: all that were written are durable."""
         return Outcome()
 
-    def _refused(self, rows: Rows, lines: Sequence[bytes | None]) -> RefusalCause | None:
-        """Write the lines of these rows; why the database has refused some of them."""
+    def _write_lines(self, rows: Rows, lines: Sequence[bytes | None]) -> RefusalCause | None:
+        """Write the lines of these rows; return why the database has refused some of them."""
         self._pace.wait(len(rows))
         try:
             _post(self._sink, b"\n".join(lines[row] or b"" for row in rows))
@@ -150,24 +150,24 @@ class InfluxWriter:
 
 
 class _RefusedError(Exception):
-    """The database refused lines: `dropped` of them, where it says so."""
+    """Refusal of lines by the database: of `dropped` of them, where it gives the number."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.detail = detail
-        told = _DROPPED.fullmatch(detail)
-        self.dropped = int(told[1]) if told else None
+        match = _DROPPED.fullmatch(detail)
+        self.dropped = int(match[1]) if match else None
 
 
 def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> None:
-    """One request, and another one with the token as it is now where the first was denied.
+    """Send one request, and another one with the token as it is now where the first was denied.
 
     Raises: TemporaryError, _RefusedError, or JobError that says what to do.
     """
     address = sink.sink.influx.address
     api = _write_service(sink.SerializeToString(deterministic=True))
     try:
-        with _answered(address):
+        with _mapping_errors(address):
             _, status, _ = api.post_write_with_http_info(  # type: ignore[no-untyped-call]  # the library's
                 address.org, address.bucket, lines, precision="ns", content_type="text/plain; charset=utf-8"
             )
@@ -186,8 +186,8 @@ def _post(sink: spec_pb2.ResolvedSink, lines: bytes, *, again: bool = True) -> N
 
 
 @contextmanager
-def _answered(address: spec_pb2.InfluxAddress) -> Iterator[None]:
-    """What comes of asking, but for answers. Raises: TemporaryError for silence, or JobError."""
+def _mapping_errors(address: spec_pb2.InfluxAddress) -> Iterator[None]:
+    """Map errors of a request, but for answers. Raises: TemporaryError for silence, or JobError."""
     try:
         yield
     except AddressRefused as why:
@@ -202,13 +202,13 @@ def _answered(address: spec_pb2.InfluxAddress) -> Iterator[None]:
 
 
 def is_taken(status: int, lines: bytes) -> bool:
-    """The proof that points were written: 204 of either release; 200 of 1.8 where there was no line."""
+    """Check the proof that points were written: 204 of either release; 200 of 1.8 where there was no line."""
     return status == 204 or (status == 200 and not lines)
 
 
 def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception:
-    """What an answer of the database means for the rows, or for the job."""
-    said = _words(answer)
+    """Make the error that an answer of the database means for the rows, or for the job."""
+    words = _words(answer)
     influx = f"InfluxDB at {address.url}"
     if answer.status == 404:
         return external(
@@ -223,27 +223,27 @@ def _meaning(answer: ApiException, address: spec_pb2.InfluxAddress) -> Exception
             f" {answer.status}; check the secret that `token` names and its rights.",
             retryable=True,
         )
-    if _NO_POLICY in said:
+    if _NO_POLICY in words:
         return influxneeds.missing_policy_error(address)
-    if (answer.status in _REFUSED or _DROPPED.fullmatch(said)) and not _FULL.search(said):
-        return _RefusedError(said)
+    if (answer.status in _REFUSED or _DROPPED.fullmatch(words)) and not _FULL.search(words):
+        return _RefusedError(words)
     headers: Any = answer.headers  # its stubs know none
     after = str((headers or {}).get("Retry-After", ""))
-    asked = float(after) if after.isascii() and after.isdigit() else None
-    logger().warning("influx.write_refused", server=influx, status=answer.status, why=said)
-    state = _STATE.search(said)
+    retry_after = float(after) if after.isascii() and after.isdigit() else None
+    logger().warning("influx.write_refused", server=influx, status=answer.status, why=words)
+    state = _STATE.search(words)
     why = f": {state[0]}" if state else "; driver.log has its words"
-    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}{why}.", asked)
+    return TemporaryError("SINK_UNAVAILABLE", f"{influx} answers {answer.status}{why}.", retry_after)
 
 
 def _words(answer: ApiException) -> str:
-    """The sentence in an answer: 1.8 calls it "error", 2.x "message"."""
+    """Return the sentence in an answer: 1.8 calls it "error", 2.x "message"."""
     try:
         body = json.loads(answer.body or "")
-        said = body.get("message") or body["error"]
+        words = body.get("message") or body["error"]
     except (ValueError, KeyError, AttributeError):
-        said = answer.reason or f"status {answer.status}"
-    return hidden(str(said)).rstrip(".")
+        words = answer.reason or f"status {answer.status}"
+    return redact(str(words)).rstrip(".")
 
 
 def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError:
@@ -253,14 +253,14 @@ def _forbidden(address: spec_pb2.InfluxAddress, why: AddressRefused) -> JobError
 
 @lru_cache(maxsize=8)
 def _write_service(sink: bytes) -> WriteService:
-    """A client, kept by the worker between batches with its connections; it says what status was answered."""
+    """Open a client, which the worker keeps between batches with its connections; it returns statuses."""
     return WriteService(  # type: ignore[no-untyped-call]  # the library's
         _client(spec_pb2.ResolvedSink.FromString(sink), TIMEOUT_MS).api_client
     )
 
 
 def _client(sink: spec_pb2.ResolvedSink, timeout_ms: int) -> InfluxDBClient:
-    """A client whose connections are held to what is said of the sink's address."""
+    """Open a client whose connections obey the policy of the sink's address."""
     address = sink.sink.influx.address
     secret = resolve(address.token, address.url) if address.token.WhichOneof("source") else ""
     if _NO_HEADER.search(secret):
@@ -282,13 +282,13 @@ atexit.register(_write_service.cache_clear)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The newest points of the measurement by their times, by Flux, which 1.8 and 2.x have."""
+    """Read the newest points of the measurement by their times, by Flux, which 1.8 and 2.x have."""
     with closing(_looks(source, wanted)) as looks:
         return next(looks)
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
-    """The same, and then again and again: no point before the oldest of them is looked for any more."""
+    """Read the newest points again and again: none before the oldest of them is looked for any more."""
     return _looks(source, Selection(limit))
 
 
@@ -314,16 +314,16 @@ def _looks(source: Source, wanted: Selection) -> Generator[list[Row]]:
 
 
 def query(bucket: str, measurement: str, wanted: Selection) -> str:
-    """Flux for the points that may be wanted: at most as many of each series, where it can tell them all."""
+    """Write Flux for the points that may be wanted; with a limit for each series if Flux filters them all."""
     since = min(max(wanted.since or _FIRST, _FIRST), _LAST - timedelta(seconds=1))
-    told = [text for condition in wanted.where if (text := _equal_tag(condition))]
+    tags = [text for condition in wanted.where if (text := _equal_tag(condition))]
     before = [condition.value for condition in wanted.where if _before(condition)]
     until = min(max(min(before, default=_LAST), since + timedelta(seconds=1)), _LAST)
-    all_told = len(told) + len(before) == len(wanted.where)
-    last = f" |> limit(n: {wanted.limit})" if wanted.order is None and all_told else ""
+    are_all = len(tags) + len(before) == len(wanted.where)
+    last = f" |> limit(n: {wanted.limit})" if wanted.order is None and are_all else ""
     return (
-        f"from(bucket: {_quoted(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(until)})"
-        f" |> filter(fn: (r) => {' and '.join([f'r._measurement == {_quoted(measurement)}', *told])})"
+        f"from(bucket: {_flux_string(bucket)}) |> range(start: {_instant(since)}, stop: {_instant(until)})"
+        f" |> filter(fn: (r) => {' and '.join([f'r._measurement == {_flux_string(measurement)}', *tags])})"
         ' |> drop(columns: ["_start", "_stop"])'
         ' |> pivot(rowKey: ["_time"], columnKey: ["_field"], valueColumn: "_value")'
         f' |> sort(columns: ["_time"], desc: true){last}'
@@ -331,13 +331,13 @@ def query(bucket: str, measurement: str, wanted: Selection) -> str:
 
 
 def _before(condition: Condition) -> bool:
-    """Whether it bounds the time of points, as the range of a query does."""
+    """Tell whether a condition bounds the time of points, as the range of a query does."""
     of_time = condition.column.role is Role.TIME and isinstance(condition.value, datetime)
     return of_time and condition.comparison == RowCondition.COMPARISON_LESS
 
 
 def _equal_tag(condition: Condition) -> str:
-    """A condition that the database's index of series answers, in Flux; empty where it does not.
+    """Write a condition in Flux that the database's index of series answers; empty for any other.
 
     Of other conditions its releases disagree: what a missing field compares as, and whether it is an error.
     """
@@ -346,7 +346,7 @@ def _equal_tag(condition: Condition) -> str:
         return ""
     if column.type not in _AS_WRITTEN or not _AS_WRITTEN[column.type].fullmatch(str(condition.value)):
         return ""
-    return f"r[{_quoted(column.key)}] == {_quoted(str(condition.value))}"
+    return f"r[{_flux_string(column.key)}] == {_flux_string(str(condition.value))}"
 
 
 def _instant(instant: datetime) -> str:
@@ -373,12 +373,12 @@ def _unreadable(answer: ApiException, address: spec_pb2.InfluxAddress) -> Except
     influx = f"InfluxDB at {address.url}"
     if answer.status in _DENIED:
         return external("INFLUX_FORBIDDEN", f"{influx} does not accept the token.")
-    said = str(answer.message or answer.reason or "").strip().splitlines()
-    why = said[0] if said else f"HTTP {answer.status}"
+    lines = str(answer.message or answer.reason or "").strip().splitlines()
+    why = lines[0] if lines else f"HTTP {answer.status}"
     return external("INFLUX_REFUSED", f"{influx} refuses the query: {why}")
 
 
-def _quoted(text: str) -> str:
-    """A Flux string literal."""
+def _flux_string(text: str) -> str:
+    """Write a Flux string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("${", "\\${").replace("\n", "\\n")
     return f'"{escaped}"'

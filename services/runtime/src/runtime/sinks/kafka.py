@@ -36,7 +36,7 @@ from runtime.encode import json_text, protobuf, rows
 from runtime.encode.readback import from_columns, from_json, from_message
 from runtime.encode.rows import Refusal
 from runtime.errors import JobError, TemporaryError, external
-from runtime.hiding import hidden
+from runtime.hiding import redact
 from runtime.sinks import TAKES_ROWS, Outcome, Source, Target
 
 DELIVERY_TIMEOUT_MS = 10_000
@@ -52,7 +52,7 @@ _VALUES = {
     KafkaError.INVALID_MSG,
     KafkaError._INVALID_DIFFERENT_RECORD,  # noqa: SLF001 - see above
 }
-"""What is said of a record, of a batch for the sake of one of its records, or of the others of that batch."""
+"""Codes about a record, about a batch for the sake of one of its records, or about its other records."""
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - see above
@@ -76,7 +76,7 @@ def check(target: Target) -> None:
 
 
 def ask(target: Target) -> str:
-    """What the broker says of the topic. Raises: JobError."""
+    """Describe the topic as the broker has it. Raises: JobError."""
     probe(target)
     return _check_topic(target) or TAKES_ROWS
 
@@ -90,21 +90,21 @@ def probe(target: Target) -> None:
     """Raise `JobError` while the broker does not say where the topic is."""
     address, topic = target.resolved.kafka, target.resolved.sink.kafka.topic
     client = _client(address.SerializeToString(deterministic=True), target.dagger, topic)
-    client.heard.clear()
+    client.errors.clear()
     try:
         client.producer.list_topics(topic, PROBE_S)
     except KafkaException as silence:
         client.producer.poll(0)
         if address.secret_properties:
             _client.cache_clear()  # the next one reads its password as it is then
-        if (refused := client.refused()) is not None:
-            raise _denied(f"Kafka at {address.bootstrap_servers}", topic, refused) from None
+        if (denial := client.find_denial()) is not None:
+            raise _denied_error(f"Kafka at {address.bootstrap_servers}", topic, denial) from None
         detail = f"Kafka at {address.bootstrap_servers} does not answer: {silence.args[0].str()}."
         raise TemporaryError("SINK_UNAVAILABLE", detail) from None
 
 
 def open(target: Target) -> KafkaWriter:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     return KafkaWriter(target)
 
 
@@ -115,11 +115,11 @@ _Record = tuple[str | bytes | None, bytes | None, _Headers | str | None]
 each is produced. Those of a whole batch keep Python's collector busy, which took a third of the time.
 """
 RECORD_ID = "daggers_id"
-"""The header of a record that is passed on as it was read."""
+"""Header of a record that is passed on as it was read."""
 
 
 class _Values:
-    """The values of the records, in the sink's format."""
+    """Encoder of the records' values, in the sink's format."""
 
     def __init__(self, target: Target) -> None:
         sink = target.resolved.sink.kafka
@@ -131,7 +131,7 @@ class _Values:
             self.type, self.content_type = sink.message, cloudevents.PROTOBUF
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes | None], list[Refusal]]:
-        """One value for each row, None where it is refused, and the refusals."""
+        """Encode one value for each row, None where it is refused, and the refusals."""
         if self._messages is not None:
             return self._messages.encode(batch)
         columns = [(column.name, values) for column, values in self._layout.visible(batch)]
@@ -147,7 +147,7 @@ class KafkaWriter:
         self._address = target.resolved.kafka
         self._place = f"Kafka at {self._address.bootstrap_servers}"
         self._has_looked = False
-        """Whether the limits of the topic were read again for this batch."""
+        """True once the limits of the topic were read again for this batch."""
         self._values = None if target.layout.has_records else _Values(target)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
@@ -156,8 +156,8 @@ class KafkaWriter:
         Raises: TemporaryError while the broker takes none.
         """
         self._has_looked = False
-        made, refusals = self._records(batch)
-        records = list(made)
+        encoded, refusals = self._records(batch)
+        records = list(encoded)
         if self._client.limits.is_compacted:
             keyless = [row for row, record in enumerate(records) if record is not None and record[0] is None]
             refusals += (Refusal(row, "NO_KEY", self._needs_a_key, by_server=True) for row in keyless)
@@ -168,7 +168,7 @@ class KafkaWriter:
         may_refuse = self._target.may_refuse_all
         rows = Bisection([left] if left else [], history, time.monotonic(), may_refuse=may_refuse)
         while (part := rows.next(time.monotonic())) is not None:
-            self._settle(rows, part, records, self._produced(part, records, batch_id))
+            self._settle(rows, part, records, self._produce_rows(part, records, batch_id))
         return Outcome(refused=[*refusals, *rows.finish(time.monotonic())])
 
     @property
@@ -181,16 +181,16 @@ class KafkaWriter:
     def _needs_a_key(self) -> str:
         return f"The topic {self._topic} is compacted: a record of it has to have a key."
 
-    def _produced(
+    def _produce_rows(
         self, part: Sequence[int], records: Sequence[_Record | None], batch_id: int
     ) -> dict[int, KafkaError]:
-        """Produce these rows, and wait until each is acknowledged or has failed; those that have.
+        """Produce these rows, and wait until each is acknowledged or has failed; return the failures.
 
-        Raises: TemporaryError where the broker says neither.
+        Raises: TemporaryError where the broker does neither.
         """
         client = self._client
         producer = client.producer
-        client.heard.clear()
+        client.errors.clear()
         failures: dict[int, KafkaError] = {}
         sink_pace = pace.of(self._target.resolved)
         most = sink_pace.max_rows(len(part))
@@ -199,14 +199,14 @@ class KafkaWriter:
                 sink_pace.wait(min(most, len(part) - number))
             if (record := records[row]) is not None:
                 _produce(producer, self._topic, record, self._headers(record, batch_id), row, failures)
-        # Every record is acknowledged or has failed by its own time limit; the rest is time to hear of it.
+        # Every record is acknowledged or has failed by its own time limit; the rest is time for the reports.
         # Not so where this process was stopped meanwhile.
         unheard = producer.flush(DELIVERY_TIMEOUT_MS / 1000 + 5)
         for error in failures.values():
             if error.code() not in _VALUES:
                 self._raise_state(error, client)
         if unheard:
-            client.missed()
+            client.note_failure()
             raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} has not taken {unheard} records yet.")
         client.producers.note_success()
         return failures
@@ -218,16 +218,18 @@ class KafkaWriter:
         records: Sequence[_Record | None],
         failures: Mapping[int, KafkaError],
     ) -> None:
-        """What became of rows that were produced. A batch of the client's fails whole, for one of its
-        records or because it is too large: of its rows halves are tried, and with them those of their keys
-        that were written behind them, so that the last of a key stays the last.
+        """Settle rows that were produced.
+
+        A batch of the client's fails whole, for one of its records or because it is too large: of its rows
+        halves are tried, and with them those of their keys that were written behind them, so that the last of
+        a key stays the last.
         """
         if not failures:
             rows.accept(part)
             return
         if len(failures) == 1:
             [(row, error)] = failures.items()
-            rows.settle_each(part, [(row, self._refused(error))], (), time.monotonic())
+            rows.settle_each(part, [(row, self._refusal(error))], (), time.monotonic())
             return
         failed_keys = {record[0] for row in failures if (record := records[row]) is not None} - {None}
         first = min(failures)
@@ -245,7 +247,7 @@ class KafkaWriter:
         rows.settle_each(part, (), [again[:half], again[half:]], time.monotonic())
 
     def _fits_anew(self) -> bool:
-        """Whether the topic takes less than this process knew: from now on batches are made to fit."""
+        """Tell whether the topic takes less than this process knew; batches are made to fit from then on."""
         if self._has_looked:
             return False
         self._has_looked = True
@@ -254,30 +256,30 @@ class KafkaWriter:
         _client.cache_clear()
         return True
 
-    def _refused(self, error: KafkaError) -> RefusalCause:
-        return RefusalCause("SINK_REFUSED", f"{self._place} refuses the record: {hidden(error.str())}.")
+    def _refusal(self, error: KafkaError) -> RefusalCause:
+        return RefusalCause("SINK_REFUSED", f"{self._place} refuses the record: {redact(error.str())}.")
 
     def finish(self) -> Outcome:
-        """Nothing is kept: what was written is durable."""
+        """Refuse no more rows: all that were written are durable."""
         return Outcome()
 
     def _records(self, batch: pa.RecordBatch) -> tuple[Iterable[_Record | None], list[Refusal]]:
-        """What is written of each row, None where it is refused, and the refusals."""
+        """Build the record of each row, None where it is refused, and the refusals."""
         layout = self._target.layout
         keys = rows.keys(layout, batch)
         if self._values is None:
             return self._as_read(batch, keys), []
         values, refusals = self._values.encode(batch)
-        made = zip(keys, values, _times(layout, batch), strict=True)
-        return (None if record[1] is None else record for record in made), refusals
+        encoded = zip(keys, values, _times(layout, batch), strict=True)
+        return (None if record[1] is None else record for record in encoded), refusals
 
     def _as_read(self, batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[_Record]:
-        """Records as they were read; one without a value is a tombstone."""
+        """Yield records as they were read; one without a value is a tombstone."""
         value, key, headers = (batch.column(name).to_pylist() for name in query.RECORD_COLUMNS)
         for row, row_key in enumerate(keys):
-            said = [(header["key"], header["value"]) for header in headers[row] or ()]
-            told = rows.event_id(self._target.dagger, row_key, None).encode()
-            yield key[row], value[row], [*said, (RECORD_ID, told)]
+            own = [(header["key"], header["value"]) for header in headers[row] or ()]
+            row_id = rows.event_id(self._target.dagger, row_key, None).encode()
+            yield key[row], value[row], [*own, (RECORD_ID, row_id)]
 
     def _headers(self, record: _Record, batch_id: int) -> _Headers:
         key, _, headers = record
@@ -302,24 +304,24 @@ class KafkaWriter:
         ]
 
     def _raise_state(self, error: KafkaError, client: _Client) -> NoReturn:
-        """Raise what an error is that is about no record."""
-        said = hidden(error.str())
+        """Raise the error of a failure that is about no record."""
+        words = redact(error.str())
         code = error.code()
         if code in _MISSING:
             raise external(
                 "SINK_MISSING",
-                f"{self._place} has no topic {self._topic!r} and does not create it ({said}); create it.",
+                f"{self._place} has no topic {self._topic!r} and does not create it ({words}); create it.",
                 retryable=True,
             )
-        denied = error if code in _DENIED else client.refused()
-        if denied is not None:
+        denial = error if code in _DENIED else client.find_denial()
+        if denial is not None:
             _client.cache_clear()  # the next one reads its password as it is then
-            raise _denied(self._place, self._topic, denied)
+            raise _denied_error(self._place, self._topic, denial)
         if error.fatal() or self._address.secret_properties:
             # This producer will never work again, or not with a password that was replaced meanwhile.
             _client.cache_clear()
-        client.missed()
-        raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {said}.")
+        client.note_failure()
+        raise TemporaryError("SINK_UNAVAILABLE", f"{self._place} does not take records now: {words}.")
 
 
 def _produce(
@@ -352,46 +354,51 @@ def _record_failure(failures: dict[int, KafkaError], row: int, error: KafkaError
 
 
 def _times(layout: rows.Layout, batch: pa.RecordBatch) -> list[str | None]:
-    """The time of each row, for ce_time."""
+    """Return the time of each row, for ce_time."""
     if layout.time is None:
         return [None] * batch.num_rows
     return json_text.shortest_times(batch.column(layout.time))
 
 
-def _denied(place: str, topic: str, error: KafkaError) -> JobError:
-    said = hidden(error.str())
-    text = f"{place} does not let this job write to {topic!r} ({said}); check its rights."
+def _denied_error(place: str, topic: str, error: KafkaError) -> JobError:
+    words = redact(error.str())
+    text = f"{place} does not let this job write to {topic!r} ({words}); check its rights."
     return external("SINK_DENIED", text, retryable=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """A producer, and what it has heard beside what became of records."""
+    """Producer, and the errors that it has reported beside the failures of records."""
 
     producers: Replaceable[Producer]
-    heard: list[KafkaError]
+    errors: list[KafkaError]
     limits: TopicLimits
-    """Of its topic, as they were when it was made."""
+    """Limits of its topic, as they were when it was opened."""
 
     @property
     def producer(self) -> Producer:
-        """The producer as it is now."""
+        """Producer as it is now."""
         return self.producers.current
 
-    def missed(self) -> None:
-        """Rows were not taken: they are written again, under the same ids, perhaps by another producer."""
+    def note_failure(self) -> None:
+        """Count rows that were not taken: they are written again, under the same ids, perhaps by another
+        producer.
+        """
         if self.producers.note_failure():
             logger().warning("kafka.producer_replaced")
 
-    def refused(self) -> KafkaError | None:
-        """That its broker does not let it in. Records do not fail of that, but when their time is over."""
-        return next((error for error in reversed(self.heard) if error.code() in _DENIED), None)
+    def find_denial(self) -> KafkaError | None:
+        """Return the broker's last refusal to let it in. Records do not fail of that before their time is
+        over.
+        """
+        return next((error for error in reversed(self.errors) if error.code() in _DENIED), None)
 
 
 @lru_cache(maxsize=8)
 def _client(address: bytes, dagger: str, topic: str) -> _Client:
-    """An idempotent producer, kept by the worker between batches with its connections: one for each dagger,
-    which alone waits for its rows, and each topic, whose batches fit it.
+    """Open an idempotent producer, which the worker keeps between batches with its connections.
+
+    There is one for each dagger, which alone waits for its rows, and each topic, whose batches fit it.
     """
     del dagger
     defaults = {
@@ -404,38 +411,38 @@ def _client(address: bytes, dagger: str, topic: str) -> _Client:
     required = {"enable.idempotence": True, "acks": "all", **most}
     properties = kafka.client_properties(spec_pb2.KafkaAddress.FromString(address))
     limits = topiclimits.of(properties, topic)
-    heard: list[KafkaError] = []
-    hearing = {"error_cb": heard.append}
-    producing = {**defaults, **limits.properties, **properties, **required, **hearing}
+    errors: list[KafkaError] = []
+    reporting = {"error_cb": errors.append}
+    producing = {**defaults, **limits.properties, **properties, **required, **reporting}
     make = partial(kafka.client, Producer, producing)
-    return _Client(Replaceable(lambda _: make(), lambda: answers(properties), discard), heard, limits)
+    return _Client(Replaceable(lambda _: make(), lambda: answers(properties), discard), errors, limits)
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The rows written last, the last one first; one that was written more than once counts by its last time.
+    """Read the rows written last, the last one first; one written more than once counts by its last time.
 
     Each partition is read backwards until it has enough; for an order all of it.
     """
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode = _decoder(source)
-    read_back: list[_Written] = []
+    read_back: list[_TimedRow] = []
     with closing(kafka.consumer(address, "daggers-rows")) as consumer, kafka.mapping_errors(address):
         for messages in backwards(consumer, topic, wanted.since):
-            read_back += _selected(messages, decode, wanted)
+            read_back += _select(messages, decode, wanted)
     read_back.sort(key=lambda line: line.written)
     last = {line.row.key: line for line in read_back}
     return wanted.first(line.row for line in reversed(read_back) if last[line.row.key] is line)
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
-    """The newest, and then again and again: what was read is kept, and only what comes is read."""
+    """Read the newest rows again and again: the ones before are remembered, and only what comes is read."""
     address, topic = source.resolved.kafka, source.resolved.sink.kafka.topic
     decode, latest = _decoder(source), dict[str, Row]()
     with closing(kafka.consumer(address, "daggers-rows")) as consumer:
         while True:
             with kafka.mapping_errors(address):
                 messages = further(consumer, topic, limit)
-            for message in sorted(messages, key=_written):
+            for message in sorted(messages, key=_write_time):
                 if (row := _row(message, decode)) is not None:
                     latest.pop(row.key, None)
                     latest[row.key] = row
@@ -445,34 +452,34 @@ def watch(source: Source, limit: int) -> Generator[list[Row]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """A row, and when it was written."""
+class _TimedRow:
+    """Row with the time of its write: milliseconds and offset."""
 
     written: tuple[int, int]
     row: Row
 
 
-def _selected(messages: Iterable[Message], decode: _Decoder, wanted: Selection) -> list[_Written]:
-    """The rows of a partition that may be among those that are wanted; its last record comes first."""
+def _select(messages: Iterable[Message], decode: _Decoder, wanted: Selection) -> list[_TimedRow]:
+    """Select the rows of a partition that may be wanted; its last record comes first."""
     since = wanted.since.timestamp() * 1000 if wanted.since else 0
-    read_back: dict[str, _Written] = {}
+    read_back: dict[str, _TimedRow] = {}
     for message in messages:
         row = _row(message, decode)
-        if row is None or row.key in read_back or _written(message)[0] < since or not wanted.wants(row):
+        if row is None or row.key in read_back or _write_time(message)[0] < since or not wanted.wants(row):
             continue
-        read_back[row.key] = _Written(_written(message), row)
+        read_back[row.key] = _TimedRow(_write_time(message), row)
         if len(read_back) < wanted.limit:
             continue
         if wanted.order is None:
             break
         if len(read_back) > 2 * wanted.limit + _SPARE:
-            kept = wanted.first(line.row for line in read_back.values())
-            read_back = {row.key: read_back[row.key] for row in kept}
+            first = wanted.first(line.row for line in read_back.values())
+            read_back = {row.key: read_back[row.key] for row in first}
     return list(read_back.values())
 
 
 def _row(message: Message, decode: _Decoder) -> Row | None:
-    """The row of a record; None where somebody else has written it, too."""
+    """Decode the row of a record; None where somebody else has written it."""
     try:
         return from_columns(decode(message.value() or b""), _identity(message))
     except (ValueError, DecodeError):
@@ -480,7 +487,7 @@ def _row(message: Message, decode: _Decoder) -> Row | None:
 
 
 def _decoder(source: Source) -> _Decoder:
-    """How the columns of a record are read. It raises: ValueError, DecodeError."""
+    """Return the decoder of a record's columns. It raises: ValueError, DecodeError."""
     sink = source.resolved.sink.kafka
     if sink.format == spec_pb2.KafkaSink.FORMAT_RECORD:
         return lambda value: {"value": base64.b64encode(value).decode()}
@@ -490,14 +497,14 @@ def _decoder(source: Source) -> _Decoder:
     return lambda value: from_message(kind.FromString(value))
 
 
-def _written(message: Message) -> tuple[int, int]:
-    """When a record was written; its offset tells those of one millisecond apart within a partition."""
+def _write_time(message: Message) -> tuple[int, int]:
+    """Return when a record was written: ms, and its offset, which orders one partition's of a millisecond."""
     _, milliseconds = message.timestamp()
     return milliseconds, message.offset() or 0
 
 
 def _identity(message: Message) -> str:
-    """The id that repeats with the row, CloudEvents' or what we put last; its place where it has none."""
+    """Return the id that repeats with the row, CloudEvents' or ours, which is last; else its place."""
     headers: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
     for name, value in reversed(headers or ()):
         if name in ("ce_id", RECORD_ID) and isinstance(value, bytes):

@@ -18,7 +18,7 @@ from daggerspec import rundir
 from daggerspec.row import Row
 from daggerspec.selection import Selection
 from daggersql import Role
-from runtime.encode.json_text import KEY, VALUE, named, texts
+from runtime.encode.json_text import KEY, VALUE, join_members, texts
 from runtime.encode.readback import from_columns, from_json
 from runtime.errors import external
 from runtime.sinks import Outcome, Source, Target
@@ -33,12 +33,12 @@ def check(target: Target) -> None:
 
 
 def open(target: Target) -> LogWriter:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     return LogWriter(target, limit_of(target))
 
 
 def limit_of(target: Target) -> int:
-    """How many rows of a batch are printed."""
+    """Return how many rows of a batch are printed."""
     return target.resolved.sink.log.limit
 
 
@@ -50,30 +50,32 @@ class LogWriter:
         self._left = limit
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Lines for the first rows."""
+        """Make lines of the first rows."""
         del batch_id
-        shown = batch.slice(0, self._left)
-        self._left -= shown.num_rows
+        first = batch.slice(0, self._left)
+        self._left -= first.num_rows
         columns = [
             (column.name, texts(values, KEY if column.role is Role.TAG else VALUE))
-            for column, values in self._layout.visible(shown)
+            for column, values in self._layout.visible(first)
         ]
-        return Outcome(printed=[f"{PREFIX}{text}" for text in named(columns)])
+        return Outcome(printed=[f"{PREFIX}{text}" for text in join_members(columns)])
 
     def finish(self) -> Outcome:
-        """Nothing is kept: the driver has the lines."""
+        """Return no lines: the driver has them."""
         return Outcome()
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The rows printed last, the last one first. When that was is not known: `since` is of their own time."""
+    """Read the rows printed last, the last one first. Print times are not known: `since` is of their own
+    time.
+    """
     most = None if wanted.order else wanted.limit
     with closing(_looks(source, most, lambda row: wanted.wants(row) and _is_since(row, wanted))) as looks:
         return wanted.first(next(looks))
 
 
 def watch(source: Source, limit: int) -> Generator[list[Row]]:
-    """The same, and then again and again: only what was printed meanwhile is read."""
+    """Read the last rows again and again: only what was printed meanwhile is read."""
     return _looks(source, limit, lambda _: True)
 
 

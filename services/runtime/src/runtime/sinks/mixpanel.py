@@ -28,7 +28,7 @@ from runtime.sinks import RowWriter, Target, Writer
 
 _PARTIAL: Final = 400
 _OWN: Final = ("time", "distinct_id", "$insert_id")
-"""What each event says itself: no column takes its place."""
+"""Properties that each event has itself: no column takes their place."""
 
 
 def check(target: Target) -> None:
@@ -44,26 +44,26 @@ def probe(target: Target) -> None:
 
 
 def ask(target: Target) -> str:
-    """What the server answers to a question that changes nothing. Raises: JobError."""
+    """Describe the answer to a request that changes nothing. Raises: JobError."""
     return posting.describe(server_of(target.resolved))
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     server = server_of(target.resolved)
     encode = partial(Imports, target, server)
     return RowWriter(PostBatches(server, encode, may_refuse=target.may_refuse_all).send)
 
 
 def server_of(resolved: spec_pb2.ResolvedSink) -> Server:
-    """Where events go."""
+    """Return the server that events go to."""
     sink = resolved.sink.mixpanel
     basic = spec_pb2.HttpAuth.Basic(user=sink.user, password=sink.secret)
     return Server.of(resolved, "Mixpanel", sink.url, spec_pb2.HttpAuth(basic=basic), timeout_s=30.0)
 
 
 class Imports:
-    """The rows of a batch as events, and the requests that carry them."""
+    """Rows of a batch as events, and the requests that carry them."""
 
     def __init__(self, target: Target, server: Server, rows: pa.RecordBatch) -> None:
         self._server, self._sink = server, target.resolved.sink.mixpanel
@@ -72,25 +72,25 @@ class Imports:
         source = f"{target.dagger}/{target.name}"
         ids = [event_id(source, key, None) for key in keys(target.layout, rows)]
         self._events = []
-        quoted = json_text.quoted
+        quote = json_text.quote
         each_row = zip(ids, events.identities, events.times, events.names, events.properties, strict=True)
-        for row_id, identity, time, name, said in each_row:
+        for row_id, identity, time, name, members in each_row:
             own = (
-                f'"time":{(time or 0) // 1_000},"distinct_id":{quoted(str(identity))},"$insert_id":"{row_id}"'
+                f'"time":{(time or 0) // 1_000},"distinct_id":{quote(str(identity))},"$insert_id":"{row_id}"'
             )
-            event = f'{{"event":{quoted(str(name))},"properties":{{{own}{"," if said else ""}{said}}}}}'
+            event = f'{{"event":{quote(str(name))},"properties":{{{own}{"," if members else ""}{members}}}}}'
             self._events.append(event.encode(errors="replace"))
         most_rows, most_bytes = CAPABILITIES.max_rows or 1, CAPABILITIES.max_bytes or 1
         self.parts = sized_parts(self._events, self.refusals, most_rows, most_bytes)
 
     def request(self, rows: Rows) -> Request:
-        """The request that carries these rows."""
+        """Build the request that carries these rows."""
         url = f"{self._server.url.removesuffix('/')}/import?strict=1&project_id={self._sink.project}"
         body = b"[%b]" % b",".join(self._events[row] for row in rows)
         return Request("POST", url, {"Content-Type": "application/json"}, body)
 
     def judge(self, rows: Rows, answer: HttpAnswer) -> Verdict:
-        """What an answer means. Raises: JobError."""
+        """Interpret an answer. Raises: JobError."""
         failed = posting.json_object(answer).get("failed_records") if answer.status == _PARTIAL else None
         if not isinstance(failed, list) or not failed:
             return posting.interpret(self._server, rows, answer, is_taken=is_taken(answer))
@@ -105,13 +105,13 @@ class Imports:
 
 
 def is_taken(answer: HttpAnswer) -> bool:
-    """The proof that Mixpanel imported all events of a request: 200, and JSON whose `code` says so, too."""
+    """Check the proof that Mixpanel imported all events: 200, and JSON whose `code` is 200, too."""
     return answer.status == 200 and posting.json_object(answer).get("code") == 200
 
 
-def _failure(said: Any) -> tuple[int, str]:
-    """Of an event that was not imported: its place in the request, and the property that is why."""
-    if not isinstance(said, Mapping) or not isinstance(said.get("index"), int):
+def _failure(entry: Any) -> tuple[int, str]:
+    """Return the index in the request of an event that was not imported, and the property at fault."""
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("index"), int):
         return -1, ""
-    name = str(said.get("field") or "")
-    return said["index"], f" for {name}" if name.removeprefix("properties.").isidentifier() else ""
+    name = str(entry.get("field") or "")
+    return entry["index"], f" for {name}" if name.removeprefix("properties.").isidentifier() else ""

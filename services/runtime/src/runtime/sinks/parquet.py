@@ -36,19 +36,19 @@ from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 from runtime.values import zones
 
 READ_RANK: Final = 1
-_Asked: TypeAlias = spec_pb2.ParquetSink
+_Sink: TypeAlias = spec_pb2.ParquetSink
 _SUFFIX: Final = ".parquet"
 _HELD_BYTES: Final = 64 * 1024 * 1024
-"""Rows that are held until they are written, as Arrow has them: a file has a tenth of that, or less."""
+"""Most bytes of rows that wait to be written, as Arrow has them: a file has a tenth of that, or less."""
 _COUNTED: Final = 100_000
-"""Files that a look at a table counts, to the end of an hour."""
+"""Most files that a description of a table counts, to the end of an hour."""
 _WIDE: Final = {"smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "double": pa.float64()}
 
 
 def check(target: Target) -> None:
     """Agree on the columns; raise `JobError` for those that the table cannot take. Silence is none."""
     try:
-        parquet_file.checked(target.layout, target.no_rows)
+        parquet_file.check_types(target.layout, target.no_rows)
     except pa.ArrowNotImplementedError as error:
         raise user("SINK_SCHEMA", f"Parquet has no form for a column of the query: {error}.") from error
     try:
@@ -67,38 +67,38 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
+    """Open a writer for one partition of one batch."""
     return ParquetWriter(target)
 
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
-    """Make the batch's manifest and have its files seen."""
+    """Write the batch's manifest, which makes its files part of the table."""
     parts = (json.loads(text) for text in receipts)
-    said = {"sink": target.name, **manifests.combine(parts)}
-    Manifests(files.of(target.resolved), _owner(target)).commit(_batch(batch), said)
+    manifest = {"sink": target.name, **manifests.combine(parts)}
+    Manifests(files.of(target.resolved), _owner(target)).commit(_batch(batch), manifest)
 
 
 class ParquetWriter:
-    """Holds the rows of a partition, and stages a file for each folder of them."""
+    """Collects the rows of a partition, and stages a file for each folder of them."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._batch = _batch(target.writes.batch)
         self._attempt, self._tried = token_hex(4), 0
         self._is_decided: bool | None = None
-        self._held: list[pa.Table] = []
+        self._waiting: list[pa.Table] = []
         self._leaving: list[tuple[int, pa.Table]] = []
         self._staged: list[Manifest] = []
         self._extent = extent.unite(())
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Hold rows; those without a time are refused."""
+        """Collect rows; those without a time are refused."""
         del batch_id
         check_texts(batch)  # one such text, and nobody can read the file
         table = _table(self._target)
         if self._is_decided is None:
             self._is_decided = table.is_decided(self._batch)
-        if sum(table.nbytes for table in self._held) + batch.nbytes > _HELD_BYTES:
+        if sum(table.nbytes for table in self._waiting) + batch.nbytes > _HELD_BYTES:
             self._stage(table)
         layout = self._target.layout
         rows = parquet_file.table(layout, batch, table.schema, table.folders)
@@ -115,23 +115,23 @@ class ParquetWriter:
             rows, batch = rows.filter(wanted), batch.filter(wanted)
         if rows.num_rows:
             self._extent = extent.unite((self._extent, extent.of(layout, batch)))
-            self._held.append(rows)
+            self._waiting.append(rows)
         return Outcome(refused=refused)
 
     def finish(self) -> Outcome:
-        """Stage what is held; the receipt says all that was."""
-        if not self._held and not self._leaving and not self._staged:
+        """Stage the rows that wait; the receipt lists all staged files."""
+        if not self._waiting and not self._leaving and not self._staged:
             return Outcome()
         table = _table(self._target)
         self._stage(table)
-        said = {"schema": table.version, **self._extent, "files": self._staged}
-        return Outcome(receipt=json.dumps(said).encode())
+        receipt = {"schema": table.version, **self._extent, "files": self._staged}
+        return Outcome(receipt=json.dumps(receipt).encode())
 
-    def _stage(self, table: _Table) -> None:
-        """Write what is held. After an error it is asked again, and goes on where it was."""
-        if self._held:
-            self._leaving += parquet_file.by_hour(pa.concat_tables(self._held))
-            self._held = []
+    def _stage(self, table: _ParquetTable) -> None:
+        """Write the rows that wait. Called again after an error, it goes on where it was."""
+        if self._waiting:
+            self._leaving += parquet_file.by_hour(pa.concat_tables(self._waiting))
+            self._waiting = []
         while self._leaving:
             hour, rows = self._leaving[-1]
             part, self._tried = self._target.writes.number, self._tried + 1  # no try has another's name
@@ -152,33 +152,33 @@ class ParquetWriter:
             self._leaving.pop()
 
 
-class _Table:
+class _ParquetTable:
     """A table as a worker knows it, for as long as it writes there."""
 
     def __init__(self, target: Target) -> None:
         self.files = files.of(target.resolved)
-        asked = target.resolved.sink.parquet
-        clock = zones.clock(asked.zone) if asked.zone != zone_names.UTC else None
-        self.folders = Folders(asked.by, asked.per == _Asked.PER_DAY, clock.wall if clock else None)
-        self.codec = _Asked.Codec.Name(asked.codec or _Asked.CODEC_ZSTD).removeprefix("CODEC_").lower()
+        sink = target.resolved.sink.parquet
+        clock = zones.clock(sink.zone) if sink.zone != zone_names.UTC else None
+        self.folders = Folders(sink.by, sink.per == _Sink.PER_DAY, clock.wall if clock else None)
+        self.codec = _Sink.Codec.Name(sink.codec or _Sink.CODEC_ZSTD).removeprefix("CODEC_").lower()
         agreed = _agreed(self.files, target)
         self.version = agreed.version
-        held = agreed.of(list(parquet_file.columns(target.layout)))
+        columns = agreed.of(list(parquet_file.columns(target.layout)))
         own = parquet_file.types(target.layout, target.schema)
-        wide = [_WIDE.get(column.type, kind) for column, kind in zip(held, own, strict=True)]
-        named = pa.schema([(column.name, kind) for column, kind in zip(held, wide, strict=True)])
-        self.schema = parquet_file.numbered(named, [column.id for column in held])
+        wide = [_WIDE.get(column.type, kind) for column, kind in zip(columns, own, strict=True)]
+        named = pa.schema([(column.name, kind) for column, kind in zip(columns, wide, strict=True)])
+        self.schema = parquet_file.number_columns(named, [column.id for column in columns])
         self._layout = target.layout
         self._manifests = Manifests(self.files, _owner(target))
         self._is_replay = target.is_replay
         self._before: tuple[str, list[Manifest]] = ("", [])
 
     def is_decided(self, batch: Batch) -> bool:
-        """Whether an attempt before this one has written a batch."""
+        """Tell whether an attempt before this one has written a batch."""
         return self._manifests.of(batch) is not None
 
     def is_new(self, batch: Batch, rows: pa.RecordBatch) -> pa.Array:
-        """Which rows no query before this one has written."""
+        """Mark the rows that no query before this one has written."""
         if self._is_replay:
             return pa.repeat(True, rows.num_rows)
         if self._before[0] != batch.checkpoint:
@@ -190,18 +190,18 @@ class _Table:
         return new
 
 
-def _table(target: Target) -> _Table:
-    return _kept(replace(target, part=None))
+def _table(target: Target) -> _ParquetTable:
+    return _open_table(replace(target, part=None))
 
 
 @lru_cache(maxsize=16)
-def _kept(target: Target) -> _Table:
-    """A worker agrees on the columns once, not for each partition."""
-    return _Table(target)
+def _open_table(target: Target) -> _ParquetTable:
+    """Open a table: a worker agrees on the columns once, not for each partition."""
+    return _ParquetTable(target)
 
 
 def _agreed(place: Files, target: Target) -> TableSchema:
-    """The version of the table that has the columns of the rows. Raises: JobError (USER) where none can."""
+    """Agree on a version of the table with the columns of the rows. Raises: JobError (USER) if none is."""
     columns = parquet_file.columns(target.layout)
     fields = {
         column.name: field for column, field in zip(target.layout.columns, target.layout.fields, strict=False)
@@ -210,8 +210,10 @@ def _agreed(place: Files, target: Target) -> TableSchema:
 
 
 def _owner(target: Target) -> str:
-    """Whose the manifests and staged files are. A dagger and its replay write at once, and neither may settle
-    what is the other's; no dagger's name has this sign.
+    """Name the owner of manifests and staged files.
+
+    A dagger and its replay write at once, and neither may settle what is the other's; no dagger's name has
+    this sign.
     """
     return f"{target.dagger}~replay" if target.is_replay else target.dagger
 
@@ -220,18 +222,18 @@ def _batch(batch: BatchRef) -> Batch:
     return Batch.of(batch.checkpoint, batch.batch_id, batch.generation)
 
 
-def _check_folders(place: Files, asked: _Asked) -> None:
+def _check_folders(place: Files, sink: _Sink) -> None:
     """Raise `JobError` where the table has others: readers of folders take tables of one depth alone."""
     for day in _folders(place, "", "dt=")[:1]:
-        held, wanted = ("hour", "day") if asked.per == _Asked.PER_DAY else ("day", "hour")
+        present, wanted = ("hour", "day") if sink.per == _Sink.PER_DAY else ("day", "hour")
         names = place.names(day)  # none, where a driver died that was to put the first there
-        if any(name.startswith("hr=") if held == "hour" else name.endswith(_SUFFIX) for name in names):
-            what = f"has a folder for each {held}: name another table for `per: {wanted}`"
-            raise user("SINK_SCHEMA", f"The table {asked.table} {what}.")
+        if any(name.startswith("hr=") if present == "hour" else name.endswith(_SUFFIX) for name in names):
+            problem = f"has a folder for each {present}: name another table for `per: {wanted}`"
+            raise user("SINK_SCHEMA", f"The table {sink.table} {problem}.")
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The newest rows: folder by folder, in each by their times."""
+    """Read the newest rows: folder by folder, in each by their times."""
     place = files.of(source.resolved)
     return wanted.first(
         row for folder in _with_files(place) for row in _rows(place, folder) if wanted.wants(row)
@@ -239,31 +241,31 @@ def read(source: Source, wanted: Selection) -> list[Row]:
 
 
 def archive(source: Source, most: int = _COUNTED) -> gateway_pb2.DescribeArchiveResponse:
-    """How many files the table has, how large, and of which hours; the newest folders up to so many files."""
-    place, asked = files.of(source.resolved), source.resolved.sink.parquet
-    told = gateway_pb2.DescribeArchiveResponse(path=f"{asked.location}/{asked.table}")
-    zone = zones.find(asked.zone) or UTC
+    """Describe the table's files: their count, size and hours; the newest folders up to `most` files."""
+    place, sink = files.of(source.resolved), source.resolved.sink.parquet
+    description = gateway_pb2.DescribeArchiveResponse(path=f"{sink.location}/{sink.table}")
+    zone = zones.find(sink.zone) or UTC
     for folder in _with_files(place):
-        kept = [file for file in place.files(folder) if file.name.endswith(_SUFFIX)]
-        if not kept:
+        visible = [file for file in place.files(folder) if file.name.endswith(_SUFFIX)]
+        if not visible:
             continue
-        if told.files >= most:
-            told.more = True
+        if description.files >= most:
+            description.more = True
             break
-        told.files += len(kept)
-        told.bytes += sum(file.size for file in kept)
+        description.files += len(visible)
+        description.bytes += sum(file.size for file in visible)
         begins = zones.first_instant(parquet_file.begin_of(folder), zone)
-        if not told.HasField("last_hour"):
-            told.last_hour.FromSeconds(begins)
-        told.first_hour.FromSeconds(begins)
-        newest_of = max(file.written for file in kept)
-        if not told.HasField("last_write") or newest_of > told.last_write.ToDatetime(UTC):
-            told.last_write.FromDatetime(newest_of)
-    return told
+        if not description.HasField("last_hour"):
+            description.last_hour.FromSeconds(begins)
+        description.first_hour.FromSeconds(begins)
+        newest_write = max(file.written for file in visible)
+        if not description.HasField("last_write") or newest_write > description.last_write.ToDatetime(UTC):
+            description.last_write.FromDatetime(newest_write)
+    return description
 
 
 def _with_files(place: Files) -> Iterator[str]:
-    """The folders that files are in, the newest first: those of hours, or of days."""
+    """Yield the folders that files are in, the newest first: those of hours, or of days."""
     for day in _folders(place, "", "dt="):
         hours = _folders(place, day, "hr=")
         yield from (f"{day}/{hour}" for hour in hours) if hours else (day,)

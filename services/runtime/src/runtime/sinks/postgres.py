@@ -44,8 +44,8 @@ from runtime.sinks import BatchRef, Outcome, Source, Target, Writer
 
 READ_RANK: Final = 1
 _OLDEST: Final = 150_000
-"""`server_version` of the first that has NULLS NOT DISTINCT."""
-_HELD: Final = """
+"""Number of `server_version` of the first release with NULLS NOT DISTINCT."""
+_COLUMNS: Final = """
     SELECT attname, attnotnull FROM pg_attribute
     WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
 _UNIQUE: Final = """
@@ -60,7 +60,7 @@ _TYPES: Final = """
 
 def check(target: Target) -> None:
     """Make what is to be made; raise `JobError` for a table that cannot take the rows. Silence is none."""
-    table = _Table(target)
+    table = _PostgresTable(target)
     table_csv.columns(target.layout, target.no_rows)
     try:
         with postgres.open_connection(target.resolved) as connection:
@@ -70,18 +70,18 @@ def check(target: Target) -> None:
 
 
 def rehearse(target: Target, row: pa.RecordBatch | None) -> str:
-    """Do what a batch does, with a row that is made up, and take all of it back; what came of it.
+    """Do what a batch does, with a row that is made up, take all of it back, and describe the result.
 
     Raises: JobError for what no row can pass.
     """
-    table = _Table(target)
+    table = _PostgresTable(target)
     refused = ""
     with postgres.open_connection(target.resolved) as connection, connection.transaction():
         table.prepare(connection)
         if row is not None:
             rows, _ = table.writable(row)
             (table.stage_where_copies_are_refused if table.appends else table.stage)(connection)
-            why = table.refused(connection, rows, table.append if table.appends else table.put)
+            why = table.try_put(connection, rows, table.append if table.appends else table.put)
             refused = f", though not one that is made up ({why.detail.rstrip('.')})" if why else ""
         raise psycopg.Rollback
     return f"The table {table.name} takes rows of these columns{refused}; nothing of it was kept."
@@ -98,13 +98,13 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
-    table = _Table(target)
+    """Open a writer for one partition of one batch."""
+    table = _PostgresTable(target)
     return AppendWriter(table, target) if table.appends else PostgresWriter(table)
 
 
 def commit(target: Target, batch: BatchRef, receipts: Sequence[bytes]) -> None:
-    """Mark a batch as written whole, and how far it reaches: a query after an edit leaves that out."""
+    """Mark a batch as written whole, with its extent: a query after an edit leaves that out."""
     reached = extent.unite(json.loads(receipt) for receipt in receipts)
     with postgres.open_connection(target.resolved) as connection:
         _mark(target, batch, 0).record_extent(connection, reached, is_whole=True)
@@ -127,7 +127,7 @@ def _mark(target: Target, batch: BatchRef, part: int) -> PartitionMarker:
 class PostgresWriter:
     """Writes rows in statements of a few thousand, and finds the ones that are refused."""
 
-    def __init__(self, table: _Table) -> None:
+    def __init__(self, table: _PostgresTable) -> None:
         self._table = table
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
@@ -140,34 +140,34 @@ class PostgresWriter:
         return Outcome(refused=refusals)
 
     def finish(self) -> Outcome:
-        """Nothing is kept: what was written is durable."""
+        """Refuse no more rows: all that were written are durable."""
         return Outcome()
 
 
 class AppendWriter:
-    """Keeps the rows of a partition, and writes them in one transaction with a mark that says so."""
+    """Collects the rows of a partition, and writes them in one transaction with a mark that says so."""
 
-    def __init__(self, table: _Table, target: Target) -> None:
+    def __init__(self, table: _PostgresTable, target: Target) -> None:
         self._table = table
         self._target = target
         self._batches: list[pa.RecordBatch] = []
         self._mark = _mark(target, target.writes.batch, target.writes.number)
 
     def write(self, batch: pa.RecordBatch, batch_id: int) -> Outcome:
-        """Keep a batch."""
+        """Collect a batch."""
         del batch_id
         check_texts(batch)
         self._batches.append(batch)
         return Outcome()
 
     def finish(self) -> Outcome:
-        """Write all of them, unless an attempt before did; the rows that the database refused."""
+        """Write all of them, unless an attempt before did; return the rows that the database refused."""
         if not self._batches:
             return Outcome()
         [whole] = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
         table, (rows, refusals) = self._table, self._table.writable(whole)
         layout, is_replay = self._target.layout, self._target.is_replay
-        told, reached = keys(layout, whole), extent.of(layout, whole)
+        row_keys, reached = keys(layout, whole), extent.of(layout, whole)
         with postgres.open_connection(table.resolved) as connection, connection.transaction():
             # What is found at the end of a transaction is found with the statement that it is about.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -175,20 +175,22 @@ class AppendWriter:
                 for other in self._mark.read_other_extents(connection):
                     covered = pc.indices_nonzero(extent.covers(layout, other, whole)).cast(pa.int64())
                     rows = rows.filter(pc.invert(pc.is_in(rows[NUMBER], covered)))
-                    known = set(covered.to_pylist())
-                    refusals = [refusal for refusal in refusals if refusal.row not in known]
-            before = self._mark.claim(connection, told)
+                    written = set(covered.to_pylist())
+                    refusals = [refusal for refusal in refusals if refusal.row not in written]
+            before = self._mark.claim(connection, row_keys)
             if before is None:
                 table.stage_where_copies_are_refused(connection)
                 refused = table.write(connection, rows, table.append)
                 self._stay_if_flooded(whole.num_rows, refusals + refused)
                 if not is_replay and not layout.windowed:
                     self._mark.record_extent(connection, reached, is_whole=False)
-                kept = [RefusedRow(told[refusal.row], refusal.reason, refusal.detail) for refusal in refused]
-                if kept:
-                    self._mark.record_refused(connection, kept)
+                lasting = [
+                    RefusedRow(row_keys[refusal.row], refusal.reason, refusal.detail) for refusal in refused
+                ]
+                if lasting:
+                    self._mark.record_refused(connection, lasting)
             else:
-                number = {key: row for row, key in enumerate(told)}
+                number = {key: row for row, key in enumerate(row_keys)}
                 refused = [
                     Refusal(number[refused_.key], refused_.reason, refused_.detail, by_server=True)
                     for refused_ in before
@@ -198,8 +200,9 @@ class AppendWriter:
         return Outcome(refused=refusals + refused, rows=whole, receipt=receipt)
 
     def _stay_if_flooded(self, rows: int, refused: Sequence[Refusal]) -> None:
-        """Raise TemporaryError, by which no mark stays, where none of these may be set aside: it would say
-        that they were refused for good, also to who comes again when the table is mended.
+        """Raise TemporaryError, which rolls the mark back, where none of these rows may be set aside.
+
+        The mark would say that they were refused for good, also to an attempt after the table is mended.
         """
         breaker = FloodBreaker[None](self._target.max_refused, self._target.may_refuse_all)
         breaker.add(rows, len(refused), None, sum(refusal.by_server for refusal in refused))
@@ -208,11 +211,11 @@ class AppendWriter:
 
 
 _Put: TypeAlias = Callable[[psycopg.Connection, pa.Table], None]
-"""How rows are written, in the transaction that is going on."""
+"""Writes rows, in the transaction that is going on."""
 
 
-class _Table:
-    """The table of one sink, and the statements about it."""
+class _PostgresTable:
+    """Table of one sink, and the statements about it."""
 
     def __init__(self, target: Target) -> None:
         self.resolved = target.resolved
@@ -220,7 +223,7 @@ class _Table:
         self.layout = target.layout
         self._may_refuse = target.may_refuse_all
         self._staged = ""
-        """The temporary table that rows go through."""
+        """Temporary table that rows go through."""
 
     @property
     def address(self) -> spec_pb2.PostgresAddress:
@@ -228,7 +231,7 @@ class _Table:
 
     @property
     def appends(self) -> bool:
-        """Whether rows have no key: each is added."""
+        """True if rows have no key: each is added."""
         return self.sink.mode == spec_pb2.PostgresSink.MODE_APPEND
 
     @cached_property
@@ -237,12 +240,12 @@ class _Table:
 
     @cached_property
     def columns(self) -> dict[str, str]:
-        """The table's column for each of the query."""
+        """Columns of the table, by those of the query."""
         return kind.columns(self.sink, self.layout)
 
     @cached_property
     def key(self) -> list[str]:
-        """The table's columns that are a row's identity."""
+        """Columns of the table that are a row's identity."""
         return [self.columns[name] for name in kind.key(self.sink, self.layout)]
 
     def prepare(self, connection: psycopg.Connection) -> None:
@@ -250,7 +253,7 @@ class _Table:
         if connection.info.server_version < _OLDEST:
             raise user("SINK_SCHEMA", f"{self._place} is older than PostgreSQL 15.")
         with connection.transaction():
-            existing = self._held(connection)
+            existing = self._existing_columns(connection)
             if not existing and not self.sink.create_table:
                 statements = "; ".join(kind.ddl(self.sink, self.layout))
                 raise self._wrong(f"is not there: set create_table, or make it by {statements}")
@@ -266,7 +269,7 @@ class _Table:
 
     @property
     def _types(self) -> dict[str, str]:
-        """The type that each column of the table has where it is made for these rows."""
+        """Types that the columns of the table have where it is made for these rows."""
         return {self.columns[column.name]: kind.type_of(column.type) for column in self.layout.columns}
 
     def _extend(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
@@ -279,31 +282,35 @@ class _Table:
         if missing:
             connection.execute(f"ALTER TABLE {self.name} {added}")
         if not self.appends:
-            self._keyed(connection, existing)
-        self._marked(connection)
+            self._require_unique_index(connection, existing)
+        self._prepare_marks(connection)
 
     def _may_add(self, connection: psycopg.Connection) -> bool:
-        """Whether columns are added: that was said, or create_table has made the table, as a comment says."""
+        """Tell whether columns are added: by add_columns, or where create_table has made the table, by a
+        comment.
+        """
         if self.sink.add_columns:
             return True
-        asked = "SELECT obj_description(to_regclass(%s), 'pg_class')"
-        return self.sink.create_table and connection.execute(asked, (self.name,)).fetchone() == (kind.MADE,)
+        statement = "SELECT obj_description(to_regclass(%s), 'pg_class')"
+        return self.sink.create_table and connection.execute(statement, (self.name,)).fetchone() == (
+            kind.MADE,
+        )
 
-    def _marked(self, connection: psycopg.Connection) -> None:
-        """See to the table of marks, where one is needed. Raises: JobError (USER) with the statement."""
+    def _prepare_marks(self, connection: psycopg.Connection) -> None:
+        """Make the table of marks, where one is needed. Raises: JobError (USER) with the statement."""
         if not self.appends:
             return
         if self.sink.create_table:
             connection.execute(kind.marks_ddl(self.sink.schema))
-        elif not connection.execute(_HELD, (kind.marks(self.sink.schema),)).fetchall():
+        elif not connection.execute(_COLUMNS, (kind.marks(self.sink.schema),)).fetchall():
             raise self._wrong(f"needs a table of marks beside it: {kind.marks_ddl(self.sink.schema)}")
 
-    def _held(self, connection: psycopg.Connection) -> dict[str, bool]:
-        """The columns that the table has, and whether each is NOT NULL."""
-        return dict(connection.execute(_HELD, (self.name,)).fetchall())
+    def _existing_columns(self, connection: psycopg.Connection) -> dict[str, bool]:
+        """Read the columns that the table has, and whether each is NOT NULL."""
+        return dict(connection.execute(_COLUMNS, (self.name,)).fetchall())
 
-    def _keyed(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
-        """Raises: JobError (USER) where no index of the table tells rows apart as the key does."""
+    def _require_unique_index(self, connection: psycopg.Connection, existing: dict[str, bool]) -> None:
+        """Require an index of the table that identifies rows as the key does. Raises: JobError (USER)."""
         never_null = all(existing.get(column) for column in self.key)
         for equal_nulls, names in connection.execute(_UNIQUE, (self.name,)):
             if sorted(names) == sorted(self.key) and (equal_nulls or never_null):
@@ -312,8 +319,10 @@ class _Table:
         raise self._wrong(f"has no unique index of {', '.join(self.key)}: {index}")
 
     def stage(self, connection: psycopg.Connection) -> None:
-        """See to the temporary table that rows go through. It stays as long as the connection, one for each
-        table, list of columns and their types: somebody may have made a column wider.
+        """Make the temporary table that rows go through, unless it is there.
+
+        It stays as long as the connection, one for each table, list of columns and their types: somebody may
+        have made a column wider.
         """
         (types,) = connection.execute(_TYPES, (self.name, [*self.columns.values()])).fetchone() or ("",)
         known_by = f"{self.name} {self._list} {types}".encode()
@@ -322,7 +331,7 @@ class _Table:
         connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {self._staged} ON COMMIT DELETE ROWS AS {rows}")
 
     def writable(self, batch: pa.RecordBatch) -> tuple[pa.Table, list[Refusal]]:
-        """The rows as they are written, and those that cannot be."""
+        """Convert rows to their written form, and refuse those that have none."""
         return table_csv.rows(self.layout, batch, nul_to_space=self.sink.nul_to_space)
 
     def write(
@@ -331,14 +340,14 @@ class _Table:
         rows: pa.Table,
         put: _Put,
     ) -> list[Refusal]:
-        """Put rows, a few thousand with a statement; those that the database refused."""
+        """Put rows, a few thousand with a statement; return those that the database refused."""
         sink_pace = pace.of(self.resolved)
         most = sink_pace.max_rows(kind.CAPABILITIES.max_rows or rows.num_rows)
         numbers = rows[NUMBER]
 
         def attempt(part: Rows) -> RefusalCause | None:
             sink_pace.wait(len(part))
-            return self.refused(connection, rows.slice(part[0], len(part)), put)
+            return self.try_put(connection, rows.slice(part[0], len(part)), put)
 
         every = range(rows.num_rows)
         refused = bisection.divide(
@@ -350,8 +359,10 @@ class _Table:
         )
         return [replace(refusal, row=numbers[refusal.row].as_py()) for refusal in refused]
 
-    def refused(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> RefusalCause | None:
-        """Put rows, all or none; why they were refused. Raises: psycopg.Error for what is about no row."""
+    def try_put(self, connection: psycopg.Connection, rows: pa.Table, put: _Put) -> RefusalCause | None:
+        """Put rows, all or none; return why they were refused. Raises: psycopg.Error for what is about no
+        row.
+        """
         try:
             with connection.transaction():
                 put(connection, rows)
@@ -363,7 +374,7 @@ class _Table:
         return None
 
     def _takes_a_sample(self, connection: psycopg.Connection, put: _Put) -> bool:
-        """Whether the table takes a row that is made up, and taken back."""
+        """Tell whether the table takes a row that is made up, and taken back."""
         try:
             rows, refusals = self.writable(samplerow.sample(self.layout, datetime.now(UTC)))
         except JobError:  # nothing is made up for its columns
@@ -396,11 +407,11 @@ class _Table:
             return
         connection.execute(f"DELETE FROM {self._staged}")  # noqa: S608 - names
         _copy(connection, f"{self._staged} ({self._list}, {NUMBER})", rows.select([*self.columns, NUMBER]))
-        said = f"SELECT {self._list} FROM {self._staged} ORDER BY {NUMBER}"  # noqa: S608 - names
-        connection.execute(f"INSERT INTO {self.name} ({self._list}) {said}")
+        selection = f"SELECT {self._list} FROM {self._staged} ORDER BY {NUMBER}"  # noqa: S608 - names
+        connection.execute(f"INSERT INTO {self.name} ({self._list}) {selection}")
 
     def stage_where_copies_are_refused(self, connection: psycopg.Connection) -> None:
-        """See to a temporary table where row-level security holds: PostgreSQL copies into no such table."""
+        """Make a temporary table where row-level security holds: PostgreSQL copies into no such table."""
         if connection.execute("SELECT row_security_active(%s::regclass)", (self.name,)).fetchone() == (True,):
             self.stage(connection)
 
@@ -420,8 +431,8 @@ class _Table:
         ordered = f"{rows} ORDER BY {key}, {NUMBER} {order}"
         return f"INSERT INTO {self.name} ({self._list}) {ordered} ON CONFLICT ({key}) {conflict}"
 
-    def _wrong(self, what: str) -> JobError:
-        return user("SINK_SCHEMA", f"The table {self.name} of {self._place} {what}.")
+    def _wrong(self, problem: str) -> JobError:
+        return user("SINK_SCHEMA", f"The table {self.name} of {self._place} {problem}.")
 
     @property
     def _place(self) -> str:
@@ -434,17 +445,17 @@ def _copy(connection: psycopg.Connection, into: str, rows: pa.Table) -> None:
 
 
 def read(source: Source, wanted: Selection) -> list[Row]:
-    """The newest rows by their times; without a time as the table has them."""
+    """Read the newest rows by their times; without a time as the table has them."""
     sink = source.resolved.sink.postgres
     with postgres.open_connection(source.resolved) as connection, connection.transaction():
         return wanted.first(row for row in _rows(connection, sink) if wanted.wants(row))
 
 
 def _rows(connection: psycopg.Connection, sink: spec_pb2.PostgresSink) -> Iterator[Row]:
-    """The rows of the table, the newest first, read as far as somebody asks."""
+    """Yield the rows of the table, the newest first, read as far as the caller goes on."""
     renamed = {column: name for name, column in sink.columns.items()}
     existing = [
-        name for (name,) in connection.execute(_HELD.replace(", attnotnull", ""), (kind.table(sink),))
+        name for (name,) in connection.execute(_COLUMNS.replace(", attnotnull", ""), (kind.table(sink),))
     ]
     times = [column for column in existing if renamed.get(column, column) in TIMES]
     order = f" ORDER BY {quoted(times[0])} DESC NULLS LAST" if times else ""

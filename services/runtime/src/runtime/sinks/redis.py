@@ -45,23 +45,23 @@ def probe(target: Target) -> None:
 
 
 def open(target: Target) -> Writer:  # noqa: A001 - the name every sink has
-    """A writer for one partition of one batch."""
-    return RowWriter(lambda rows: _written(target, _Keys(target, rows)))
+    """Open a writer for one partition of one batch."""
+    return RowWriter(lambda rows: _write(target, _Keys(target, rows)))
 
 
-def _written(target: Target, keys: _Keys) -> list[Refusal]:
-    """Write rows, of one key the last; those that are refused. Raises: JobError."""
+def _write(target: Target, keys: _Keys) -> list[Refusal]:
+    """Write rows, of one key the last; return those that are refused. Raises: JobError."""
     sink_pace = pace.of(target.resolved)
     own = target.resolved.sink.redis
 
     def attempt(rows: Rows) -> RefusalCause | None:
-        """Write these rows; which of them were refused, and why the first was."""
+        """Write these rows; return which of them were refused, and why the first was."""
         sink_pace.wait(len(rows))
         commands = [(row, command) for row in rows for command in keys.commands(row)]
         with redis.open_connection(target.resolved) as connection:
             replies = redis.send_commands(connection, [command for _, command in commands])
-        said = zip(commands, replies, strict=True)
-        wrong = {row: reply for (row, _), reply in said if isinstance(reply, redis.RefusedReply)}
+        answered = zip(commands, replies, strict=True)
+        wrong = {row: reply for (row, _), reply in answered if isinstance(reply, redis.RefusedReply)}
         if not wrong:
             return None
         return redis.refusal_cause(next(iter(wrong.values())), own, rows=sorted(wrong))
@@ -77,7 +77,7 @@ def _written(target: Target, keys: _Keys) -> list[Refusal]:
 
 
 class _Keys:
-    """The rows of a batch as keys and their values."""
+    """Rows of a batch as keys and their values."""
 
     def __init__(self, target: Target, rows: pa.RecordBatch) -> None:
         sink = target.resolved.sink.redis
@@ -98,30 +98,30 @@ class _Keys:
             self.texts = [text.encode(errors="replace") for text in json_text.objects(visible)]
 
     def commands(self, row: int) -> list[Command]:
-        """The commands that write a row. Twice is as once."""
+        """Build the commands that write a row. Twice is like once."""
         key = str(self._keys[row]).encode(errors="replace")
         if not self._is_hash:
             return [("SET", key, self.texts[row], *(("PX", self._ttl) if self._ttl else ()))]
         fields = list(zip(self._names, self._values[row], strict=True))
-        said = [part for name, value in fields if value is not None for part in (name, value)]
-        unsaid = [name for name, value in fields if value is None]
-        made: list[Command] = []
-        if unsaid:
-            made.append(("HDEL", key, *unsaid))
-        if said:
-            made.append(("HSET", key, *said))
+        present = [part for name, value in fields if value is not None for part in (name, value)]
+        absent = [name for name, value in fields if value is None]
+        commands: list[Command] = []
+        if absent:
+            commands.append(("HDEL", key, *absent))
+        if present:
+            commands.append(("HSET", key, *present))
         if self._ttl:
-            made.append(("PEXPIRE", key, self._ttl))
-        return made
+            commands.append(("PEXPIRE", key, self._ttl))
+        return commands
 
 
-def _unsendable(keys: list[str | None], written: str, columns: template.Columns) -> list[Refusal]:
-    """The rows that have no key."""
+def _unsendable(keys: list[str | None], key_template: str, columns: template.Columns) -> list[Refusal]:
+    """Refuse the rows that have no key."""
     refusals = []
     for row, key in enumerate(keys):
         if key is None:
-            refusals.append(Refusal(row, *template.why_missing([written], columns, row)))
+            refusals.append(Refusal(row, *template.why_missing([key_template], columns, row)))
         elif not 0 < len(key.encode(errors="replace")) <= MAX_KEY:
-            what = f"The key of the row is empty, or longer than {MAX_KEY} bytes."
-            refusals.append(Refusal(row, "TOO_LARGE", what))
+            detail = f"The key of the row is empty, or longer than {MAX_KEY} bytes."
+            refusals.append(Refusal(row, "TOO_LARGE", detail))
     return refusals

@@ -8,7 +8,7 @@ processes:
     reader/    executor   bytes to Arrow: a cached consumer reads a range of one partition, rows are decoded
                           and pre-aggregated, control rows say what the range held.
 
-`datasource.py` is what Spark sees of both. `stream.py` puts readers and watermarks together into the
+`datasource.py` is the data source that Spark calls. `stream.py` puts readers and watermarks together into the
 DataFrame the job works with; `metrics.py` reads from a batch's progress what was read, late or quarantined;
 `status.py` is what readers and driver publish to each other during a launch; `offsets.py` is what they leave
 in the checkpoint.

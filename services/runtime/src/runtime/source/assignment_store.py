@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of its readers, beside what Spark keeps: their assignments, each a file of its own.
+"""Store assignments of readers in a checkpoint, beside what Spark keeps: each is a file of its own.
 
 Written before the query starts that reads by it. After a crash in the first batch Spark asks for the initial
 offsets again; asked of Kafka again, `latest` would skip what lay between.
@@ -31,14 +31,14 @@ class AssignmentStore:
         self._files = managers.create(self._path(checkpoint), context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
 
     def assignment(self) -> Assignment | None:
-        """The newest assignment; None before the first."""
+        """Read the newest assignment; None before the first."""
         number = self._newest(_ASSIGNMENTS)
         if number is None:
             return None
         return Assignment.from_json(json.loads(self._read(_ASSIGNMENTS, number)))
 
     def keep(self, assignment: Assignment) -> None:
-        """Writes an assignment, whole or not at all; nothing where it is kept already."""
+        """Write an assignment, whole or not at all; nothing where it is there already."""
         if self._newest(_ASSIGNMENTS) == assignment.number:
             return
         folder = self._path(f"{self._checkpoint}/{_ASSIGNMENTS}")
@@ -47,8 +47,8 @@ class AssignmentStore:
         stream.write(bytearray(json.dumps(assignment.as_json()).encode()))
         stream.close()
 
-    def logged(self) -> LoggedBatch:
-        """The newest batch that Spark has planned."""
+    def newest_batch(self) -> LoggedBatch:
+        """Read the newest batch that Spark has planned."""
         number = self._newest(_OFFSETS)
         if number is None:
             return LoggedBatch()
@@ -57,14 +57,14 @@ class AssignmentStore:
         return LoggedBatch(self._ends(number), committed, begins)
 
     def _ends(self, batch: int) -> tuple[Offsets, ...]:
-        """Where a batch ends, by source."""
+        """Return the offsets where a batch ends, by source."""
         version, _metadata, *sources = self._read(_OFFSETS, batch).splitlines()
         assert version == "v2", "this session writes its offsets by source: see `runtime.spark.session`"
         ends = (line.partition(":")[2] for line in sources)
         return tuple(Offsets.from_json(json.loads(end)) for end in ends if end.startswith("{"))
 
     def _newest(self, folder: str) -> int | None:
-        """The greatest number that is a file's name."""
+        """Return the greatest number that is a file's name; None without one."""
         path = self._path(f"{self._checkpoint}/{folder}")
         if not self._files.exists(path):
             return None

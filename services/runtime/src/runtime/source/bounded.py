@@ -1,6 +1,6 @@
-"""A range of a stream as a DataFrame of Spark's batches: nothing streams, so nothing is late.
+"""Read a range of a stream as a DataFrame of Spark's batches: nothing streams, so nothing is late.
 
-What reads and decodes is what a stream's batches have.
+It is read and decoded by the same tasks as a stream's batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runtime.source.reader import task
 from runtime.source.reader.control_rows import STATISTICS
 from runtime.source.readers import Readers
 from runtime.source.stream import plans
-from runtime.source.tasks import OffsetRange, ReadRanges, grouped
+from runtime.source.tasks import OffsetRange, ReadRanges, group_ranges
 
 
 def open_range(
@@ -38,7 +38,7 @@ def open_range(
     pre_aggregation: daggersql.PartialAggregation | None = None,
     mended: Mapping[Partition, Mapping[int, bytes]] | None = None,
 ) -> DataFrame:
-    """The range of the stream that the readers have: the columns of the view `read.table`.
+    """Open the range of the stream that the readers have: the columns of the view `read.table`.
 
     `mended` are values to be read in place of those that Kafka has. Records that cannot be read are left out.
     """
@@ -52,7 +52,7 @@ def open_range(
 
 
 def _source(plan: ReaderPlan, schema: StructType) -> type[DataSource]:
-    """As `datasource.data_source`: the plan travels inside the class, for Spark shows options."""
+    """Make the data source of a plan, which travels inside the class, for Spark shows options."""
 
     class RangeSource(DataSource):
         @classmethod
@@ -80,7 +80,7 @@ class RangeReader(DataSourceReader):
         return [InputPartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in an executor: the rows of one task."""
+        """Read the rows of one task, in an executor."""
         return task.run(self._plan, partition.value)
 
 
@@ -91,5 +91,5 @@ def _tasks(plan: ReaderPlan, now_ms: int) -> list[ReadRanges]:
         for partition, end in sorted(ends.items())
     ]
     some = [range_ for range_ in ranges if range_.end > range_.start]
-    groups = grouped(some, plan.slots) or [()]
+    groups = group_ranges(some, plan.slots) or [()]
     return [ReadRanges(group, now_ms, max(len(some), 1)) for group in groups]

@@ -1,4 +1,4 @@
-"""What the source must know of the job it reads for."""
+"""Context of the source: the facts of the job that it reads for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.source.watermark import Windows
 
 @dataclass(frozen=True)
 class SourceContext:
-    """The job of one launch.
+    """Facts about the job of one launch.
 
     `checkpoint` is the directory (path or Hadoop URI) of the query's checkpoint; `run_dir` belongs to this
     launch; `windows` are what waits for event time, None for a forwarding query; `late_for` those that a
@@ -29,7 +29,7 @@ class SourceContext:
     time from which on windows are open, None while none was closed; `max_rows` bounds a batch of one reader,
     unless everything there is fits into a trigger, and `max_rows_of_all` that of all readers together, where
     it is not 0; `batches` says when one is due, `slots` how many tasks run at once, 0 where not known.
-    `read_until` is as in `ReaderPlan`, by table. `range` is what a preview reads, in place of what comes;
+    `read_until` is as in `ReaderPlan`, by table. `range` is the range of a preview, in place of what comes;
     `shadow` that it begins beside another driver.
     """
 
@@ -55,5 +55,5 @@ class SourceContext:
 
     @property
     def registry(self) -> ReaderRegistry:
-        """What its readers publish."""
+        """Return the registry in which its readers publish."""
         return ReaderRegistry(self.run_dir)

@@ -1,4 +1,4 @@
-"""What Spark sees of a reader: a data source whose offsets a `Planner` plans and whose tasks executors run.
+"""Serve a reader to Spark: a data source whose offsets a `Planner` plans and whose tasks executors run.
 
 Spark starts it as a process of its own and asks, before each batch, how far the batch goes. Nothing is
 decided here.
@@ -27,7 +27,7 @@ from runtime.source.reader import task
 
 
 def data_source(plan: ReaderPlan, schema: StructType) -> type[DataSource]:
-    """A data source for Spark to register, for this reader alone.
+    """Make a data source for Spark to register, for this reader alone.
 
     The plan travels inside the pickled class, not as options: Spark shows options in plans and in its UI.
     """
@@ -53,24 +53,26 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, plan: ReaderPlan) -> None:
         self._plan = plan
-        # Made when it is needed: Spark pickles readers that have planned nothing, and sends them to tasks.
-        self._made: Planner | None = None
+        # Made on first use: Spark pickles readers that have planned nothing, and sends them to tasks.
+        self._cached_planner: Planner | None = None
 
     @property
     def _planner(self) -> Planner:
-        self._made = self._made or Planner(self._plan)
-        return self._made
+        self._cached_planner = self._cached_planner or Planner(self._plan)
+        return self._cached_planner
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """What was decided before the query started: the same after a crash in the first batch."""
+        """Return the start that the launch decided before the query: the same after a crash in the first
+        batch.
+        """
         return self._plan.start.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """How many records a batch may have."""
+        """Limit the records of a batch."""
         return ReadMaxRows(self._plan.max_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the batch that begins at `start` ends."""
+        """Return the end of the batch that begins at `start`."""
         max_rows: int | None = self._plan.max_rows
         match limit:
             case ReadMaxRows():
@@ -80,28 +82,28 @@ class KafkaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner.batch_end(Offsets.from_json(start), max_rows).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The end of the topics as last seen, for the lag."""
+        """Return the last known end of the topics, for the lag."""
         latest = self._planner.latest()
         return None if latest is None else latest.as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """From here on the topics end where they end now."""
+        """Take the present ends of the topics for their ends from here on."""
         self._planner.finish_here()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """An input partition for each task of a batch."""
+        """Return an input partition for each task of a batch."""
         tasks = self._planner.tasks(Offsets.from_json(start), Offsets.from_json(end))
         return [InputPartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in an executor: the rows of one task."""
+        """Read the rows of one task, in an executor."""
         return task.run(self._plan, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has committed the batch that ends here."""
+        """Take note that Spark has committed the batch that ends here."""
         self._planner.commit(Offsets.from_json(end))
 
     def stop(self) -> None:
-        """Ends the connections."""
-        if self._made is not None:
-            self._made.close()
+        """Close the connections."""
+        if self._cached_planner is not None:
+            self._cached_planner.close()

@@ -1,4 +1,4 @@
-"""The event times of records, and which of them are from the future."""
+"""Read the event times of records, and find those that are from the future."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from runtime.source.records import Ints, Records
 
 
 def descriptor(descriptors: bytes, message: str) -> Descriptor:
-    """The message's descriptor; `descriptors` is a serialised FileDescriptorSet."""
+    """Return the message's descriptor; `descriptors` is a serialised FileDescriptorSet."""
     return find_message(message_pool(FileDescriptorSet.FromString(descriptors)), message)
 
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """How event times of a stream are read, and what is known of them: ahead by at most `tolerance_ms`, later
+    """Reader of a stream's event times, and their bounds: ahead of the clock by at most `tolerance_ms`, later
     than others by at most the watermark's `delay_ms`."""
 
     decoder: Decoder | None
-    """None: nobody decodes records, and their Kafka times are their event times."""
+    """None: records are not decoded, and their Kafka times are their event times."""
     tolerance_ms: int
     delay_ms: int
 
     @staticmethod
     def of_plan(plan: ReaderPlan) -> EventTimes:
-        """Those of a reader's records."""
+        """Build the reader of event times for a plan's records."""
         message = descriptor(plan.descriptors, plan.message)
         decoder = Decoder(message, (), plan.time_field) if plan.time_field else None
         return EventTimes(decoder, plan.tolerance, plan.delay)
 
     @staticmethod
     def of_stream(stream: spec_pb2.ResolvedStream, descriptors: FileDescriptorSet) -> EventTimes:
-        """Those of a stream whose message is among the descriptors."""
+        """Build the reader of event times for a stream whose message is among the descriptors."""
         message = find_message(message_pool(descriptors), stream.stream.message)
         return EventTimes(
             Decoder(message, (), stream.stream.time_field),
@@ -50,8 +50,9 @@ class EventTimes:
         )
 
     def of(self, messages: Sequence[Message], now_ms: int) -> Iterator[tuple[Message, int]]:
-        """Each message whose event time can be used, with that time in us: what a batch that is planned now
-        passes on.
+        """Yield each message with a usable event time, and that time in us.
+
+        These are the messages that a batch planned at `now_ms` passes on.
         """
         records = Records.of(messages)
         if self.decoder is None:
@@ -70,12 +71,12 @@ class EventTimes:
 
 
 def known_ms(times_ms: Ints, otherwise_ms: int) -> Ints:
-    """Kafka times (ms); some producers write none, or nonsense from before Kafka."""
+    """Replace missing Kafka times (ms); some producers write none, or nonsense from before Kafka."""
     return np.where(times_ms > 0, times_ms, otherwise_ms)
 
 
 def latest_us(written_ms: Ints, planned_ms: int, tolerance_ms: int) -> Ints:
-    """The latest event times (us) of records with these known Kafka times that are not from the future.
+    """Return the latest event times (us) of records with these Kafka times that are not from the future.
 
     That is `tolerance_ms` after the earlier of the record's Kafka time, which its producer may have written
     by the same wrong clock, and the time when its batch was planned, which a replay knows too.

@@ -1,4 +1,4 @@
-"""What a Kafka error means to a job."""
+"""Turn Kafka's errors into those of a job."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MISSING = {
 }
 
 
-def job_error(error: KafkaError, what: str) -> JobError:
-    """What to raise for a Kafka error met in `what`; a `TemporaryError` when trying again may help."""
+def job_error(error: KafkaError, action: str) -> JobError:
+    """Make the error of a job from Kafka's error during `action`; a `TemporaryError` if a retry may help."""
     if error.code() in _DENIED:
         return external(
-            "KAFKA_DENIED", f"Kafka refuses {what}: {error.str()}. Check its credentials and ACLs."
+            "KAFKA_DENIED", f"Kafka refuses {action}: {error.str()}. Check its credentials and ACLs."
         )
     if error.code() in _MISSING:
-        return external("TOPIC_MISSING", f"Kafka does not know the topic: {what} failed.", retryable=True)
-    return TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: {what} failed ({error.str()}).")
+        return external("TOPIC_MISSING", f"Kafka does not know the topic: {action} failed.", retryable=True)
+    return TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: {action} failed ({error.str()}).")

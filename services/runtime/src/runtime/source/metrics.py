@@ -1,4 +1,4 @@
-"""What a batch read, dropped and quarantined, from its progress: exact, once for each committed batch.
+"""Read from a batch's progress what it read, dropped and quarantined: exact, once for each committed batch.
 
 Each reader's rows pass one `observe`, named for the reader, between watermark and SQL; those of a stage
 (`daggersql.StagedQuery`) another, where Spark drops what is late. A job must run the
@@ -35,7 +35,7 @@ class NewestRecord:
     time: int
     position: str
     ahead: int
-    """How far it is ahead of the earlier of its Kafka time and the time its batch was planned."""
+    """Milliseconds ahead of the earlier of its Kafka time and the time its batch was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class SourceMetrics:
 
     @property
     def late_windows(self) -> int:
-        """How many windows they are missing from, each for itself."""
+        """Count of the windows that late rows are missing from, each for itself."""
         return sum(late.windows for late in self.late_by_table.values())
 
 
 def name(key: str) -> str:
-    """The name under which the reader `key` is observed."""
+    """Name the observation of the reader `key`."""
     return _PREFIX + key
 
 
 def count_late(rows: DataFrame, stage: Stage) -> DataFrame:
-    """The rows of a stage, of which those that are late are observed."""
+    """Return the rows of a stage, with an observation of those that are late."""
     weight = F.col(stage.weight) if stage.weight else F.lit(1)
     observed = []
     for number, (column, _) in enumerate(stage.late):
@@ -108,12 +108,15 @@ def count_late(rows: DataFrame, stage: Stage) -> DataFrame:
 
 
 def key(name: str) -> str | None:
-    """The reader that is observed under this name; None where it is none's."""
+    """Return the key of the reader that is observed under this name; None where it is none's."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def columns(computed: Sequence[str]) -> list[Column]:
-    """What is observed of each reader's rows: their statistics together; `computed` are its own functions."""
+    """Return the columns to observe of each reader's rows: their statistics together.
+
+    `computed` are the functions that the reader computes itself.
+    """
     field = F.col(STATISTICS)
     summed = (
         "rows",
@@ -133,8 +136,8 @@ def columns(computed: Sequence[str]) -> list[Column]:
 
 
 def of(progress: StreamingQueryProgress) -> SourceMetrics:
-    """The metrics of a batch."""
-    rows_by_key = _observed(progress)
+    """Read the metrics of a batch."""
+    rows_by_key = _observed_rows(progress)
     rows = list(rows_by_key.values())
     lag: dict[str, int] = {}
     for source in progress.sources:
@@ -151,7 +154,7 @@ def of(progress: StreamingQueryProgress) -> SourceMetrics:
 
 
 def event_times(observed: Mapping[str, Any]) -> ObservedTimes:
-    """What a batch of a reader says of event time, from what was observed of its rows: the columns above."""
+    """Read the event times of a reader's batch from the observed columns of its rows (`columns`)."""
     partitions: dict[str, int] = {}
     for text in observed.get("partitions") or ():
         for partition, micros in json.loads(text).items():
@@ -159,8 +162,8 @@ def event_times(observed: Mapping[str, Any]) -> ObservedTimes:
     return ObservedTimes(_ms(observed.get("newest")), _ms(observed.get("advance")), partitions)
 
 
-def _observed(progress: StreamingQueryProgress) -> dict[str, Row]:
-    """What was observed, by the reader's key."""
+def _observed_rows(progress: StreamingQueryProgress) -> dict[str, Row]:
+    """Return the observed rows, by the reader's key."""
     return {
         name.removeprefix(_PREFIX): row
         for name, row in progress.observedMetrics.items()
@@ -175,7 +178,7 @@ def _reader(row: Row) -> ReaderMetrics:
 
 
 def _late(progress: StreamingQueryProgress, rows_by_key: Mapping[str, Row]) -> dict[str, Late]:
-    """What was late, by table: as counted where it was read, or in stages."""
+    """Count what was late, by table: where it was read, or in stages."""
     late: dict[str, Late] = {}
     for key, row in rows_by_key.items():
         table = key.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Where a reader stands: the offsets Spark keeps in its checkpoint.
+"""Offsets of a reader, which Spark keeps in its checkpoint.
 
 The JSON form is canonical: Spark compares the texts of two offsets, so the same offsets in another order of
 keys would make it run batch after batch for ever.
@@ -24,11 +24,11 @@ class Partition(NamedTuple):
 Positions = Mapping[Partition, int]
 
 
-class Lost(NamedTuple):
+class LostRecords(NamedTuple):
     """Records of a partition, "topic/number", that Kafka had deleted before they were read.
 
     No record of an event time (us) from `begin` up to, not including, `end` is known to have been read.
-    `records` is how many there were at most, `noticed` when that was seen (ms since the epoch).
+    `records` is their count at most, `noticed` when that was noticed (ms since the epoch).
     """
 
     partition: str
@@ -58,7 +58,7 @@ class Offsets:
     complete_from: int = 0
     closed: int = 0
     reader: str = ""
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRecords, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -66,12 +66,12 @@ class Offsets:
         return tuple(sorted(self.ids))
 
     def only(self, topics: Iterable[str]) -> Offsets:
-        """These of its topics."""
+        """Keep these of its topics."""
         ids = {topic: self.ids[topic] for topic in topics if topic in self.ids}
         return replace(self, ids=ids, next={p: offset for p, offset in self.next.items() if p.topic in ids})
 
-    def moved(self, positions: Positions, *, idle_advance: int | None = None, planned: int = 0) -> Offsets:
-        """These offsets, further on; what is not given stays."""
+    def move_to(self, positions: Positions, *, idle_advance: int | None = None, planned: int = 0) -> Offsets:
+        """Replace the positions, and the times that are given."""
         return replace(
             self,
             next=positions,
@@ -80,7 +80,7 @@ class Offsets:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The one JSON object for these offsets: keys in order."""
+        """Return the one JSON object for these offsets: keys in order."""
         positions: dict[str, dict[str, int]] = {topic: {} for topic in sorted(self.ids)}
         for partition in sorted(self.next):
             positions[partition.topic][str(partition.number)] = self.next[partition]
@@ -97,7 +97,7 @@ class Offsets:
 
     @staticmethod
     def from_json(form: Mapping[str, Any]) -> Offsets:
-        """The inverse of `as_json`."""
+        """Read offsets from the JSON object that `as_json` returns."""
         return Offsets(
             ids=dict(form["ids"]),
             next={
@@ -110,5 +110,5 @@ class Offsets:
             complete_from=form["complete_from"],
             closed=form["closed"],
             reader=form["reader"],
-            lost=tuple(Lost(*lost) for lost in form.get("lost", ())),
+            lost=tuple(LostRecords(*lost) for lost in form.get("lost", ())),
         )

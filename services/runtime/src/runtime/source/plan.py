@@ -1,4 +1,4 @@
-"""What one reader needs to know. Pure; built in the driver, pickled to every process that plans or reads."""
+"""Plan of one reader. Pure; built in the driver, pickled to every process that plans or reads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from runtime.source.watermark import Windows
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """When a query's batches are due; times are in ms. By default whenever there is something to read."""
+    """Rule of when a query's batches are due; times are in ms. By default when there is something to read."""
 
     trigger: int = 0
     """The shortest time between the begins of two batches that read."""
     at_ends: bool = False
-    """Whether rows are only written when windows end: then records may wait, as long as what follows says."""
+    """True if rows are only written when windows end: then records may wait, within the following limits."""
     longest_wait: int = 0
-    """For so long …"""
+    """Longest time that records wait."""
     records: int = 0
-    """… or until there are so many."""
+    """Count of records after which none waits."""
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,5 @@ class ReaderPlan:
 
 
 def milliseconds(duration: Any) -> int:
-    """A google.protobuf.Duration in ms."""
+    """Convert a google.protobuf.Duration to ms."""
     return int(duration.seconds * 1000 + duration.nanos // 1_000_000)

@@ -1,4 +1,4 @@
-"""How the processes end that start a stream: without a word, when Spark has no more use for them.
+"""End the processes that start a stream without a trace in the log, when Spark has no more use for them.
 
 Spark hangs up. PySpark takes that for an error, tries to tell Spark of it, and prints that nobody listens: a
 trace in driver.log at the end of every launch, and whenever a process had nothing to do for a minute.
@@ -11,7 +11,7 @@ import sys
 
 
 def expect() -> None:
-    """To be called in such a process, before Spark hangs up; anywhere else it changes nothing."""
+    """Prepare for Spark's hanging up. Call it in such a process before; anywhere else it changes nothing."""
     if sys.argv[-1].startswith("pyspark.sql.worker."):
         # They have no connection but Spark's: its end is theirs.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

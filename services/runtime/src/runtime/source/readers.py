@@ -1,4 +1,4 @@
-"""Who reads what in a query, decided before it starts: an assignment that goes on from the checkpoint's."""
+"""Assign topics to the readers of a query before it starts, going on from the checkpoint's assignment."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from runtime.source.planner import start_offsets
 from runtime.source.planner.assignment import (
     Assignment,
     LoggedBatch,
-    merged,
+    merge,
     next_assignment,
     planned_records,
 )
 from runtime.source.planner.broker import Broker
-from runtime.source.planner.ranges import Bounds, bounds
+from runtime.source.planner.ranges import RangeBounds, bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of a query: an assignment, and what is to be told of it, by table.
+    """The readers of a query: an assignment, and warnings about it, by table.
 
     `until` is where each reader ends, by name, for a query that only brings the readers to a common end:
     their topics are not the wanted ones any more. `missing` are topics that cannot be read to it, and `lost`
-    says which of their records that were to be read are in no row. `ranges` is where each reader of a preview
+    are sentences about their planned records that are in no row. `ranges` is where each reader of a preview
     ends, by name; `records` are how many it reads, and `left_out` how many it may not. `query` is the name of
     that query.
     """
@@ -53,19 +53,18 @@ class Readers:
 def assign(
     spark: SparkSession, streams: Mapping[str, spec_pb2.ResolvedStream], context: SourceContext
 ) -> Readers:
-    """The readers of the streams, by table, and where they begin: as decided before, while the topics are the
-    same.
+    """Assign the streams to readers, by table, and find where these begin.
 
-    What is decided now is kept in the checkpoint. With `until` in the answer, the query has to be run to its
-    end, and this is to be asked again. Raises `JobError`.
+    Nothing changes while the topics are the same. A new assignment is stored in the checkpoint. With `until`
+    in the result, the query has to be run to its end, and `assign` to be called again. Raises `JobError`.
     """
     context.registry.clear()
     # Nobody goes on from a preview: it keeps nothing.
     store = None if context.range else AssignmentStore(spark, context.checkpoint)
-    before, logged = (store.assignment(), store.logged()) if store else (None, LoggedBatch())
+    before, logged = (store.assignment(), store.newest_batch()) if store else (None, LoggedBatch())
     begun = bool(logged.ends) and (context.windows is None or context.open is not None)
     warnings: dict[str, list[str]] = {}
-    ranges: dict[str, Bounds] = {}
+    ranges: dict[str, RangeBounds] = {}
 
     def join(table: str, topics: Sequence[str], ended: Offsets) -> Offsets:
         with closing(_broker(streams[table], context)) as broker:
@@ -74,12 +73,12 @@ def assign(
                 ranges[table] = bounds(broker, topics, context.range, times)
                 return ranges[table].start
             if begun:
-                offsets, told = _joining(broker, streams[table], topics, ended, context)
-                warnings[table] = told
+                offsets, notes = _join_topics(broker, streams[table], topics, ended, context)
+                warnings[table] = notes
                 return offsets
-            asked = start_offsets.start_position(streams[table].input.start)
+            start = start_offsets.start_position(streams[table].input.start)
             times = EventTimes.of_stream(streams[table], context.descriptors)
-            return start_offsets.start_offsets(broker, topics, asked, context.past, times)
+            return start_offsets.start_offsets(broker, topics, start, context.past, times)
 
     wanted = {table: stream.stream.topics for table, stream in streams.items()}
     assignment, until = next_assignment(before, logged, wanted, join)
@@ -103,44 +102,46 @@ def assign(
     for table, stream in streams.items():
         unwanted = set(assignment.topics()[table]) - set(stream.stream.topics)
         with closing(_broker(stream, context)) as broker:
-            missing |= start_offsets.missing(broker, merged(assignment.shares[table]).only(unwanted))
-    lost = [_gone(topic, count) for topic, count in planned_records(assignment, logged, missing).items()]
+            missing |= start_offsets.missing(broker, merge(assignment.shares[table]).only(unwanted))
+    lost = [
+        _topic_gone(topic, count) for topic, count in planned_records(assignment, logged, missing).items()
+    ]
     return Readers(assignment, warnings, until, frozenset(missing), lost)
 
 
-def _joining(
+def _join_topics(
     broker: Broker,
     stream: spec_pb2.ResolvedStream,
     topics: Sequence[str],
     ended: Offsets,
     context: SourceContext,
 ) -> tuple[Offsets, list[str]]:
-    """Where topics begin that join a stream, and what a person should know of that."""
+    """Find where topics begin that join a stream, and warn of records that are skipped."""
     times = EventTimes.of_stream(stream, context.descriptors)
     open_ms = None if context.open is None else start_offsets.millis(context.open) - times.tolerance_ms
     shares, warnings = [], []
     for topic in topics:
         since = stream.joined[topic].ToDatetime(UTC) if topic in stream.joined else None
-        asked = start_offsets.start_position(stream.input.start, since)
-        share, skipped = start_offsets.joining_offsets(broker, (topic,), asked, ended, open_ms, times)
+        start = start_offsets.start_position(stream.input.start, since)
+        share, skipped = start_offsets.joining_offsets(broker, (topic,), start, ended, open_ms, times)
         shares.append(share)
         if skipped:
-            warnings.append(_joined(topic, skipped))
-    return merged(shares), warnings
+            warnings.append(_topic_joined(topic, skipped))
+    return merge(shares), warnings
 
 
 def _broker(stream: spec_pb2.ResolvedStream, context: SourceContext) -> Broker:
     return Broker(client_properties(stream.kafka), context.consumer_group)
 
 
-def _joined(topic: str, skipped: int) -> str:
+def _topic_joined(topic: str, skipped: int) -> str:
     return (
         f"TOPIC_JOINED {topic}: read from where the open windows begin; up to {skipped} earlier "
         "records are not read, because their windows are closed"
     )
 
 
-def _gone(topic: str, lost: int) -> str:
+def _topic_gone(topic: str, lost: int) -> str:
     return (
         f"TOPIC_GONE {topic}: up to {lost} of its records, which a batch was to read when the driver ended, "
         "are in no row: the topic was deleted before they were read"

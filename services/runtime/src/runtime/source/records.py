@@ -1,4 +1,4 @@
-"""Records of one partition as columns, whichever reader has taken them from Kafka."""
+"""Hold records of one partition as columns, whichever client has read them from Kafka."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
 HEADERS = pa.list_(pa.field("element", pa.struct({"key": pa.string(), "value": pa.binary()})))
-"""As Spark's own reader of Kafka has them."""
+"""Type of headers in Spark's own reader of Kafka."""
 HEADERS_COLUMN = "__headers"
 NO_TIME = -1
 """The Kafka time of a record that has none."""
 
 Ints = npt.NDArray[np.int64]
 Properties: TypeAlias = Mapping[str, str | int | bool]
-"""Of a client: never log or print them, they hold secrets."""
+"""Properties of a client: never log or print them, they hold secrets."""
 
 
 class Limits(NamedTuple):
-    """How much is handed on at once: so many records, and no more bytes but for one record that has them."""
+    """Limits of what is handed on at once; a single record may have more bytes."""
 
     records: int = 10_000
-    """What is decoded while it is still in the processor's cache costs a sixth less."""
+    """Count of records: what is decoded while it is still in the processor's cache costs a sixth less."""
     bytes: int = 16 * 2**20
 
 
@@ -45,13 +45,13 @@ class Records:
     """NULL for a record without a value, a tombstone; an empty value is one."""
     keys: pa.BinaryArray
     headers: pa.ListArray | None = None
-    """Of type HEADERS, empty for a record without; None where nobody asked for them."""
+    """Of type HEADERS, empty for a record without; None where they are not read."""
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def before(self, offset: int) -> Records:
-        """Those whose offsets are less."""
+        """Return the records whose offsets are less."""
         count = int(np.searchsorted(self.offsets, offset))
         if count == len(self):
             return self
@@ -61,7 +61,7 @@ class Records:
         )
 
     def take(self, indexes: Ints) -> Records:
-        """Those at these indexes."""
+        """Return the records at these indexes."""
         chosen = pa.array(indexes)
         headers = None if self.headers is None else self.headers.take(chosen)
         return Records(
@@ -72,20 +72,20 @@ class Records:
             headers,
         )
 
-    def mended(self, values: Mapping[int, bytes]) -> Records:
-        """These with other values at some of their offsets."""
+    def replace_values(self, values: Mapping[int, bytes]) -> Records:
+        """Replace the values at some offsets."""
         if not values:
             return self
-        told = [
+        replaced = [
             values.get(offset, value)
             for offset, value in zip(self.offsets.tolist(), self.values.to_pylist(), strict=True)
         ]
-        return replace(self, values=pa.array(told, pa.binary()))
+        return replace(self, values=pa.array(replaced, pa.binary()))
 
     @staticmethod
     def of(messages: Sequence[Message], *, headers: bool = False) -> Records:
-        """Those that messages without errors are; with their headers, if those are asked for."""
-        # A pair of each message: to ask for it is the dearest of all.
+        """Convert messages without errors; with their headers, if those are wanted."""
+        # A pair for each message: to read the time is the dearest of all.
         stamps = chain.from_iterable(map(Message.timestamp, messages))
         kinds, times = np.fromiter(stamps, np.int64, 2 * len(messages)).reshape(-1, 2).T
         return Records(
@@ -98,18 +98,18 @@ class Records:
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    """In their order, names that come again as well.
+    """Return the headers in their order, names that come again as well.
 
     None are an empty list, not NULL: Spark asks after every row how large what it writes is, and Arrow then
     fills the places of all NULLs at the end of a list anew (80 µs for each record).
     """
-    said: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
-    return said or []
+    headers: Any = message.headers()  # the stubs allow shapes that librdkafka never gives
+    return headers or []
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What comes in the place of a record: the end of the partition, or a defect."""
+    """Event in the place of a record: the end of the partition, or a defect."""
 
     error: KafkaError
     offset: int

@@ -1,7 +1,7 @@
-"""What the readers of one launch and its driver publish to each other: small files in the launch's directory.
+"""Publish the statuses of a launch's readers, and read them: small files in the launch's directory.
 
 Readers are processes of their own, and Spark gives them no way to talk. Each writes its own file, whole, and
-reads the others'. Everything here is about one launch; what must survive it stands in the checkpoint.
+reads the others'. Everything here is about one launch; what must survive it is in the checkpoint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from chassis.files import replace_text
 from daggerspec import rundir
-from runtime.source.offsets import Lost
+from runtime.source.offsets import LostRecords
 from runtime.source.plan import ReaderPlan
 from runtime.source.watermark import NEVER, PartitionTime, WatermarkState, event_time
 
@@ -40,14 +40,14 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatus:
-    """What a reader publishes of itself.
+    """Status that a reader publishes.
 
     `delay` is its watermark's delay (ms); `idle` that it advances its watermark itself; `newest_record` the
     newest event time (ms) near the end of its topics, None before it was idle for the first time;
     `complete_from`, `closed` and `lost` as in `Offsets`; `warnings` begin with an UPPER_SNAKE code;
     `unreachable` is why it cannot reach its topics now, or empty. `waiting` is how many records waited by
-    "topic/partition" when they were `looked` at (ms since the epoch) and no batch was due, and `reached` the
-    newest event time (ms) among them, as far as it was looked at.
+    "topic/partition" at `waiting_at` (ms since the epoch) while no batch was due, and `reached` the newest
+    event time (ms) among them, as far as it was sampled.
 
     `partitions` are all it reads, as "topic/partition"; `idle_partitions` those of them that event time does
     not wait for; `open_transactions` those that are not idle because of one. With `has_ended` it reads a
@@ -61,9 +61,9 @@ class ReaderStatus:
     closed: int = 0
     warnings: tuple[str, ...] = ()
     unreachable: str = ""
-    looked: int = 0
+    waiting_at: int = 0
     waiting: Mapping[str, int] = field(default_factory=dict)
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRecords, ...] = ()
     partitions: tuple[str, ...] = ()
     idle_partitions: tuple[str, ...] = ()
     open_transactions: Mapping[str, OpenTransaction] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ReaderStatus:
 
     @staticmethod
     def initial(plan: ReaderPlan) -> ReaderStatus:
-        """The status of a reader that has read nothing yet."""
+        """Build the status of a reader that has read nothing yet."""
         start = plan.start
         return ReaderStatus(
             plan.delay,
@@ -107,7 +107,7 @@ class ObservedTimes:
     usable: Mapping[str, int] = field(default_factory=dict)
 
     def then(self, more: ObservedTimes) -> ObservedTimes:
-        """These and more."""
+        """Add the times of a further batch."""
         partitions, usable = dict(self.partitions), dict(self.usable)
         for partition, time in more.partitions.items():
             partitions[partition] = max(time, partitions.get(partition, time))
@@ -117,18 +117,18 @@ class ObservedTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What the readers of one launch said at one moment, and what that means together."""
+class SourceState:
+    """State of a launch's sources at one moment: what readers have published, and what follows from it."""
 
     statuses: Mapping[str, ReaderStatus]
-    """The latest of every reader, by key."""
+    """Latest status of every reader, by key."""
     observed: Mapping[str, ObservedTimes] = field(default_factory=dict)
-    """What was read in this launch, by the reader's key."""
+    """Event times read in this launch, by the reader's key."""
     moved: Mapping[str, int] = field(default_factory=dict)
-    """How far event time (ms) has come for each reader, by key; left out: nowhere yet."""
+    """Event time (ms) that each reader has reached, by key; left out: none yet."""
 
     def watermarks(self) -> dict[str, WatermarkState]:
-        """How far event time is for every reader, by key."""
+        """Return the progress of event time for every reader, by key."""
         states = {}
         for key, status in self.statuses.items():
             record = self.observed.get(key, ObservedTimes()).newest
@@ -137,12 +137,13 @@ class Published:
         return states
 
     def watermark(self) -> int:
-        """The query's watermark: up to where all its readers let event time go."""
+        """Return the query's watermark: the least of its readers'."""
         return min((state.watermark for state in self.watermarks().values()), default=NEVER)
 
     def read_until(self) -> dict[str, dict[str, int]]:
-        """The newest event time (us) that this launch has read of each partition, as "topic/partition", by
-        table: two streams of one topic may have their event times in different fields.
+        """Return the newest event time (us) that this launch has read of each "topic/partition".
+
+        By table: two streams of one topic may have their event times in different fields.
         """
         read: dict[str, dict[str, int]] = {}
         for key, times in self.observed.items():
@@ -152,10 +153,10 @@ class Published:
         return read
 
     def event_times(self) -> dict[str, int | None]:
-        """The event time (ms) of each reader's stream by what was read, by the reader's key; None where that
-        is not known.
+        """Return the event time (ms) of each reader's stream by what was read, by the reader's key.
 
-        Topics of one stream may be shared among readers: whoever of them is behind, the others wait for it.
+        None where that is not known. Topics of one stream may be shared among readers: if one of them is
+        behind, the others wait for it.
         """
         tables: dict[str, list[str]] = {}
         for key in self.statuses:
@@ -164,10 +165,10 @@ class Published:
         return {key: times[table_of(key)] for key in self.statuses}
 
     def _event_time(self, keys: Sequence[str]) -> int | None:
-        """The event time of a stream that these readers read."""
+        """Return the event time of a stream that these readers read."""
         statuses = [self.statuses[key] for key in keys]
         if not all(status.partitions for status in statuses):
-            return None  # one has not looked yet
+            return None  # one has not published its partitions yet
         read: dict[str, int] = {}
         for key in keys:
             read |= self.observed.get(key, ObservedTimes()).partitions
@@ -182,58 +183,62 @@ class Published:
         idle = {partition for status in statuses for partition in status.idle_partitions}
         return event_time(PartitionTime(read.get(p), p in idle) for p in partitions)
 
-    def after(self, read: Mapping[str, ObservedTimes]) -> Published:
-        """The same, once a batch has read this: event time moves by it, and never back."""
+    def after(self, read: Mapping[str, ObservedTimes]) -> SourceState:
+        """Return the state once a batch has read this: event time moves by it, and never back."""
         observed = dict(self.observed)
         for key, times in read.items():
             observed[key] = observed.get(key, ObservedTimes()).then(times)
-        known = replace(self, observed=observed)
+        updated = replace(self, observed=observed)
         moved = dict(self.moved)
-        for key, time in known.event_times().items():
+        for key, time in updated.event_times().items():
             advance = observed.get(key, ObservedTimes()).advance
             if (further := _later(_later(time, advance), moved.get(key))) is not None:
                 moved[key] = further
-        return replace(known, moved=moved)
+        return replace(updated, moved=moved)
 
     def complete_from(self) -> datetime | None:
-        """Rows that need records from before this must not be emitted. None: every row is whole.
+        """Return the time before which rows that need records must not be emitted. None: every row is whole.
 
         Known once all streams are open, and always the same for a checkpoint.
         """
         return _instant(max((status.complete_from for status in self.statuses.values()), default=0))
 
-    def lost(self) -> tuple[Lost, ...]:
-        """What Kafka had deleted before it was read, by reader."""
+    def lost_records(self) -> tuple[LostRecords, ...]:
+        """Return the records that Kafka had deleted before they were read, by reader."""
         return tuple(lost for _, status in sorted(self.statuses.items()) for lost in status.lost)
 
     def gaps(self) -> list[Gap]:
-        """The event times of which not all records are read: rows that need some from there are not whole."""
-        gaps = [Gap(_time(lost.begin), _time(lost.end) or _EPOCH) for lost in self.lost()]
+        """Return the event times of which not all records are read: rows that need some of them are not
+        whole.
+        """
+        gaps = [Gap(_time(lost.begin), _time(lost.end) or _EPOCH) for lost in self.lost_records()]
         first = self.complete_from()
         return [*([Gap(None, first)] if first is not None else []), *gaps]
 
-    def closed(self) -> datetime | None:
-        """Windows that end up to this were written before an edit and must not be again. None: none was."""
+    def closed_until(self) -> datetime | None:
+        """Return the last end of windows that were written before an edit and must not be again. None: none
+        was.
+        """
         return _instant(max((status.closed for status in self.statuses.values()), default=0))
 
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know about the sources, UPPER_SNAKE code first."""
+        """Return warnings for a person about the sources, UPPER_SNAKE code first."""
         statuses = [status for _, status in sorted(self.statuses.items())]
         unreachable = [
             f"STREAM_UNREACHABLE: {status.unreachable}" for status in statuses if status.unreachable
         ]
         return (*unreachable, *(warning for status in statuses for warning in status.warnings))
 
-    def looked(self) -> datetime | None:
-        """When records were last seen to wait for the next batch; None where none were."""
-        return _instant(max((status.looked for status in self.statuses.values()), default=0) * 1000)
+    def waiting_at(self) -> datetime | None:
+        """Return when records last waited for the next batch; None where none did."""
+        return _instant(max((status.waiting_at for status in self.statuses.values()), default=0) * 1000)
 
     def waiting(self) -> dict[str, int]:
-        """What waited for the next batch then, by "topic/partition"."""
+        """Count the records that waited for the next batch then, by "topic/partition"."""
         return {place: count for status in self.statuses.values() for place, count in status.waiting.items()}
 
     def is_reachable(self) -> bool:
-        """Whether every reader reached its topics when it was asked last."""
+        """Tell whether every reader reached its topics at its last try."""
         return not any(status.unreachable for status in self.statuses.values())
 
 
@@ -244,16 +249,19 @@ class ReaderRegistry:
         self._folder = run_dir / rundir.READERS
 
     def publish(self, key: str, status: ReaderStatus) -> None:
-        """Make the status of the reader `key` known."""
-        self._write(f"{quote(key, safe='')}.json", {"key": key, **asdict(status)})
+        """Write the status of the reader `key`."""
+        form = asdict(status)
+        # The file keeps the name that readers of an earlier release write.
+        form["looked"] = form.pop("waiting_at")
+        self._write(f"{quote(key, safe='')}.json", {"key": key, **form})
 
     def clear(self) -> None:
-        """Take away what readers of an earlier query of this launch have published."""
+        """Remove the files that readers of an earlier query of this launch have published."""
         for file in self._folder.glob("*.json"):
             file.unlink()
 
-    def published(self) -> Published:
-        """What all of them have published so far."""
+    def state(self) -> SourceState:
+        """Read what all of them have published so far."""
         statuses = {}
         for file in sorted(self._folder.glob("*.json")):
             if file.name != _DRIVER:
@@ -263,16 +271,16 @@ class ReaderRegistry:
         try:
             driver = json.loads((self._folder / _DRIVER).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return Published(statuses)
+            return SourceState(statuses)
         observed = {key: ObservedTimes(**times) for key, times in driver["observed"].items()}
-        return Published(statuses, observed, driver["moved"])
+        return SourceState(statuses, observed, driver["moved"])
 
-    def record(self, read: Mapping[str, ObservedTimes]) -> Published:
-        """Remember what a batch has read, by the reader's key; what is published then."""
-        known = self.published().after(read)
-        observed = {key: asdict(times) for key, times in known.observed.items()}
-        self._write(_DRIVER, {"observed": observed, "moved": known.moved})
-        return known
+    def record(self, read: Mapping[str, ObservedTimes]) -> SourceState:
+        """Add the event times that a batch has read, by the reader's key; return the state after that."""
+        state = self.state().after(read)
+        observed = {key: asdict(times) for key, times in state.observed.items()}
+        self._write(_DRIVER, {"observed": observed, "moved": state.moved})
+        return state
 
     def _write(self, name: str, form: Mapping[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -296,13 +304,14 @@ class StatusPublisher:
 
 
 def table_of(key: str) -> str:
-    """The table of the stream that the reader with this key reads."""
+    """Return the table of the stream that the reader with this key reads."""
     return key.rpartition(".")[0]
 
 
 def _status(form: dict[str, Any]) -> ReaderStatus:
     form |= {name: tuple(form[name]) for name in ("warnings", "partitions", "idle_partitions")}
-    form["lost"] = tuple(Lost(*lost) for lost in form["lost"])
+    form["waiting_at"] = form.pop("looked")
+    form["lost"] = tuple(LostRecords(*lost) for lost in form["lost"])
     form["open_transactions"] = {
         partition: OpenTransaction(**facts) for partition, facts in form["open_transactions"].items()
     }
@@ -318,7 +327,7 @@ def _instant(micros: int) -> datetime | None:
 
 
 def _time(micros: int) -> datetime | None:
-    """An event time; None for one that no calendar has: before all records."""
+    """Convert an event time; None for one that no calendar has: before all records."""
     with suppress(OverflowError):
         return _EPOCH + timedelta(microseconds=micros)
     return None

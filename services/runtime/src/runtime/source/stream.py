@@ -1,4 +1,4 @@
-"""A stream of a dagger as a DataFrame.
+"""Open a stream of a dagger as a DataFrame.
 
 The job calls `readers.assign` once and `open_stream` for each stream before it starts the query;
 `begin_batch` first thing in each foreachBatch, `end_batch` once the batch's rows are computed. What readers
@@ -43,7 +43,7 @@ def open_stream(
     readers: Readers,
     pre_aggregation: daggersql.PartialAggregation | None = None,
 ) -> DataFrame:
-    """The stream as a streaming DataFrame: the columns of the view `read.table`, watermark set.
+    """Open the stream as a streaming DataFrame: the columns of the view `read.table`, watermark set.
 
     With `pre_aggregation` its rows are partial aggregates of records.
 
@@ -73,7 +73,7 @@ _NEVER = "100000000 days"
 
 
 def begin_batch(spark: SparkSession) -> datetime | None:
-    """To be called first thing in foreachBatch: lets the readers count what is late in this batch.
+    """Let the readers count what is late in this batch; call it first thing in foreachBatch.
 
     Returns the event time up to which this batch closes windows, None before the first row.
     """
@@ -86,7 +86,7 @@ def begin_batch(spark: SparkSession) -> datetime | None:
 
 
 def end_batch(spark: SparkSession, context: SourceContext) -> None:
-    """To be called in foreachBatch once the batch's rows are computed: moves event time by what was read.
+    """Move event time by what the batch has read; call it in foreachBatch once the rows are computed.
 
     Spark closes windows by it in the batch that follows, which needs no records.
     """
@@ -102,7 +102,7 @@ def end_batch(spark: SparkSession, context: SourceContext) -> None:
 
 
 def _query(spark: SparkSession) -> StreamingQuery:
-    """The query whose batch runs in this thread."""
+    """Return the query whose batch runs in this thread."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None, "not inside foreachBatch"
     query = spark.streams.get(query_id)
@@ -117,7 +117,7 @@ def plans(
     readers: Readers,
     pre_aggregation: daggersql.PartialAggregation | None,
 ) -> list[ReaderPlan]:
-    """One plan for each reader of the stream."""
+    """Plan each reader of the stream."""
     warnings = readers.warnings.get(read.table, ())
     return [
         ReaderPlan(
@@ -161,7 +161,7 @@ def plans(
 
 
 def _most_rows(context: SourceContext, readers: Readers) -> int:
-    """The most records of a batch of one reader, about."""
+    """Return about the most records of a batch of one reader."""
     if not context.max_rows_of_all:
         return context.max_rows
     count = sum(map(len, readers.assignment.shares.values()))
@@ -169,8 +169,9 @@ def _most_rows(context: SourceContext, readers: Readers) -> int:
 
 
 def _in_parts(context: SourceContext, readers: Readers) -> bool:
-    """Whether the first rows of a preview are worth batches of their own: one reader has many records, and it
-    is known before when windows end.
+    """Tell whether the first rows of a preview are worth batches of their own.
+
+    They are where one reader has many records, and it is known beforehand when windows end.
     """
     range_, windows = context.range, context.windows
     if range_ is None or not range_.first_rows or windows is None or not windows.slide:

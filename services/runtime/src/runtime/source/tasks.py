@@ -1,4 +1,4 @@
-"""What a batch gives its tasks to do. Pure; planned in the driver, pickled, and done in executors."""
+"""Divide the work of a batch into tasks. Pure; planned in the driver, pickled, and done in executors."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class AdvanceWatermark:
 Task: TypeAlias = ReadRanges | AdvanceWatermark
 
 
-def grouped(ranges: Iterable[OffsetRange], slots: int = 0) -> list[tuple[OffsetRange, ...]]:
-    """The ranges, each group to be read by one task: small ones together, in order.
+def group_ranges(ranges: Iterable[OffsetRange], slots: int = 0) -> list[tuple[OffsetRange, ...]]:
+    """Group ranges for tasks, one group each: small ones together, in order.
 
     A task costs Spark and its workers a tenth of a second, whatever it reads, and what two tasks have grouped
     Spark groups again. So there are no more than `slots`, which is how many run at once; 0: not known.
@@ -62,7 +62,7 @@ def grouped(ranges: Iterable[OffsetRange], slots: int = 0) -> list[tuple[OffsetR
 
 
 def _spread(groups: Sequence[list[OffsetRange]], slots: int) -> list[list[OffsetRange]]:
-    """At most so many groups, the largest first to whoever has least."""
+    """Merge the groups to `slots` at most: the largest first, each to the smallest so far."""
     spread: list[list[OffsetRange]] = [[] for _ in range(min(slots, len(groups)))]
     for group in sorted(groups, key=_records, reverse=True):
         min(spread, key=_records).extend(group)

@@ -1,4 +1,4 @@
-"""A source without rows: who reads it has every kind of Python process that a stream is read with.
+"""Read a source without rows, so that every kind of Python process that reads a stream is started.
 
 Those who unpickle it have imported what a stream's reader needs.
 """
@@ -34,9 +34,9 @@ class _WarmupSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         quiet_shutdown.expect()
-        return _Reader()
+        return _WarmupReader()
 
 
-class _Reader(DataSourceReader):
+class _WarmupReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return iter(())

@@ -1,4 +1,4 @@
-"""Event time: the windows of a query, and how far each reader lets event time go. Pure; times are in ms."""
+"""Event time: the windows of a query, and the watermark of each reader. Pure; times are in ms."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ class Windows:
     slide: int
 
     def last_end(self, time: int) -> int:
-        """When the last window ends that a row of this time belongs to."""
+        """Return the end of the last window that a row of this time belongs to."""
         if not self.slide:
             return time + self.size
         return time // self.slide * self.slide + self.size
 
     def closes_one(self, before: int, after: int) -> bool:
-        """Whether a window ends in (before, after]."""
+        """Tell whether a window ends in (before, after]."""
         step = self.slide or _SESSION_STEP
         return (after - self.size) // step > (before - self.size) // step
 
     def next_end(self, watermark: int) -> int:
-        """The first end of a window that comes after `watermark`."""
+        """Return the first end of a window that comes after `watermark`."""
         step = self.slide or _SESSION_STEP
         return ((watermark - self.size) // step + 1) * step + self.size
 
     def first_open(self, watermark: int) -> int:
-        """The earliest time whose last window is still open at `watermark`: older rows are in none."""
+        """Return the earliest time whose last window is still open at `watermark`: older rows are in none."""
         if not self.slide:
             return watermark - self.size + 1
         return ((watermark - self.size) // self.slide + 1) * self.slide
 
     def first_on_time_us(self, watermark: int) -> int:
-        """The earliest time (us) all of whose windows are still open at `watermark`: older rows are late."""
+        """Return the earliest time (us) all of whose windows are open at `watermark`: older rows are late."""
         if not self.slide:
             return (watermark - self.size) * 1000 + 1
         return ((watermark - self.size) // self.slide * self.slide + self.size) * 1000
 
-    def missed(self, times_us: _Ints, watermark: int) -> _Ints:
-        """How many windows of each row of these times are closed at `watermark`: Spark drops it there.
+    def count_missed(self, times_us: _Ints, watermark: int) -> _Ints:
+        """Count the windows of each row that are closed at `watermark`, by its time: Spark drops it there.
 
-        A row has a session of its own, as long as the gap, whatever it would have become a part of.
+        A row counts as a session of its own, as long as the gap, whichever session it would have joined.
         """
         if not self.slide:
             return (times_us < self.first_on_time_us(watermark)).astype(np.int64)
@@ -73,13 +73,13 @@ class Windows:
 
 
 def windows(window: daggersql.Window) -> Windows:
-    """A window of a plan. What ends at any instant (a session, a join) has no slide."""
+    """Convert a window of a plan. One that ends at any instant (a session, a join) has no slide."""
     slide = window.slide if window.kind in ("TUMBLE", "HOP") else timedelta()
     return Windows(window.size // _MILLISECOND, slide // _MILLISECOND)
 
 
 def windows_of(plan: daggersql.Plan) -> Windows | None:
-    """What waits for event time in a plan: its windows; None for a plan that keeps nothing.
+    """Return the windows that wait for event time in a plan; None for a plan that keeps nothing.
 
     Sessions, joins, and windows over windows end at any instant, a horizon after their last record.
     """
@@ -92,24 +92,24 @@ def windows_of(plan: daggersql.Plan) -> Windows | None:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """What the rows of one batch come too late for: what of `windows` is closed at `watermark` (ms)."""
+    """Closed windows for the rows of one batch: those of `windows` that are closed at `watermark` (ms)."""
 
     windows: tuple[Windows, ...]
     watermark: int
 
     @property
     def first_on_time_us(self) -> int:
-        """The earliest time (us) at which a row is late for nothing."""
+        """Earliest time (us) at which a row is late for nothing."""
         return max((one.first_on_time_us(self.watermark) for one in self.windows), default=NEVER)
 
-    def missed(self, times_us: _Ints) -> list[_Ints]:
-        """Of rows of these times, how many windows of each kind they are missing from."""
-        return [one.missed(times_us, self.watermark) for one in self.windows]
+    def count_missed(self, times_us: _Ints) -> list[_Ints]:
+        """Count the windows of each kind that rows of these times are missing from."""
+        return [one.count_missed(times_us, self.watermark) for one in self.windows]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTime:
-    """How far one partition is: `newest` is the greatest event time of its records, None before the first.
+    """Progress of one partition: `newest` is the greatest event time of its records, None before the first.
 
     Nothing waits for one that is `idle`.
     """
@@ -119,7 +119,7 @@ class PartitionTime:
 
 
 def event_time(partitions: Iterable[PartitionTime]) -> int | None:
-    """The event time of a stream: the least of its partitions' times, without those that are idle.
+    """Return the event time of a stream: the least of its partitions' times, without those that are idle.
 
     None where that is not known: all of them are idle, or one that is not has had no record yet.
     """
@@ -135,7 +135,7 @@ def event_time(partitions: Iterable[PartitionTime]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkState:
-    """How far event time is for one reader. None before the first row.
+    """Progress of event time for one reader. None before the first row.
 
     `observed` is the event time that its watermark goes by, idle advances included, as far as it came during
     this launch; `newest_record` the greatest event time of a record; `delay` the watermark's delay; `idle`
@@ -148,10 +148,10 @@ class WatermarkState:
     idle: bool
 
     def after(self, advance: int) -> WatermarkState:
-        """This state, once an idle advance to `advance` has been seen."""
+        """Return this state after an idle advance to `advance`."""
         return replace(self, observed=advance if self.observed is None else max(self.observed, advance))
 
     @property
     def watermark(self) -> int:
-        """How far this reader lets event time go."""
+        """Event time up to which this reader lets windows close."""
         return NEVER if self.observed is None else self.observed - self.delay

@@ -32,7 +32,7 @@ import psutil
 from pyspark import daemon, util
 
 from daggerspec.limits import WORKER_MEMORY_MIB
-from runtime.hiding import hidden
+from runtime.hiding import redact
 
 _serve = daemon.worker
 _handle_exception = util.handle_worker_exception
@@ -95,7 +95,7 @@ def hide_secrets(e: BaseException, outfile: IO[bytes], hide_traceback: bool | No
     """Send an exception to the JVM as PySpark does, with secrets hidden."""
     message = io.BytesIO()
     _handle_exception(e, message, hide_traceback)
-    length_code, text = message.getvalue()[:4], hidden(message.getvalue()[8:].decode()).encode()
+    length_code, text = message.getvalue()[:4], redact(message.getvalue()[8:].decode()).encode()
     with suppress(OSError):  # the JVM is gone
         outfile.write(length_code + len(text).to_bytes(4, "big") + text)
 

@@ -1,4 +1,4 @@
-"""What outlives a launch, and what Spark keeps of a query: all of it below the checkpoint root.
+"""Keep what outlives a launch, and what Spark keeps of a query: all of it below the checkpoint root.
 
 lease       which generation may write
 checkpoint  which checkpoint a launch goes on with, and how far the one before had come

@@ -66,7 +66,7 @@ class Checkpoint:
 
     @property
     def committed(self) -> bool:
-        """Whether a batch was ever committed here."""
+        """True if a batch was ever committed here."""
         return has_committed(self.path)
 
     def forget_outdated(self) -> None:

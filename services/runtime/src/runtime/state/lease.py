@@ -103,7 +103,7 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether no check has succeeded for `PATIENCE_S`.
+        """True if no check has succeeded for `PATIENCE_S`.
 
         Also true while a check hangs, as it does when the store's host is unreachable.
         """

@@ -1,4 +1,4 @@
-"""What several of our functions are made of, in both forms: the plain one and the one over Arrow arrays.
+"""Building blocks that several of our functions share, plain and over Arrow arrays.
 
 registration             how functions come to the SQL session of a launch
 invalid_input            values that a function could not use, counted

@@ -31,8 +31,8 @@ _BEYOND_FLOAT = Fraction(2**128 - 2**103)
 """From here on the nearest FLOAT is infinite."""
 
 
-def untyped(key: Any, value: Any) -> Feature:
-    """The feature of one pair."""
+def infer_feature(key: Any, value: Any) -> Feature:
+    """Build the feature of a key and a value; the value's own type chooses the slot."""
     value = _moment(value)
     if isinstance(value, np.int64):
         return _row(key, "long", int(value))
@@ -54,36 +54,36 @@ def untyped(key: Any, value: Any) -> Feature:
     return _row(key, "string", str(value))
 
 
-def typed(key: Any, value: Any, kind: str) -> Feature:
-    """The feature of one triplet: an empty slot for what the type cannot hold."""
+def convert_feature(key: Any, value: Any, kind: str) -> Feature:
+    """Build the feature of a key, a value and a type's name: an empty slot for what the type cannot hold."""
     slot = _TYPES[kind]
     value = _moment(value)
-    made = _ZERO.get(slot) if value is None else _converted(slot, value)
-    return _row(key, slot, made)
+    slot_value = _ZERO.get(slot) if value is None else _convert(slot, value)
+    return _row(key, slot, slot_value)
 
 
 def distinct(triplets: Iterable[tuple[Any, Any, str]]) -> list[Feature]:
-    """The features of triplets (key, value, type), equal ones once, where they came first.
+    """Build the features of triplets (key, value, type), equal ones once, where they came first.
 
     NaN is one value, as in SQL; NULL has no type of its own.
     """
     features: dict[tuple[Any, ...], Feature] = {}
     for key, value, kind in triplets:
-        feature = typed(key, value, kind)
+        feature = convert_feature(key, value, kind)
         # Slot by slot: true, 1 and 1.0 stand in slots of their own.
         same = (
             "NaN" if isinstance(slot, float) and math.isnan(slot) else slot
             for slot in feature["value"].values()
         )
-        features.setdefault((feature["name"], *same, *_given(value, kind)), feature)
+        features.setdefault((feature["name"], *same, *_identity(value, kind)), feature)
     return list(features.values())
 
 
-def _given(value: Any, kind: str) -> tuple[Any, ...]:
-    """What tells values apart that become one feature: their own type, and they, unless the slot tells."""
+def _identity(value: Any, kind: str) -> tuple[Any, ...]:
+    """Return what tells values apart that become one feature: their type, and they, unless the slot does."""
     if value is None:
         return (kind,)
-    own = untyped("", value)["value"]
+    own = infer_feature("", value)["value"]
     slot = next(name for name in SLOTS if own[name] is not None)
     if slot == _TYPES[kind] and not isinstance(value, Decimal):
         return kind, slot
@@ -102,7 +102,7 @@ def _moment(value: Any) -> Any:
     return value
 
 
-def _converted(slot: str, value: Any) -> Any:
+def _convert(slot: str, value: Any) -> Any:
     match slot:
         case "bytes":
             return value.encode() if isinstance(value, str) else value
@@ -135,11 +135,11 @@ def _real(value: Any, slot: str) -> float | None:
     if slot == "double" or number is None:
         return number
     plain = reals.digits(text) if isinstance(text, str) else None
-    return _narrowed(number, plain)
+    return _narrow(number, plain)
 
 
-def _narrowed(number: float, plain: str | None) -> float:
-    """The FLOAT that is nearest to a number, or to the digits that it was read from."""
+def _narrow(number: float, plain: str | None) -> float:
+    """Find the FLOAT that is nearest to a number, or to the digits that it was read from."""
     if not math.isfinite(number) or number == 0:
         return number
     exact = Fraction(number if plain is None or "x" in plain.lower() else plain)
@@ -156,7 +156,7 @@ def _narrowed(number: float, plain: str | None) -> float:
 
 
 def _text(value: Any) -> str | None:
-    """As Spark writes it."""
+    """Write a value as Spark does; None for bytes that are no UTF-8."""
     match value:
         case None:
             return None
@@ -175,7 +175,7 @@ def _text(value: Any) -> str | None:
 
 
 def java_text(number: float | np.floating[Any]) -> str:
-    """A FLOAT or DOUBLE as Java writes it: plain from 0.001 up to 10,000,000, else like 1.0E10."""
+    """Write a FLOAT or DOUBLE as Java does: plain from 0.001 up to 10,000,000, else like 1.0E10."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

@@ -21,14 +21,14 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 
 class _Counting(AccumulatorParam[Counter[str]]):
-    """Adds counts up, name by name."""
+    """Adds counts up by function."""
 
     def zero(self, value: Counter[str]) -> Counter[str]:
-        """No counts."""
+        """Return no counts: Spark starts each task with them."""
         return Counter()
 
     def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802 - Spark's name
-        """Both together."""
+        """Add the second counts to the first, in place."""
         value1.update(value2)
         return value1
 
@@ -46,15 +46,15 @@ class InvalidInput:
     _function: str
 
     def add(self, count: int) -> None:
-        """So many more values could not be used."""
+        """Count values that could not be used."""
         if count:
             self._counter.add(Counter({self._function: count}))
 
 
 def invalid_rows(arguments: tuple[pa.Array, ...], answers: pa.Array) -> int:
-    """How many rows have every argument and no answer."""
+    """Count the rows that have every argument and no answer."""
     if answers.null_count == 0:
         return 0
     unanswered = pc.is_null(answers)
-    known = reduce(pc.and_, (pc.is_valid(argument) for argument in arguments), unanswered)
-    return int(pc.sum(known).as_py() or 0)
+    missing = reduce(pc.and_, (pc.is_valid(argument) for argument in arguments), unanswered)
+    return int(pc.sum(missing).as_py() or 0)

@@ -1,4 +1,4 @@
-"""Whether a filter of a JSON path lets something through, and what a function at its end gives.
+"""Evaluate filters of JSON paths, and the functions at their ends.
 
 As json-path 2.4 has it: a missing last name is null; a number on the left equals a text that reads as it; a
 condition about something that it cannot be about lets nothing through.
@@ -25,7 +25,7 @@ from daggersql.functions.jsonsteps import (
 from runtime.values.featurerows import java_text
 
 UNDEFINED = object()
-"""What a path gives that leads nowhere."""
+"""Result of a path that leads nowhere."""
 _LONGEST_DOUBLE = 18
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -49,7 +49,7 @@ class Filter:
         self._follow = follow
 
     def accepts(self, condition: Condition, element: Any) -> bool:
-        """Whether the element passes."""
+        """Tell whether an element passes."""
         try:
             return self._holds(condition, element)
         except _CannotHoldError:
@@ -80,8 +80,8 @@ class Filter:
         raise AssertionError(side)
 
 
-def applied(function: Function, holder: Any, parameters: Sequence[Any]) -> Any:
-    """What a function makes of a value and its parameters. Raises `MissingError` where there is no number."""
+def apply_function(function: Function, holder: Any, parameters: Sequence[Any]) -> Any:
+    """Apply a path's function to a value and its parameters. Raises `MissingError` where no number is."""
     if function.name in ("length", "size"):
         return Number(len(holder)) if isinstance(holder, list | dict) else None
     elements = holder if isinstance(holder, list) else []
@@ -118,7 +118,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _decimal(number: Number) -> Decimal:
-    """The number that json-path reads: a fraction of up to 18 characters is a double."""
+    """Read a number as json-path does: a fraction of up to 18 characters is a double."""
     if len(number) > _LONGEST_DOUBLE or not set(number) & set(".eE"):
         return Decimal(number)
     double = float(number)
@@ -153,7 +153,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Whether two values are one, down to their parts: 1 and 1.0 are not."""
+    """Tell whether two values are one, down to their parts: 1 and 1.0 are not."""
     if type(left) is not type(right):
         return False
     match left:
@@ -167,14 +167,14 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compared(left: Any, right: Any) -> bool:
+def _order_by(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def is_ordered(left: Any, right: Any) -> bool:
         if isinstance(left, Number) and isinstance(right, Number):
             return compare(_decimal(left), _decimal(right))
         # Java compares texts by their UTF-16 units.
         return _is_text(left) and _is_text(right) and compare(_units(left), _units(right))
 
-    return compared
+    return is_ordered
 
 
 def _units(text: str) -> bytes:
@@ -230,10 +230,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "!=": lambda left, right: not _equal(left, right),
     "===": lambda left, right: _kind(left) is _kind(right) and _equal(left, right),
     "!==": lambda left, right: not (_kind(left) is _kind(right) and _equal(left, right)),
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
+    "<": _order_by(lambda left, right: left < right),
+    "<=": _order_by(lambda left, right: left <= right),
+    ">": _order_by(lambda left, right: left > right),
+    ">=": _order_by(lambda left, right: left >= right),
     "=~": _matches,
     "in": _in,
     "nin": lambda left, right: not _in(left, right),

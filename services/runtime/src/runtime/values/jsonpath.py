@@ -37,8 +37,8 @@ from runtime.values.jsonfilter import UNDEFINED, MissingError
 Place: TypeAlias = tuple[Any, Any]
 """A list or object, and the position or name in it, or several names."""
 
-compiled = lru_cache(maxsize=256)(jsonpaths.parse)
-"""The path of a text, which the check has let through."""
+compile_path = lru_cache(maxsize=256)(jsonpaths.parse)
+"""Parses a path's text, which the check has let through."""
 
 
 MAX_CHARS: Final = 8 * 1024 * 1024
@@ -57,7 +57,7 @@ _quoted = json.encoder.encode_basestring
 
 
 def loads(text: str) -> Any:
-    """A document. Raises `BadDocumentError`."""
+    """Parse a document. Raises `BadDocumentError`."""
     try:
         return _decoder.decode(text)
     except (ValueError, RecursionError) as problem:
@@ -65,11 +65,11 @@ def loads(text: str) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """The document's text, without blanks.
+    """Serialize a document, without blanks.
 
     Raises `BadDocumentError` for one that is nested too deeply, or has more than `MAX_CHARS` characters.
     """
-    pieces, parts, room = _written(value), [], MAX_CHARS
+    pieces, parts, room = _serialize(value), [], MAX_CHARS
     try:
         while part := "".join(islice(pieces, _PIECES)):
             room -= len(part)
@@ -84,23 +84,23 @@ def dumps(value: Any) -> str:
 
 
 def follow(document: list[Any], path: Path) -> list[Place]:
-    """Where a path leads, in a list whose one element is the document. A missing last name is a place too.
+    """Follow a path, in a list whose one element is the document. A missing last name is a place too.
 
-    Raises `MissingError` where it leads nowhere although it is one to a single place.
+    Raises `MissingError` where a path to a single place leads nowhere.
     """
     return _Walk(document).places((document, 0), path, required=False)
 
 
 def answers(document: list[Any], path: Path) -> list[Any]:
-    """What stands where a path leads, or what its function makes of it, in a document as `follow` has it.
+    """Evaluate a path and its function, in a list whose one element is the document.
 
-    Raises `MissingError` as `follow` does, and where a function has nothing to go by.
+    Raises `MissingError` where a path to a single place leads nowhere, and where a function has no input.
     """
     return _Walk(document).values((document, 0), path)
 
 
 def value(place: Place) -> Any:
-    """What stands at a place; None where a name is missing."""
+    """Return what stands at a place; None where a name is missing."""
     holder, key = place
     if isinstance(key, tuple):
         return {name: holder.get(name) for name in key}
@@ -108,27 +108,27 @@ def value(place: Place) -> Any:
 
 
 def names(place: Place) -> tuple[Any, ...]:
-    """The positions or names that a place has in its list or object."""
+    """Return the positions or names that a place has in its list or object."""
     return place[1] if isinstance(place[1], tuple) else (place[1],)
 
 
 def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None]) -> tuple[pa.Array, int]:
-    """`answer` of each row of text columns, computed once for rows that are equal.
+    """Compute `answer` of each row of text columns, once for rows that are equal.
 
-    Gives the answers, NULL where a column is and where `answer` raises `BadDocumentError`, and how many rows
-    those last ones were. Python reads the documents: Spark's own functions lose the order of members, the
+    Returns the answers, NULL where a column is and where `answer` raises `BadDocumentError`, and the number
+    of rows where it did. Python reads the documents: Spark's own functions lose the order of members, the
     quotes of texts and the digits of numbers.
     """
     coded = [column.dictionary_encode() for column in columns]
-    keys, known = np.zeros(len(columns[0]), dtype=np.int64), np.ones(len(columns[0]), dtype=np.bool_)
+    keys, valid = np.zeros(len(columns[0]), dtype=np.int64), np.ones(len(columns[0]), dtype=np.bool_)
     for column in coded:
         codes = column.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         keys = keys * max(1, len(column.dictionary)) + codes
-        known &= column.is_valid().to_numpy(zero_copy_only=False)
+        valid &= column.is_valid().to_numpy(zero_copy_only=False)
     _, first, which, counts = np.unique(
-        keys[known], return_index=True, return_inverse=True, return_counts=True
+        keys[valid], return_index=True, return_inverse=True, return_counts=True
     )
-    rows = np.flatnonzero(known)[first]
+    rows = np.flatnonzero(valid)[first]
     texts = [column.take(pa.array(rows)).to_pylist() for column in columns]
     answers: list[str | None] = []
     invalid = 0
@@ -138,9 +138,9 @@ def for_distinct(columns: Sequence[pa.Array], answer: Callable[..., str | None])
         except BadDocumentError:
             answers.append(None)
             invalid += int(counts[number])
-    places_ = np.zeros(len(known), dtype=np.int64)
-    places_[known] = which
-    return pa.array(answers, pa.string()).take(pa.array(places_, mask=~known)), invalid
+    places_ = np.zeros(len(valid), dtype=np.int64)
+    places_[valid] = which
+    return pa.array(answers, pa.string()).take(pa.array(places_, mask=~valid)), invalid
 
 
 def _no_constant(name: str) -> Any:
@@ -150,7 +150,7 @@ def _no_constant(name: str) -> Any:
 _decoder = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_no_constant)
 
 
-def _written(value: Any) -> Iterator[str]:
+def _serialize(value: Any) -> Iterator[str]:
     match value:
         case Number():
             yield value
@@ -160,44 +160,45 @@ def _written(value: Any) -> Iterator[str]:
             yield "{"
             for number, (name, inner) in enumerate(value.items()):
                 yield f"{',' * (number > 0)}{_quoted(name)}:"
-                yield from _written(inner)
+                yield from _serialize(inner)
             yield "}"
         case list():
             yield "["
             for number, inner in enumerate(value):
                 yield "," * (number > 0)
-                yield from _written(inner)
+                yield from _serialize(inner)
             yield "]"
         case _:
             yield {None: "null", True: "true", False: "false"}[value]
 
 
-class _Asked(NamedTuple):
-    """How a path is followed: whether every name is `required`, which is how json-path asks whether it leads
-    anywhere, and whether the last step is a `leaf`, so that a name that is missing there is null."""
+class _WalkMode(NamedTuple):
+    """Options of a walk. With `required` a name that is missing leads nowhere: so json-path finds out whether
+    a path leads anywhere. With `leaf` a name that is missing at the last step is null.
+    """
 
     required: bool
     leaf: bool
 
 
 class _Walk:
-    """Through one document, as json-path goes."""
+    """Walks through one document, as json-path goes."""
 
     def __init__(self, document: list[Any]) -> None:
         self._document = document
         self._filter = jsonfilter.Filter(self._inner)
 
     def places(self, place: Place, path: Path, *, required: bool = False) -> list[Place]:
-        asked = _Asked(required, path.function is None)
-        places = list(self._lead(place, path.steps, True, asked))
+        mode = _WalkMode(required, path.function is None)
+        places = list(self._lead(place, path.steps, True, mode))
         if path.definite and not places:
             raise MissingError
         return places
 
     def values(self, place: Place, path: Path) -> list[Any]:
-        return self._made(path, self.places(place, path))
+        return self._evaluate(path, self.places(place, path))
 
-    def _made(self, path: Path, places: list[Place]) -> list[Any]:
+    def _evaluate(self, path: Path, places: list[Place]) -> list[Any]:
         values = [value(place) for place in places]
         if path.function is None:
             return values
@@ -206,10 +207,10 @@ class _Walk:
             parameter.value if isinstance(parameter, Constant) else self.values(root, parameter.path)[0]
             for parameter in path.function.parameters
         ]
-        return [jsonfilter.applied(path.function, argument, parameters) for argument in values]
+        return [jsonfilter.apply_function(path.function, argument, parameters) for argument in values]
 
     def _inner(self, inner: Inner, exists: bool, element: Any) -> Any:
-        """What a path in a filter gives, or whether it leads anywhere."""
+        """Evaluate a path in a filter; with `exists`, tell whether it leads anywhere."""
         try:
             places = self.places(
                 (self._document if inner.from_root else [element], 0), inner.path, required=exists
@@ -218,38 +219,40 @@ class _Walk:
             return False if exists else UNDEFINED
         if exists:
             return True
-        values = self._made(inner.path, places)
+        values = self._evaluate(inner.path, places)
         return values[0] if inner.path.definite else values
 
-    def _lead(self, place: Place, steps: tuple[Step, ...], definite: bool, asked: _Asked) -> Iterator[Place]:
-        """From one place over the steps; `definite` while it can only be this one."""
+    def _lead(
+        self, place: Place, steps: tuple[Step, ...], definite: bool, mode: _WalkMode
+    ) -> Iterator[Place]:
+        """Walk the steps from one place; `definite` while it can only be this one."""
         if not steps:
             yield place
             return
         step, rest = steps[0], steps[1:]
         if isinstance(step, Deep):
-            yield from self._scan(place, rest[0], rest[1:], asked)
+            yield from self._scan(place, rest[0], rest[1:], mode)
             return
-        last = asked.leaf and not rest
+        last = mode.leaf and not rest
         below = definite and is_definite(step, last=last)
-        for match_ in self._step(place, step, definite, last=last, required=asked.required):
-            yield from self._lead(match_, rest, below, asked)
+        for match_ in self._step(place, step, definite, last=last, required=mode.required):
+            yield from self._lead(match_, rest, below, mode)
 
-    def _scan(self, place: Place, step: Step, rest: tuple[Step, ...], asked: _Asked) -> Iterator[Place]:
-        """From this place and all below. In a list that fits, each element does where more steps follow."""
-        last = asked.leaf and not rest
+    def _scan(self, place: Place, step: Step, rest: tuple[Step, ...], mode: _WalkMode) -> Iterator[Place]:
+        """Walk from here and all below. In a list that fits, each element is walked if more steps follow."""
+        last = mode.leaf and not rest
         for here in _with_all_below(place):
             holder = value(here)
-            if not self._fits(holder, step, last, asked.required):
+            if not self._fits(holder, step, last, mode.required):
                 continue
             if isinstance(holder, list) and not last:
                 for element in _all(holder):
-                    yield from self._lead(element, rest, False, asked)
+                    yield from self._lead(element, rest, False, mode)
             else:
-                yield from self._lead(here, (step, *rest), False, asked)
+                yield from self._lead(here, (step, *rest), False, mode)
 
     def _fits(self, holder: Any, step: Step, last: bool, required: bool) -> bool:
-        """Whether a scan takes its step here."""
+        """Tell whether a scan takes its step here."""
         match step:
             case Names(names) if isinstance(holder, dict):
                 several = len(names) > 1 and not last
@@ -265,7 +268,7 @@ class _Walk:
     def _step(
         self, place: Place, step: Step, definite: bool, *, last: bool, required: bool
     ) -> Iterator[Place]:
-        """Where one step leads from one place."""
+        """Yield the places where one step leads from one place."""
         holder = value(place)
         match step:
             case Everything():
@@ -289,7 +292,7 @@ class _Walk:
 def _members(
     holder: dict[str, Any], names: tuple[str, ...], definite: bool, *, last: bool, required: bool
 ) -> Iterator[Place]:
-    """The members of these names: at the end of a path one object of all of them."""
+    """Yield the members of these names: at the end of a path one object of all of them."""
     if last and len(names) > 1:
         if required and not all(name in holder for name in names):
             raise MissingError

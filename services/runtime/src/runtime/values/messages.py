@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from daggerspec.protobuf import DURATION, TIMESTAMP, WRAPPERS, is_map
-from runtime.decode.columns import Column, Kind, column_at, enum_text, message_of
+from runtime.decode.columns import ColumnKind, FieldColumn, column_at, enum_text, message_of
 from runtime.decode.decoder import Decoder, find_message, follow, message_pool
 from runtime.decode.json_text import renderer
 from runtime.decode.times import duration_us, instant_us
@@ -37,18 +37,18 @@ _TIMES = (TIMESTAMP, DURATION)
 # --- plain ---------------------------------------------------------------------------------------------
 
 
-def decoded(pool: DescriptorPool, message: str, data: bytes) -> Message:
-    """One encoded message. Raises: DecodeError for bytes that are none, KeyError for an unknown type."""
+def decode_message(pool: DescriptorPool, message: str, data: bytes) -> Message:
+    """Decode one message. Raises: DecodeError for bytes that are none, KeyError for an unknown type."""
     return GetMessageClass(pool.FindMessageTypeByName(message)).FromString(data)
 
 
 def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
-    """The field at a dotted path of one encoded message, as SQL has it in Python.
+    """Return the field at a dotted path of one encoded message, as SQL has it in Python.
 
     Defaults are read through messages that are not set; None is a field that knows it is not set. Raises:
     DecodeError for bytes that are no such message, KeyError for a message or path that is not there.
     """
-    value: Any = decoded(pool, message, data)
+    value: Any = decode_message(pool, message, data)
     column = column_at(value.DESCRIPTOR, path)
     if column is None:
         raise KeyError(path)
@@ -57,8 +57,8 @@ def value_at(pool: DescriptorPool, message: str, data: bytes, path: str) -> Any:
     return _plain(column, value)
 
 
-def _plain(column: Column, owner: Message) -> Any:
-    """What its message has in a column."""
+def _plain(column: FieldColumn, owner: Message) -> Any:
+    """Return a column's value in the message that has it, as SQL has it in Python."""
     field, value = column.field, getattr(owner, column.name)
     if column.is_map:
         return {key: _single(column.children[1], value[key]) for key in value}
@@ -68,26 +68,26 @@ def _plain(column: Column, owner: Message) -> Any:
     return column.default if is_unset else _single(column, value)
 
 
-def _single(column: Column, value: Any) -> Any:
+def _single(column: FieldColumn, value: Any) -> Any:
     match column.kind:
-        case Kind.TIMESTAMP:
+        case ColumnKind.TIMESTAMP:
             instant = instant_us(value.seconds, value.nanos)
             return None if instant is None else _EPOCH + timedelta(microseconds=instant)
-        case Kind.DURATION:
+        case ColumnKind.DURATION:
             span = duration_us(value.seconds, value.nanos)
             return None if span is None else timedelta(microseconds=span)
-        case Kind.WRAPPER:
+        case ColumnKind.WRAPPER:
             return value.value
-        case Kind.JSON:
+        case ColumnKind.JSON:
             below = message_of(column.field)
             return renderer(below.full_name, below.file.pool)(value.SerializeToString())
-        case Kind.STRUCT:
+        case ColumnKind.STRUCT:
             return {child.name: _plain(child, value) for child in column.children}
     return value if column.field.enum_type is None else enum_text(column.field, value)
 
 
 def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None], path: str) -> list[Any]:
-    """The field of each message; None for None, and for bytes that are no such message."""
+    """Return the field of each message; None for None, and for bytes that are no such message."""
     values = []
     for item in items:
         try:
@@ -102,7 +102,7 @@ def values_at(pool: DescriptorPool, message: str, items: Sequence[bytes | None],
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A decoder of one field."""
+    """Decoder of one field."""
 
     decoder: Decoder
     names: tuple[str, ...]
@@ -114,8 +114,8 @@ class _Path:
 def lists(
     files: bytes, items: pa.ListArray, messages: Sequence[str | None], paths: Sequence[str | None]
 ) -> tuple[list[str | None], int]:
-    """The JSON of each list's fields, and how many values could not be used. With an empty path, `true` for
-    what is such a message.
+    """Write the fields of each list as JSON, and count the values that could not be used. With an empty path,
+    `true` for what is such a message.
 
     NULL for an unknown type or path.
     """
@@ -142,7 +142,7 @@ def lists(
 
 
 def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int]:
-    """JSON of the field of each message, `null` for None and for what cannot be decoded; how many cannot."""
+    """Write each message's field as JSON, `null` for None and for what cannot be decoded; count the last."""
     there = [row for row, item in enumerate(items) if item is not None]
     decoded = reader.decoder.decode([item for item in items if item is not None])
     sound = [row for number, row in enumerate(there) if number not in decoded.broken]
@@ -155,40 +155,40 @@ def _texts(reader: _Path, items: Sequence[bytes | None]) -> tuple[list[str], int
 
 @lru_cache(maxsize=256)
 def _reader(files: bytes, message: str, path: str) -> _Path:
-    """Raises: JobError for a message or a path that is not there."""
+    """Build the decoder of one field. Raises: JobError for a message or a path that is not there."""
     descriptor = find_message(_pool(files), message)
     if not path:
         return _Path(Decoder(descriptor, [str(field.name) for field in descriptor.fields], None), (), "null")
-    names, default, within_time, held = path.split("."), "null", False, False
+    names, default, within_time, is_wrapped = path.split("."), "null", False, False
     owner: Descriptor | None = descriptor
     for name in names:
         field = None if owner is None else owner.fields_by_name.get(name)
         if owner is None or field is None:
             raise user("UNKNOWN_FIELD", f"The message {message} has no field {path!r}.")
         within_time = within_time or (owner is not descriptor and owner.full_name in _TIMES)
-        held = owner is not descriptor and owner.full_name in WRAPPERS
+        is_wrapped = owner is not descriptor and owner.full_name in WRAPPERS
         default, owner = _default(field), None if field.is_repeated else field.message_type
     if within_time:
         descriptor = find_message(_pool(files, plain_times=True), message)
     # As a column a wrapper is what it holds.
-    return _Path(Decoder(descriptor, [path], None), tuple(names[:-1] if held else names), default)
+    return _Path(Decoder(descriptor, [path], None), tuple(names[:-1] if is_wrapped else names), default)
 
 
 @lru_cache(maxsize=8)
 def _pool(files: bytes, *, plain_times: bool = False) -> DescriptorPool:
-    """The message types. With `plain_times`, times and durations are messages like any other, whose nanos
-    are all there: as columns they have microseconds.
+    """Build a pool of the message types. With `plain_times`, times and durations are messages like any other,
+    whose nanos are all there: as columns they have microseconds.
     """
-    known = FileDescriptorSet.FromString(files)
+    file_set = FileDescriptorSet.FromString(files)
     if plain_times:
-        for file in known.file:
+        for file in file_set.file:
             for message in file.message_type:
                 _rename_times(message, file.package)
-    return message_pool(known)
+    return message_pool(file_set)
 
 
 def _rename_times(message: DescriptorProto, package: str) -> None:
-    """Under another name, a message of times is no longer known for what it is."""
+    """Rename messages of times, so that decoders take them for messages like any other."""
     if f"{package}.{message.name}" in _TIMES:
         message.name = f"Plain{message.name}"
     for field in message.field:

@@ -1,4 +1,4 @@
-"""Where months, weeks and days of a zone's clocks begin and end: what several time functions share.
+"""Find beginnings and ends of months, weeks and days on a zone's clocks, for several time functions.
 
 For references plain `datetime`s, for the fast forms numpy arrays of wall times (see `zones.py`). Instants and
 wall times outside of the years 1 to 9999 have no answer.
@@ -21,11 +21,11 @@ from runtime.values.zones import Clock, Ints
 Bools: TypeAlias = npt.NDArray[np.bool_]
 _DAY = 86_400
 MILLISECONDS_FROM = 100_000_000_000
-"""From this magnitude on, what is given to a week's function are milliseconds: year 5138 in seconds."""
+"""From this magnitude on, arguments of a week's function are milliseconds: year 5138 in seconds."""
 
 
-def shown(seconds: int | None, zone: str | None) -> tuple[datetime, tzinfo] | None:
-    """What the zone's clocks show, and the zone; None when there is no answer."""
+def local_time(seconds: int | None, zone: str | None) -> tuple[datetime, tzinfo] | None:
+    """Return an instant's wall time and the zone; None for NULL, an unknown zone, outside of the years."""
     if seconds is None or zone is None or not zones.FIRST <= seconds <= zones.LAST:
         return None
     tz = zones.find(zone)
@@ -34,7 +34,7 @@ def shown(seconds: int | None, zone: str | None) -> tuple[datetime, tzinfo] | No
 
 
 def midnight(wall: datetime, days: int = 0) -> datetime | None:
-    """The day's beginning, some days later or earlier; None outside of the years."""
+    """Return midnight of a day, some days later or earlier; None outside of the years."""
     try:
         return wall.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=days)
     except OverflowError:
@@ -42,33 +42,33 @@ def midnight(wall: datetime, days: int = 0) -> datetime | None:
 
 
 def month_begins(walls: Ints) -> Ints:
-    """Midnight of the first day of each month."""
+    """Return midnight of the first day of each month; wall times in seconds in and out."""
     return _from_months(_months(walls))
 
 
 def month_ends(walls: Ints) -> Ints:
-    """The last second of each month."""
+    """Return the last second of each month."""
     return _from_months(_months(walls) + 1) - 1
 
 
 def week_begins(walls: Ints) -> Ints:
-    """Midnight of each week's Monday; 1970 began on a Thursday."""
+    """Return midnight of each week's Monday; 1970 began on a Thursday."""
     days = walls // _DAY
     return (days - (days + 3) % 7) * _DAY
 
 
 def week_ends(walls: Ints) -> Ints:
-    """The last second of each week's Sunday."""
+    """Return the last second of each week's Sunday."""
     return week_begins(walls) + 7 * _DAY - 1
 
 
 def numbers(values: pa.Array) -> Ints:
-    """Whole numbers, one for each value; NULL is 0."""
+    """Convert whole numbers to int64, one for each value; NULL is 0."""
     return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def given(*arrays: pa.Array) -> Bools:
-    """Which rows have every one of these."""
+def all_valid(*arrays: pa.Array) -> Bools:
+    """Mark the rows where none of the arrays is NULL."""
     valid: Bools = np.ones(len(arrays[0]), dtype=np.bool_)
     for array in arrays:
         if array.null_count:
@@ -77,12 +77,12 @@ def given(*arrays: pa.Array) -> Bools:
 
 
 def within(times: Ints) -> Bools:
-    """Which of these instants or wall times, in seconds, lie in the years 1 to 9999."""
+    """Mark the instants or wall times, in seconds, that lie in the years 1 to 9999."""
     return (times >= zones.FIRST) & (times <= zones.LAST)
 
 
 def by_zone(zone: pa.Array) -> Iterator[tuple[Clock, Bools | slice]]:
-    """The clocks of each zone that is named, and the rows that name it. Rows of unknown zones come never."""
+    """Yield the clocks of each zone that is named, and the rows that name it; rows of unknown zones never."""
     coded = zone.dictionary_encode()
     names = coded.dictionary.to_pylist()
     rows = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -96,21 +96,21 @@ def by_zone(zone: pa.Array) -> Iterator[tuple[Clock, Bools | slice]]:
 def compute(
     seconds: pa.Array, zone: pa.Array, bound: Callable[[Ints], Ints], back: Callable[[Clock, Ints], Ints]
 ) -> pa.Array:
-    """The bound of each instant's period, in seconds: `bound` of its wall time, `back` on its clocks."""
-    instants, known = numbers(seconds), given(seconds, zone)
-    known &= within(instants)
-    instants = np.where(known, instants, 0)
-    answers, answered = np.zeros_like(instants), np.zeros_like(known)
+    """Compute the bound of each instant's period, in seconds: `bound` of its wall time, `back` on clocks."""
+    instants, valid = numbers(seconds), all_valid(seconds, zone)
+    valid &= within(instants)
+    instants = np.where(valid, instants, 0)
+    answers, answered = np.zeros_like(instants), np.zeros_like(valid)
     for clock, rows in by_zone(zone):
         walls = clock.wall(instants[rows])
         bounds = bound(walls)
         answered[rows] = within(walls) & within(bounds)
         answers[rows] = back(clock, bounds)
-    return pa.array(answers, mask=~(known & answered))
+    return pa.array(answers, mask=~(valid & answered))
 
 
 def in_own_unit(times: pa.Array, answer: Callable[[pa.Array], pa.Array], last_ms: int) -> pa.Array:
-    """What `answer` gives for seconds, in milliseconds for milliseconds; `last_ms` is added to those."""
+    """Compute `answer` of seconds; of milliseconds in milliseconds, with `last_ms` added."""
     if len(times) == 0 or times.null_count == len(times):
         return answer(times)
     given_numbers = numbers(times)
@@ -118,13 +118,13 @@ def in_own_unit(times: pa.Array, answer: Callable[[pa.Array], pa.Array], last_ms
     if fine.all():
         return answer(times)
     seconds = np.where(fine, given_numbers, given_numbers // 1000)
-    answers = answer(pa.array(seconds, mask=~given(times)))
+    answers = answer(pa.array(seconds, mask=~all_valid(times)))
     found_numbers = numbers(answers)
-    return pa.array(np.where(fine, found_numbers, found_numbers * 1000 + last_ms), mask=~given(answers))
+    return pa.array(np.where(fine, found_numbers, found_numbers * 1000 + last_ms), mask=~all_valid(answers))
 
 
 def _months(walls: Ints) -> Ints:
-    """Months since January 1970."""
+    """Number months since January 1970."""
     return (walls // _DAY).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 

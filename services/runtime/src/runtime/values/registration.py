@@ -1,4 +1,4 @@
-"""How functions come to the SQL session of one launch.
+"""Bring functions to the SQL session of one launch.
 
 How a function's module uses it:
 
@@ -42,11 +42,11 @@ class Registration:
         self._invalid = counter(spark.sparkContext)
 
     def invalid_input(self, function: str) -> InvalidInput:
-        """The counter of one function, by its module's name."""
+        """Return the counter of one function, by its module's name."""
         return InvalidInput(self._invalid, function)
 
     def counts(self) -> Mapping[str, int]:
-        """Values that functions could not use, by function: what all finished tasks have said."""
+        """Count values that functions could not use, by function, over all finished tasks."""
         return Counter(self._invalid.value)
 
     def function(self, name: str, compute: Callable[..., pa.Array], returns: str) -> None:
@@ -56,12 +56,12 @@ class Registration:
         """
         invalid = self.invalid_input(name)
 
-        def counted(*arrays: pa.Array) -> pa.Array:
+        def compute_and_count(*arrays: pa.Array) -> pa.Array:
             answers = compute(*arrays)
             invalid.add(invalid_rows(arrays, answers))
             return answers
 
-        self.uncounted(name, counted, returns)
+        self.uncounted(name, compute_and_count, returns)
 
     def flag(self, function: str, name: str) -> None:
         """Bring `name(flag BOOLEAN) -> BOOLEAN`, the flag itself: counts each row where it is true.
@@ -70,11 +70,11 @@ class Registration:
         """
         invalid = self.invalid_input(function)
 
-        def counted(flags: pa.Array) -> pa.Array:
+        def count_true(flags: pa.Array) -> pa.Array:
             invalid.add(int(pc.sum(flags).as_py() or 0))
             return flags
 
-        self.uncounted(name, counted, "boolean")
+        self.uncounted(name, count_true, "boolean")
 
     def uncounted(self, name: str, compute: Callable[..., pa.Array], returns: str) -> None:
         """Bring a function that counts itself, or has nothing to count."""

@@ -28,14 +28,14 @@ Numbers = Sequence[float | None]
 
 
 def points(times: Times, values: Numbers) -> Iterator[tuple[datetime, float]]:
-    """The points of a series that have both a time and a value. Both lists have one length."""
+    """Yield the points of a series that have both a time and a value. Both lists have one length."""
     for time, value in zip(times, values, strict=True):
         if time is not None and value is not None:
             yield time, float(value)
 
 
 def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: int) -> list[float]:
-    """The value of each of the `window` minutes: 0 without one; of two the later in the list."""
+    """Return the value of each of the `window` minutes: 0 without one; of two the later in the list."""
     values = [0.0] * window
     for time, value in series:
         minute = (time - start) // _MINUTE
@@ -45,7 +45,7 @@ def minutes(series: Iterable[tuple[datetime, float]], start: datetime, window: i
 
 
 def whole_minutes(window: float | None) -> int | None:
-    """The length of a window, in minutes; None for what is no whole number of them, or too long."""
+    """Return the length of a window in minutes; None for what is no whole number of them, or too long."""
     if window is None or not 1 <= window <= MAX_MINUTES or window != int(window):
         return None
     return int(window)
@@ -56,18 +56,18 @@ class Points:
     """The points of a batch of series, one after the other."""
 
     row: Ints
-    """Which series each point is of."""
+    """Index of the series that each point is of."""
     time: Ints
     """Microseconds since 1970."""
     value: Floats
 
     def only(self, which: Bools) -> Points:
-        """Some of them."""
+        """Return the points that `which` marks."""
         return Points(self.row[which], self.time[which], self.value[which])
 
 
 def flatten(times: pa.ListArray, values: pa.ListArray) -> tuple[Points, Bools]:
-    """All points that have a time and a value, in order, and which series have both lists, equally long."""
+    """Join all points that have a time and a value, in order; mark the series with lists of equal length."""
     there = np.asarray(
         pc.fill_null(pc.equal(pc.list_value_length(times), pc.list_value_length(values)), False).to_numpy(
             zero_copy_only=False
@@ -79,14 +79,14 @@ def flatten(times: pa.ListArray, values: pa.ListArray) -> tuple[Points, Bools]:
     times, values = times.filter(mask), values.filter(mask)
     row = np.repeat(numbers, pc.list_value_length(times).to_numpy(zero_copy_only=False))
     time, value = times.flatten(), values.flatten()
-    known = np.asarray(pc.and_(time.is_valid(), value.is_valid()).to_numpy(zero_copy_only=False), dtype=bool)
+    valid = np.asarray(pc.and_(time.is_valid(), value.is_valid()).to_numpy(zero_copy_only=False), dtype=bool)
     micros = pc.fill_null(time.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
     doubles = pc.fill_null(value.cast(pa.float64()), 0.0).to_numpy()
-    return Points(row, micros, doubles).only(known), there
+    return Points(row, micros, doubles).only(valid), there
 
 
 def last_of_minutes(points: Points, start: Ints, window: Ints) -> tuple[Points, Ints]:
-    """The points that count in their windows, the later in the list of two in one minute, and their minutes.
+    """Return the points that count in their windows, of two in one minute the later, and their minutes.
 
     `start` (us) and `window` (minutes) are those of each series.
     """
@@ -101,12 +101,12 @@ def last_of_minutes(points: Points, start: Ints, window: Ints) -> tuple[Points, 
 
 
 def micros(times: pa.Array) -> tuple[Ints, Bools]:
-    """Timestamps as microseconds since 1970, 0 where NULL, and which are not: two arrays of their length."""
-    known = np.asarray(times.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    """Convert timestamps to microseconds since 1970, 0 for NULL, and mark those that are not NULL."""
+    valid = np.asarray(times.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     numbers = pc.fill_null(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
-    return numbers, known
+    return numbers, valid
 
 
 def numbers(values: pa.Array) -> Floats:
-    """Numbers as doubles, one for each value; NaN where NULL."""
+    """Convert numbers to doubles, one for each value; NaN for NULL."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)

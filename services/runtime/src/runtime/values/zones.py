@@ -32,7 +32,7 @@ _LONG_AGO, _NEVER = -(1 << 60), 1 << 60
 
 
 def wall_time(seconds: int, zone: tzinfo) -> datetime | None:
-    """What the zone's clocks show at an instant; None outside of the years 1 to 9999."""
+    """Return the wall time of an instant; None outside of the years 1 to 9999."""
     try:
         return (EPOCH.replace(tzinfo=UTC) + seconds * _SECOND).astimezone(zone).replace(tzinfo=None)
     except OverflowError:
@@ -40,19 +40,19 @@ def wall_time(seconds: int, zone: tzinfo) -> datetime | None:
 
 
 def first_instant(wall: datetime, zone: tzinfo) -> int:
-    """The first instant at which the clocks show `wall`; if they never do, the one at which they pass it."""
+    """Return the first instant at which the clocks show `wall`; if they never do, when they pass it."""
     early, late = _instant(wall, zone, fold=0), _instant(wall, zone, fold=1)
-    return early if early <= late else _passed(wall, zone)
+    return early if early <= late else _find_jump(wall, zone)
 
 
 def last_instant(wall: datetime, zone: tzinfo) -> int:
-    """The last instant at which the clocks show `wall`; if they never do, the second before they pass it."""
+    """Return the last instant at which clocks show `wall`; if they never do, a second before they pass it."""
     early, late = _instant(wall, zone, fold=0), _instant(wall, zone, fold=1)
-    return late if early <= late else _passed(wall, zone) - 1
+    return late if early <= late else _find_jump(wall, zone) - 1
 
 
 def later_instant(wall: datetime, zone: tzinfo) -> int:
-    """The later instant at which the clocks show `wall`; if they never do, as much later as they jump."""
+    """Return the later instant at which clocks show `wall`; if they never do, as much later as they jump."""
     return max(_instant(wall, zone, fold=0), _instant(wall, zone, fold=1))
 
 
@@ -61,41 +61,41 @@ def _instant(wall: datetime, zone: tzinfo, fold: int) -> int:
     return (wall - EPOCH - offset) // _SECOND
 
 
-def _passed(wall: datetime, zone: tzinfo) -> int:
-    """When the clocks jump over `wall`: between what the offsets after and before the jump make of it."""
+def _find_jump(wall: datetime, zone: tzinfo) -> int:
+    """Find the instant when clocks jump over `wall`, by bisection between the offsets before and after."""
     before, after = _instant(wall, zone, fold=1) - 1, _instant(wall, zone, fold=0)
     while after - before > 1:
         middle = (before + after) // 2
-        shown = wall_time(middle, zone)
-        before, after = (middle, after) if shown is None or shown < wall else (before, middle)
+        local = wall_time(middle, zone)
+        before, after = (middle, after) if local is None or local < wall else (before, middle)
     return after
 
 
 @lru_cache(maxsize=1024)
 def find(name: str) -> tzinfo | None:
-    """The zone of a name that a query may write; None when there is none."""
-    known = zones.find(name)
-    if isinstance(known, timedelta):
-        return timezone(known)
-    if known is None:
+    """Find the zone of a name that a query may write; None when there is none."""
+    resolved = zones.find(name)
+    if isinstance(resolved, timedelta):
+        return timezone(resolved)
+    if resolved is None:
         return None
-    with _file(known).open("rb") as data:
-        return ZoneInfo.from_file(data, key=known)
+    with _file(resolved).open("rb") as data:
+        return ZoneInfo.from_file(data, key=resolved)
 
 
 @lru_cache(maxsize=1024)
 def clock(name: str) -> Clock | None:
-    """The same zone for arrays."""
-    zone, known = find(name), zones.find(name)
-    if zone is None or known is None:
+    """Build the clock of a zone's name, for arrays; None when there is none."""
+    zone, resolved = find(name), zones.find(name)
+    if zone is None or resolved is None:
         return None
-    if isinstance(known, timedelta):
-        return Clock(zone, np.array([_LONG_AGO]), np.array([known // _SECOND]), _NEVER)
-    starts, offsets = _written(_file(known).read_bytes())
+    if isinstance(resolved, timedelta):
+        return Clock(zone, np.array([_LONG_AGO]), np.array([resolved // _SECOND]), _NEVER)
+    starts, offsets = _read_changes(_file(resolved).read_bytes())
     # Behind the last change that the file lists come its rules, the same every year.
     last = max(int(starts[-1]), FIRST + _MONTH)
     base = last + 12 * _MONTH
-    later = _bisected(zone, last, base + _CYCLE + 12 * _MONTH)
+    later = _find_changes(zone, last, base + _CYCLE + 12 * _MONTH)
     return Clock(
         zone,
         np.concatenate((starts, np.array([start for start, _ in later], dtype=np.int64))),
@@ -115,14 +115,14 @@ class Clock:
     """From here on everything repeats every 400 years; the arrays reach a little beyond the first time."""
 
     def wall(self, instants: Ints) -> Ints:
-        """What the clocks show at each instant, in seconds as these."""
+        """Return the wall time of each instant, in seconds."""
         moved, cycles = self._first_cycle(instants)
         index = np.searchsorted(self.starts, moved, side="right") - 1
         walls: Ints = moved + self.offsets[index] + cycles
         return walls
 
     def names(self, instants: Ints) -> tuple[list[str], Ints]:
-        """The different abbreviations of the zone's time (EST, EDT), and which of them holds when."""
+        """Return the different abbreviations of the zone's time (EST, EDT), and the index of each instant."""
         moved, _ = self._first_cycle(instants)
         used, which = np.unique(np.searchsorted(self.starts, moved, side="right") - 1, return_inverse=True)
         starts = [EPOCH + max(int(self.starts[number]), FIRST + _DAY) * _SECOND for number in used]
@@ -130,28 +130,28 @@ class Clock:
         return names, which.astype(np.int64)
 
     def first(self, walls: Ints) -> Ints:
-        """As `first_instant`, for each wall time."""
+        """Return the first instant of each wall time; if clocks never show it, when they pass it."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._reached, moved, side="right")
         instants: Ints = np.maximum(self.starts[index], moved - self.offsets[index]) + cycles
         return instants
 
     def last(self, walls: Ints) -> Ints:
-        """As `last_instant`, for each wall time."""
+        """Return the last instant of each wall time; if clocks never show it, a second before they pass."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._left, moved, side="right") - 1
         instants: Ints = np.minimum(self._ends[index] - 1, moved - self.offsets[index]) + cycles
         return instants
 
     def later(self, walls: Ints) -> Ints:
-        """As `later_instant`, for each wall time."""
+        """Return the later instant of each wall time; if clocks never show it, as much later as they jump."""
         moved, cycles = self._first_cycle(walls)
         index = np.searchsorted(self._left, moved, side="right") - 1
         instants: Ints = moved - self.offsets[index] + cycles
         return instants
 
     def _first_cycle(self, times: Ints) -> tuple[Ints, Ints]:
-        """Times within the arrays, and what was taken off."""
+        """Move times into the arrays by whole cycles, and return what was taken off."""
         cycles = np.maximum((times - self.base) // _CYCLE, 0) * _CYCLE
         return times - cycles, cycles
 
@@ -174,8 +174,8 @@ def _file(name: str) -> resources.abc.Traversable:
     return resources.files(tzdata).joinpath("zoneinfo", *name.split("/"))
 
 
-def _written(data: bytes) -> tuple[Ints, Ints]:
-    """The changes that a TZif file lists (RFC 8536): the second block, with 64-bit times."""
+def _read_changes(data: bytes) -> tuple[Ints, Ints]:
+    """Read the changes that a TZif file lists (RFC 8536): the second block, with 64-bit times."""
     first = struct.unpack_from(">6l", data, 20)
     skipped = 44 + _length(first, 4)
     times, types = struct.unpack_from(">2l", data, skipped + 32)
@@ -194,12 +194,12 @@ def _length(counts: tuple[int, ...], width: int) -> int:
     return times * (width + 1) + types * 6 + chars + leaps * (width + 4) + is_std + is_utc
 
 
-def _bisected(zone: tzinfo, begin: int, end: int) -> list[tuple[int, int]]:
-    """Changes of offset between two instants; yearly rules have none less than a month apart."""
+def _find_changes(zone: tzinfo, begin: int, end: int) -> list[tuple[int, int]]:
+    """Find changes of offset between two instants, by bisection: rules have none less than a month apart."""
 
     def offset(instant: int) -> int:
-        shown = (EPOCH + instant * _SECOND).replace(tzinfo=UTC).astimezone(zone)
-        return (shown.utcoffset() or timedelta()) // _SECOND
+        local = (EPOCH + instant * _SECOND).replace(tzinfo=UTC).astimezone(zone)
+        return (local.utcoffset() or timedelta()) // _SECOND
 
     changes = []
     low, before = begin, offset(begin)

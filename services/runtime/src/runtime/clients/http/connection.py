@@ -39,7 +39,7 @@ ANSWER_BYTES: Final = 4 * 1024 * 1024
 _SENT_AT_ONCE: Final = 1024 * 1024
 """Larger bodies are sent in pieces, so that one does not block the event loop."""
 _JUDGED_S: Final = 30.0
-"""How long a check of a name's addresses counts where a proxy connects."""
+"""Time for which a check of a name's addresses counts where a proxy connects."""
 _HEADERS: Final = {"User-Agent": "daggers", "Accept-Encoding": "identity"}
 _ALLOW_ALL: Final[Judge] = lambda why: None  # noqa: E731 - an administrator registered the address
 _UNTRUSTED: Final = (
@@ -113,7 +113,7 @@ class HttpAnswer:
     headers: Mapping[str, str]
     body: bytes
     is_whole: bool = True
-    """Whether the body was read to its end: it is at most ANSWER_BYTES long."""
+    """True if the body was read to its end: it is at most ANSWER_BYTES long."""
 
     @property
     def retry_after(self) -> float | None:

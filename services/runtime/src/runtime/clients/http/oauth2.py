@@ -29,7 +29,7 @@ from runtime.hiding import hide_token
 DEFAULT_LIFETIME_S: Final = 300.0
 """Lifetime of a token whose server does not say when it expires."""
 _EARLY_S: Final = 30.0
-"""How long before its expiry a token is replaced; a tenth of its lifetime where that is less."""
+"""Time before its expiry at which a token is replaced; a tenth of its lifetime where that is less."""
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 _LATER: Final = frozenset({408, 425, 429})
 _ERRORS: Final = frozenset(

@@ -1,4 +1,4 @@
-"""Where a batch ends when there is more to read than one batch may hold.
+"""Find the end of a batch when there is more to read than one batch may hold.
 
 Spark's watermark is the maximum over all partitions. A batch that took the same number of records from every
 partition would carry the watermark far ahead of what a dense partition still has to read, and the rest of it
@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runtime.source.offsets import Partition, Positions
-from runtime.source.planner.sampling import Sample, Samples, crossing, newest, reach, walked, weight
+from runtime.source.planner.sampling import Sample, Samples, crossing, newest, reach, walk_all, weight
 
 # The first offset in each partition whose record is not older than this time (ms); left out: there is none.
 FirstAt = Callable[[int, Positions, Positions], Positions]
 
 
 def shares(backlog: Mapping[Partition, float], rows: float) -> dict[Partition, float]:
-    """How many records each partition may give, when walked they may give `rows` (at least one each).
+    """Share `rows` records among the partitions, at least one each.
 
-    What a partition does not need, the others get.
+    The rest of a partition that needs less is shared among the others.
     """
     given: dict[Partition, float] = {}
     left = rows
@@ -35,7 +35,7 @@ def shares(backlog: Mapping[Partition, float], rows: float) -> dict[Partition, f
 
 
 def furthest(start: Positions, end: Positions, rows: int, samples: Samples) -> dict[Partition, int]:
-    """How far each partition may go, when walked they may give about `rows` records."""
+    """Return the furthest offset of each partition, when they give about `rows` records together."""
     heads = samples({partition: offset for partition, offset in start.items() if offset < end[partition]})
     backlog = {
         partition: weight(start[partition], heads[partition], end[partition])
@@ -45,14 +45,15 @@ def furthest(start: Positions, end: Positions, rows: int, samples: Samples) -> d
         if offset < end[partition]
     }
     walks = {p: reach(start[p], end[p], share) for p, share in shares(backlog, rows).items()}
-    return {**start, **walked(walks, samples)}
+    return {**start, **walk_all(walks, samples)}
 
 
-def aligned(
+def align(
     start: Positions, end: Positions, rows: int, samples: Samples, first_at: FirstAt
 ) -> dict[Partition, int]:
-    """Where the next batch of at most about `rows` records ends in each partition. `start` and `end` are
-    total.
+    """Find the end, by partition, of the next batch of at most about `rows` records.
+
+    `start` and `end` are total.
 
     Every partition ends with its first record that is not older than a horizon, or with its share of the rows
     if that is less. The horizon is a time that every share reaches: whatever is left behind a share comes
@@ -66,7 +67,7 @@ def aligned(
     open_ = {partition: offset for partition, offset in most.items() if offset > start[partition]}
     heads = oldest(samples({partition: start[partition] for partition in open_}))
     horizon = min(heads.values(), default=0) + 1
-    reached = walked({partition: newest(start[partition], most[partition]) for partition in cut}, samples)
+    reached = walk_all({partition: newest(start[partition], most[partition]) for partition in cut}, samples)
     times = [time for time in reached.values() if time is not None]
     if len(times) == len(cut):
         horizon = max(horizon, min(times))
@@ -80,8 +81,7 @@ def aligned(
 
 
 def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
-    """Whether Kafka's time may stand for event time: how far it is behind (ms), at most the watermark's
-    delay.
+    """Tell whether Kafka's time may stand for event time: it is behind (ms) by at most the watermark's delay.
 
     `lags` holds Kafka time minus event time for each partition, the median over some records at its head.
     """
@@ -89,15 +89,16 @@ def follows_event_time(lags: Mapping[Partition, float], delay: int) -> bool:
 
 
 def search(horizon: int, start: Positions, end: Positions, samples: Samples) -> dict[Partition, int]:
-    """The first offset in each [start, end) whose record is not older than `horizon`; left out: there is
-    none.
+    """Find the first offset in each [start, end) whose record is not older than `horizon`.
+
+    Partitions without one are left out.
     """
     walks = {p: crossing(horizon, offset, end[p]) for p, offset in start.items() if offset < end[p]}
-    return {p: offset for p, offset in walked(walks, samples).items() if offset is not None}
+    return {p: offset for p, offset in walk_all(walks, samples).items() if offset is not None}
 
 
 def oldest(samples: Mapping[Partition, Sample]) -> dict[Partition, int]:
-    """The first time in each sample that has one."""
+    """Return the first time in each sample that has one."""
     return {partition: times[0] for partition, sample in samples.items() if (times := _times(sample))}
 
 

@@ -1,4 +1,4 @@
-"""Which topics each reader reads, and from where: what lets the topics of a stream come and go.
+"""Assign topics to readers, so that the topics of a stream may come and go.
 
 Spark knows a source by its place in the query, and hands it the offsets that its log has for that place.
 Where topics come or go, the places are taken by other readers. So each change of topics makes a new
@@ -6,7 +6,7 @@ assignment: every reader has a name in it, carries that name in its offsets, and
 offsets of another, begins where the assignment says. A reader of a new assignment goes on where its topics
 stood under the one before.
 
-Nothing here asks Kafka or Spark.
+Nothing here calls Kafka or Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runtime.source.offsets import Lost, Offsets, Partition, Positions
+from runtime.source.offsets import LostRecords, Offsets, Partition, Positions
 from runtime.source.planner import lost as lost_records
 
 MAX_READERS = 8
@@ -36,11 +36,11 @@ class Assignment:
     ended: Mapping[str, Offsets]
 
     def topics(self) -> dict[str, tuple[str, ...]]:
-        """The topics of each table, sorted."""
-        return {table: merged(shares).topics for table, shares in self.shares.items()}
+        """Return the topics of each table, sorted."""
+        return {table: merge(shares).topics for table, shares in self.shares.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object."""
+        """Return one JSON object."""
         return {
             "number": self.number,
             "shares": {table: [share.as_json() for share in shares] for table, shares in self.shares.items()},
@@ -49,7 +49,7 @@ class Assignment:
 
     @staticmethod
     def from_json(form: Mapping[str, Any]) -> Assignment:
-        """The inverse of `as_json`."""
+        """Read an assignment from the JSON object that `as_json` returns."""
         return Assignment(
             form["number"],
             {table: tuple(map(Offsets.from_json, shares)) for table, shares in form["shares"].items()},
@@ -70,13 +70,13 @@ class LoggedBatch:
 
 
 Join = Callable[[str, Sequence[str], Offsets], Offsets]
-"""Where topics of a table begin that are not read now; given are those of them that once were."""
+"""Returns where topics of a table begin that are not read now; the offsets are of those that once were."""
 
 
 def next_assignment(
     before: Assignment | None, logged: LoggedBatch, wanted: Mapping[str, Sequence[str]], join: Join
 ) -> tuple[Assignment, Mapping[str, Positions]]:
-    """The assignment to read by: `before` while it has the topics that are wanted of each table.
+    """Return the assignment to read by: `before` while it has the topics that are wanted of each table.
 
     Else a new one, or, where the readers of `before` must come to a common end first, `before` with the end
     of each reader by name: a planned batch is not committed, or a query that reads a stream twice has come
@@ -85,7 +85,7 @@ def next_assignment(
     if before is not None:
         if before.topics() == {table: tuple(sorted(set(topics))) for table, topics in wanted.items()}:
             return before, {}
-        positioned, level = _positioned(before, logged)
+        positioned, level = _position(before, logged)
         if not (logged.committed and level):
             return before, {share.reader: share.next for share in _readers(positioned)}
         before = positioned
@@ -93,11 +93,11 @@ def next_assignment(
     counts = reader_counts({table: len(set(topics)) for table, topics in wanted.items()})
     shares, ended = {}, {}
     for table, topics in wanted.items():
-        read = merged(before.shares[table]) if before else merged(())
-        past = merged((before.ended[table],)) if before else merged(())
+        read = merge(before.shares[table]) if before else merge(())
+        past = merge((before.ended[table],)) if before else merge(())
         new = sorted(set(topics) - set(read.topics))
-        start = merged((read, join(table, new, past.only(new)) if new else merged(())))
-        ended[table] = merged(
+        start = merge((read, join(table, new, past.only(new)) if new else merge(())))
+        ended[table] = merge(
             (past.only(set(past.topics) - set(new)), read.only(set(read.topics) - set(topics)))
         )
         shares[table] = tuple(
@@ -108,9 +108,9 @@ def next_assignment(
 
 
 def planned_records(assignment: Assignment, logged: LoggedBatch, topics: Collection[str]) -> dict[str, int]:
-    """How many records of these topics, at most, the readers have to read to come to a common end."""
+    """Count how many records of these topics the readers must read at most to come to a common end."""
     done = logged.ends if logged.committed else logged.begins
-    positioned, _ = _positioned(assignment, logged)
+    positioned, _ = _position(assignment, logged)
     counts = dict.fromkeys(sorted(topics), 0)
     for share, begun in zip(_readers(positioned), _readers(assignment), strict=True):
         starts = [end for end in done if end.reader == share.reader] or [begun]
@@ -121,7 +121,7 @@ def planned_records(assignment: Assignment, logged: LoggedBatch, topics: Collect
 
 
 def reader_counts(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict[str, int]:
-    """How many readers each stream gets, by its name and its number of topics.
+    """Share `readers` among the streams, by name and number of topics.
 
     One each, and the rest of `readers` one by one to the stream whose topics share the fewest.
     """
@@ -134,28 +134,28 @@ def reader_counts(topics: Mapping[str, int], readers: int = MAX_READERS) -> dict
 
 
 def _split(topics: Sequence[str], readers: int) -> list[tuple[str, ...]]:
-    """The topics of each reader: one each, as far as there are readers."""
+    """Divide the topics among readers: one each, as far as there are readers."""
     count = min(len(topics), readers)
     return [tuple(topics[index::count]) for index in range(count)]
 
 
-def merged(shares: Iterable[Offsets]) -> Offsets:
-    """Offsets as one, under no name: rows are whole, and were written before, as far as in any of them."""
+def merge(shares: Iterable[Offsets]) -> Offsets:
+    """Merge offsets under no name: rows are whole, and were written before, as far as in any of them."""
     ids: dict[str, str] = {}
     next_: dict[Partition, int] = {}
     complete_from = closed = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostRecords, ...] = ()
     for share in shares:
         ids |= share.ids
         next_ |= share.next
         complete_from = max(complete_from, share.complete_from)
         closed = max(closed, share.closed)
-        lost = lost_records.merged(lost, share.lost)
+        lost = lost_records.merge(lost, share.lost)
     return Offsets(ids, next_, complete_from=complete_from, closed=closed, lost=lost)
 
 
-def _positioned(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
-    """The assignment with every reader where the log says, and whether each has one place only.
+def _position(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bool]:
+    """Move every reader to where the log has it; tell whether each has one place only.
 
     A query that reads a stream twice has each of its readers twice, and the two may stand apart: then the
     reader stands at the farther place.
@@ -171,7 +171,7 @@ def _positioned(before: Assignment, logged: LoggedBatch) -> tuple[Assignment, bo
             for end in ends:
                 for partition, offset in end.next.items():
                     farthest[partition] = max(offset, farthest.get(partition, 0))
-            lost = lost_records.merged(share.lost, [lost for end in ends for lost in end.lost])
+            lost = lost_records.merge(share.lost, [lost for end in ends for lost in end.lost])
             moved.append(replace(share, next=farthest, lost=lost))
         shares[table] = tuple(moved)
     return replace(before, shares=shares), level

@@ -1,4 +1,4 @@
-"""Where a batch of a bounded number of records ends: `alignment` decides, by samples of the topics."""
+"""Find the end of a batch of a bounded number of records: `alignment` decides, by samples of the topics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from runtime.source.planner.broker import Broker
 from runtime.source.planner.record_samples import RecordSamples
 from runtime.source.planner.sampling import UNIT
 
-# As how many records one counts before any was seen: 10 MiB.
+# Weight of a record, in records, before any was sampled: 10 MiB.
 _HEAVY = 10 * 2**20 / UNIT
-# A batch of more than this part of what one may hold is worth a look at how heavy its records are.
+# A batch of more than this part of the limit is worth a sample of how heavy its records are.
 _SMALL = 10
 # What would be left is read with the rest, where that makes a batch no longer than by so much.
 _REST = 1.25
 
 
 class BatchEnd:
-    """Finds where batches of one reader end. Remembers how heavy its records were when it looked last."""
+    """Finds the ends of one reader's batches. Remembers the weight of its records in the last sample."""
 
     def __init__(self, broker: Broker, times: EventTimes) -> None:
         self._broker = broker
@@ -26,11 +26,11 @@ class BatchEnd:
         self._weight = _HEAVY
 
     def samples(self) -> RecordSamples:
-        """Samples of the topics as they are now."""
+        """Open samples of the topics as they are now."""
         return RecordSamples(self._broker, self._times)
 
     def find(self, start: Positions, end: Positions, rows: int) -> Positions:
-        """The end of a batch of about `rows` records of [start, end)."""
+        """Find the end of a batch of about `rows` records of [start, end)."""
         offsets = sum(end[partition] - start[partition] for partition in end)
         if offsets * max(self._weight, _SMALL) <= rows:
             return end
@@ -40,14 +40,14 @@ class BatchEnd:
         if offsets * self._weight <= rows * _REST:
             return end
         if alignment.follows_event_time(samples.lags(heads), self._times.delay_ms):
-            return alignment.aligned(
+            return alignment.align(
                 start,
                 end,
                 rows,
                 samples.by_kafka_time,
                 lambda horizon, from_, _: self._broker.first_at(horizon, from_),
             )
-        return alignment.aligned(
+        return alignment.align(
             start,
             end,
             rows,

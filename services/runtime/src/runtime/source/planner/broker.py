@@ -1,4 +1,4 @@
-"""What a planner asks Kafka: topics, offsets, and a few records here and there."""
+"""Ask Kafka for a planner: topics, offsets, and samples of records."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _making = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as Kafka tells of it now; `leaderless` are the partitions nobody can read."""
+    """Topic as Kafka describes it now; `leaderless` are the partitions nobody can read."""
 
     id: str
     partitions: tuple[Partition, ...]
@@ -59,7 +59,7 @@ class Topic:
 
 
 class Broker:
-    """Kafka, asked from the driver. `properties` are the stream's client properties; `group` is never joined.
+    """Asks Kafka from the driver. `properties` are the stream's client properties; `group` is never joined.
 
     Every method raises `JobError`: a `TemporaryError` when Kafka does not answer, an EXTERNAL error
     otherwise.
@@ -106,20 +106,20 @@ class Broker:
         return self._consumers.current
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         self._consumer.close()
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
-        """Ids and partitions of these topics. Raises: JobError, TemporaryError."""
+        """Describe these topics: ids and partitions. Raises: JobError, TemporaryError."""
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
         topics = {}
         for name, future in futures.items():
             try:
                 described = future.result(_ANSWER_S)
             except TimeoutError:
-                raise self._refused(_UNANSWERED, f"reading the topic {name!r}") from None
+                raise self._explain(_UNANSWERED, f"reading the topic {name!r}") from None
             except KafkaException as problem:
-                raise self._refused(problem.args[0], f"reading the topic {name!r}") from None
+                raise self._explain(problem.args[0], f"reading the topic {name!r}") from None
             topics[name] = Topic(
                 id=str(described.topic_id),
                 partitions=tuple(Partition(name, partition.id) for partition in described.partitions),
@@ -133,28 +133,28 @@ class Broker:
         return topics
 
     def first(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset of the first record that each partition still holds."""
+        """Return the offset of the first record that each partition still holds."""
         return self._offsets(partitions, _EARLIEST)
 
     def end(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset after the last record that can be read (and is not of an open transaction)."""
+        """Return the offset after the last record that can be read (and is not of an open transaction)."""
         return self._offsets(partitions, _LATEST)
 
-    def written(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset after the last record of each partition, those of open transactions included."""
+    def high_watermark(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Return the offset after the last record of each partition, those of open transactions included."""
         return self._offsets(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def first_at(self, time_ms: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The offset of the first record whose Kafka time is not before `time_ms`; left out: no such."""
+        """Return the offset of the first record whose Kafka time is not before `time_ms`; left out: none."""
         offsets = self._offsets(partitions, OffsetSpec.for_timestamp(max(time_ms, 0)))
         return {partition: offset for partition, offset in offsets.items() if offset >= 0}
 
     def samples(self, start: Positions, count: int) -> dict[Partition, list[Message]]:
-        """The first `count` records (fewer at the end of a partition) from these offsets on, in order.
+        """Read the first `count` records (fewer at the end of a partition) from these offsets on, in order.
 
         Raises: TemporaryError.
         """
-        gathered, waiting = self._sampled(start, count, sys.maxsize)
+        gathered, waiting = self._sample(start, count, sys.maxsize)
         if waiting:
             names = ", ".join(map(str, sorted(waiting)))
             raise TemporaryError("KAFKA_UNREACHABLE", f"Kafka does not answer: no record from {names}.")
@@ -163,18 +163,17 @@ class Broker:
     def bounded_samples(
         self, start: Positions, count: int, most_bytes: int
     ) -> dict[Partition, list[Message]]:
-        """The same, but no more than `most_bytes` or one record, and without partitions that had none in
-        time.
+        """Read samples of at most `most_bytes` or one record; left out: partitions that gave none in time.
 
         In a gap of gigabytes, where transactions were aborted, the next record is long in coming.
         """
-        gathered, waiting = self._sampled(start, count, most_bytes)
+        gathered, waiting = self._sample(start, count, most_bytes)
         return {partition: sample for partition, sample in gathered.items() if partition not in waiting}
 
-    def _sampled(
+    def _sample(
         self, start: Positions, count: int, most_bytes: int
     ) -> tuple[dict[Partition, list[Message]], set[Partition]]:
-        """What was read, and in which partitions there was not enough in time."""
+        """Read samples; return them and the partitions that did not give enough in time."""
         if not start:
             return {}, set()
         gathered: dict[Partition, list[Message]] = {partition: [] for partition in start}
@@ -199,45 +198,45 @@ class Broker:
         return gathered, set(room)
 
     def commit(self, positions: Positions) -> None:
-        """Tells the consumer group how far the dagger has read, for people's tools; does not wait."""
+        """Commit offsets of the consumer group, for people's tools; does not wait."""
         offsets = [TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()]
         self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def _offsets(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: IsolationLevel | None = None
     ) -> dict[Partition, int]:
-        asked = {TopicPartition(p.topic, p.number): spec for p in partitions}
+        specs = {TopicPartition(p.topic, p.number): spec for p in partitions}
         offsets: dict[Partition, int] = {}
         deadline = time.monotonic() + _MOVING_S
-        while asked:
+        while specs:
             futures = self._admin.list_offsets(
-                asked, isolation_level=isolation or self._isolation, request_timeout=_TIMEOUT_S
+                specs, isolation_level=isolation or self._isolation, request_timeout=_TIMEOUT_S
             )
             for wanted, future in futures.items():
                 partition = Partition(wanted.topic, wanted.partition)
                 error = _put(offsets, partition, future)
                 if error is None:
-                    del asked[wanted]
+                    del specs[wanted]
                 elif error.code() not in _MOVING or time.monotonic() > deadline:
-                    raise self._refused(error, f"asking for the offsets of {partition}")
-            if asked:
+                    raise self._explain(error, f"asking for the offsets of {partition}")
+            if specs:
                 time.sleep(_PAUSE_S)
-                self._learn_leaders({wanted.topic for wanted in asked})
+                self._learn_leaders({wanted.topic for wanted in specs})
         self._admins.note_success()
         return offsets
 
     def _learn_leaders(self, topics: Iterable[str]) -> None:
-        """Have librdkafka ask who leads: it believes for minutes what it was told in a bad moment."""
+        """Have librdkafka look the leaders up: it believes for minutes what it learnt in a bad moment."""
         for topic in topics:
             try:
                 self._admin.list_topics(topic, _TIMEOUT_S)
             except KafkaException as problem:
-                raise self._refused(problem.args[0], f"reading the topic {topic!r}") from None
+                raise self._explain(problem.args[0], f"reading the topic {topic!r}") from None
 
-    def _refused(self, error: KafkaError, what: str) -> JobError:
-        """What to raise, when what librdkafka has to say of it is in the log."""
+    def _explain(self, error: KafkaError, action: str) -> JobError:
+        """Make the error to raise, after librdkafka has logged its own; replace clients that are stuck."""
         self._admin.poll(0)
-        problem = job_error(error, what)
+        problem = job_error(error, action)
         if isinstance(problem, TemporaryError) and self._admins.note_failure():
             logger().warning("kafka.client_replaced", why=error.str())
             # What it forgot, the consumer has most likely forgotten, too.
@@ -247,7 +246,7 @@ class Broker:
 
 
 def _admin(properties: tuple[tuple[str, str], ...], instead_of: AdminClient | None) -> AdminClient:
-    """A client for questions about topics and offsets: one for all who ask the same cluster at a time.
+    """Return a client for topics and offsets: one for all who ask the same cluster at a time.
 
     `instead_of`: one that is stuck; another one is made, unless somebody else has already.
     """
@@ -264,8 +263,9 @@ def _gather(
     gathered: dict[Partition, list[Message]],
     room: dict[Partition, tuple[int, int]],
 ) -> bool:
-    """Takes a message in; `room` is for how many records and bytes more, of partitions that go on. Whether it
-    is an answer of a broker. Raises: JobError.
+    """Add a message to the samples; tell whether it is an answer of a broker.
+
+    `room` is for how many records and bytes more, of partitions that go on. Raises: JobError.
     """
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - see _MOVING

@@ -1,6 +1,6 @@
-"""Which records of a preview are read before all others: those that close its first window.
+"""Find the records of a preview that close its first window: they are read before all others.
 
-Somebody waits for the first rows. Pure: what is in the topics is asked for by `samples`.
+Somebody waits for the first rows. Pure: `samples` reads from the topics.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _SOONEST_MS = 1_000
 def first_part(
     start: Positions, end: Positions, windows: Windows, delay: int, whole_from: int, samples: Samples
 ) -> Positions | None:
-    """Where the records of [start, end) end that close the first whole window; None where they are more than
-    half of all, or that cannot be told. Windows that begin at `whole_from` (ms) or later are whole.
+    """Find the end of the records of [start, end) that close the first whole window.
+
+    Windows that begin at `whole_from` (ms) or later are whole. None where these records are more than half of
+    all, or that cannot be estimated.
 
     Each partition ends at the same event time, as each batch of a dagger does: what is left behind it is late
     only if it would have been late anyway.

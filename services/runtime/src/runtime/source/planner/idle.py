@@ -1,4 +1,4 @@
-"""When an idle source advances its watermark, and how far.
+"""Decide when an idle source advances its watermark, and how far.
 
 A watermark moves only with rows. When a stream falls silent its last windows would stay open until something
 arrives. So a reader that has read everything, and has seen nothing new for `idle_timeout`, emits an idle
@@ -26,7 +26,7 @@ from runtime.source.watermark import NEVER, WatermarkState, Windows
 def next_advance(
     own: WatermarkState, others: Sequence[WatermarkState], windows: Windows, idle_until: int
 ) -> int | None:
-    """The event time (ms) to which an idle reader advances its watermark now, or None.
+    """Return the event time (ms) to which an idle reader advances its watermark now, or None.
 
     `idle_until` is now - idle_timeout. The caller sees to it that the reader has been idle for that long,
     with every partition read to its end.

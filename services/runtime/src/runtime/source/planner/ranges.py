@@ -1,4 +1,4 @@
-"""Which records a preview reads: a range of each partition, decided once, before its query starts."""
+"""Find the records that a preview reads: a range of each partition, decided once, before its query starts."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from runtime.source.planner.broker import Broker
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is read of a stream; times are Kafka's, in ms since the epoch."""
+    """Wanted records of a stream; times are Kafka's, in ms since the epoch."""
 
     most: int
-    """Records of a stream: of more, the oldest are left out."""
+    """Most records of a stream: of more, the oldest are left out."""
     since: int | None = None
-    """From here on; None: from the first record on."""
+    """Begin; None: the first record."""
     until: int | None = None
-    """Up to, not including, this; None: up to the last record there is now."""
+    """End, not included; None: the last record there is now."""
     live_until: int = 0
-    """Not 0: what comes up to then is read, too."""
+    """Not 0: records that come up to then are read, too."""
     last_records: int = 0
-    """Not 0: about so many of the newest, whenever they were written."""
+    """Not 0: about that many of the newest, whenever they were written."""
     first_rows: bool = False
-    """Whether somebody waits for the first rows."""
+    """True if somebody waits for the first rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """The range of a stream."""
+class RangeBounds:
+    """RangeBounds of a stream's records, by partition."""
 
     start: Offsets
     end: Positions
     left_out: int = 0
-    """Records that are more than may be read."""
+    """Count of records beyond the limit."""
 
     @property
     def records(self) -> int:
-        """How many offsets it has."""
+        """Count of its offsets."""
         return sum(end - self.start.next[partition] for partition, end in self.end.items())
 
 
-def bounds(broker: Broker, topics: Sequence[str], wanted: Range, times: EventTimes) -> Bounds:
-    """The range of these topics. Raises: JobError."""
-    ids, partitions = start_offsets.described(broker, topics)
+def bounds(broker: Broker, topics: Sequence[str], wanted: Range, times: EventTimes) -> RangeBounds:
+    """Find the range of these topics. Raises: JobError."""
+    ids, partitions = start_offsets.describe_topics(broker, topics)
     first, end = broker.first(partitions), broker.end(partitions)
     if wanted.until is not None:
         end = {**end, **broker.first_at(wanted.until, partitions)}
@@ -58,17 +58,17 @@ def bounds(broker: Broker, topics: Sequence[str], wanted: Range, times: EventTim
     if wanted.last_records:
         start = newest(start, end, wanted.last_records)
     sizes = sum(end[partition] - start[partition] for partition in end)
-    kept = newest(start, end, wanted.most)
-    left_out = sizes - sum(end[partition] - kept[partition] for partition in end)
-    return Bounds(start_offsets.begin_at(broker, ids, kept, times), end, left_out)
+    bounded = newest(start, end, wanted.most)
+    left_out = sizes - sum(end[partition] - bounded[partition] for partition in end)
+    return RangeBounds(start_offsets.begin_at(broker, ids, bounded, times), end, left_out)
 
 
 def newest(start: Mapping[Partition, int], end: Positions, most: int) -> dict[Partition, int]:
-    """Where to begin to have the last `most` records, as evenly of each partition as they have them."""
+    """Find where the last `most` records begin, as evenly of each partition as they have them."""
     left, begin = most, dict(start)
     sizes = {partition: end[partition] - start[partition] for partition in end}
     for number, partition in enumerate(sorted(sizes, key=lambda key: (sizes[key], key))):
-        taken = min(sizes[partition], left // (len(sizes) - number))
-        begin[partition] = end[partition] - taken
-        left -= taken
+        count = min(sizes[partition], left // (len(sizes) - number))
+        begin[partition] = end[partition] - count
+        left -= count
     return begin

@@ -1,8 +1,7 @@
-"""What a few records here and there tell of a partition: how far so many records reach, and what is newest.
+"""Estimate from samples how far a number of records reaches in a partition, and what is newest there.
 
 Offsets are no count: transactions and compaction leave gaps, which may be as long as all else. Pure: a walk
-yields the offset from which it wants to see records and is sent what is there; `walked` asks for all
-partitions at once.
+yields the offset from which it wants a sample and is sent that; `walk_all` reads for all partitions at once.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import NamedTuple, TypeVar
 from runtime.source.offsets import Partition, Positions
 
 SAMPLE = 100
-"""Records read at one place."""
+"""Count of records read at one place."""
 SAMPLE_BYTES = 2**20
-"""Fewer are read where they have as many bytes."""
+"""Bytes after which no more are read."""
 UNIT = 1024
-"""A record counts as one, or as many as it has of so many bytes."""
-# How much of what a batch may hold is not looked for any longer.
+"""Weight of a record: one for each of so many bytes, at least one."""
+# Share of the limit that is not worth a further sample.
 _SLACK = 1 / 8
-# What is newest is looked for so many times further back each time.
+# Factor by which each step back for the newest record is longer.
 _BACK = 8
 
 
@@ -33,7 +32,7 @@ class SampledRecord(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """As how many records it counts."""
+        """Count of records that it stands for."""
         return max(1.0, self.size / UNIT)
 
 
@@ -44,30 +43,30 @@ Sample = Sequence[SampledRecord]
 Samples = Callable[[Positions], Mapping[Partition, Sample]]
 
 
-def walked(
+def walk_all(
     walks: Mapping[Partition, Generator[int, Sample | None, _T]], samples: Samples
 ) -> dict[Partition, _T]:
-    """What each walk returns; each round is one question for all of them."""
+    """Run all walks to their ends, and return their results; each round is one request for all of them."""
     results: dict[Partition, _T] = {}
-    asked = {partition: next(walk) for partition, walk in walks.items()}
-    while asked:
-        answers, before, asked = samples(asked), asked, {}
+    positions = {partition: next(walk) for partition, walk in walks.items()}
+    while positions:
+        answers, before, positions = samples(positions), positions, {}
         for partition in before:
             try:
-                asked[partition] = walks[partition].send(answers.get(partition))
+                positions[partition] = walks[partition].send(answers.get(partition))
             except StopIteration as end:
                 results[partition] = end.value
     return results
 
 
 def weight(start: int, sample: Sample, end: int) -> float:
-    """As how many records [at, end) counts, if all of it is like the sample that was taken at `at`."""
+    """Estimate the weight of [start, end), if all of it is like the sample that was taken at `start`."""
     until = end if _is_last(sample) else sample[-1].offset + 1
     return sum(record.weight for record in sample) / max(1, until - start) * (end - start)
 
 
 def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, int]:
-    """How far about `most` records reach in [start, end), at least one.
+    """Find how far about `most` records reach in [start, end), at least one.
 
     The steps become longer as long as there seem to be no more records than `most`, by what their two ends
     look like, then shorter. Where it cannot be seen what there is, `most` offsets are taken.
@@ -83,7 +82,7 @@ def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, in
     if _is_last(head):
         return end
     here = weight(reached, head, end) / (end - reached)
-    # How far before its end a step is looked at: what is hidden behind that is little.
+    # How far before its end a step is sampled: what is hidden behind that is little.
     length = min(head[-1].offset + 1 - reached, max(1, int(most * _SLACK)))
     left, shorter = most, False
     step = max(1, int(min(most, most / here)))
@@ -104,7 +103,7 @@ def reach(start: int, end: int, most: float) -> Generator[int, Sample | None, in
 
 
 def newest(start: int, end: int) -> Generator[int, Sample | None, int | None]:
-    """The greatest time of the last records in [start, end); None where none can be used."""
+    """Find the greatest time of the last records in [start, end); None where none can be used."""
     sampled = low = high = end
     time, distance = None, SAMPLE
     while time is None and sampled > start:
@@ -126,7 +125,7 @@ def newest(start: int, end: int) -> Generator[int, Sample | None, int | None]:
 
 
 def crossing(time: int, start: int, end: int) -> Generator[int, Sample | None, int | None]:
-    """The offset of the first record in [start, end) that is not older than `time`; None: there is none.
+    """Find the offset of the first record in [start, end) that is not older than `time`; None: none is.
 
     Looks at both ends first, whose samples are known, then where a steady flow would have it, and in the
     middle whenever that left more than half. A sample is older than `time` when its greatest time is, so that
@@ -135,9 +134,9 @@ def crossing(time: int, start: int, end: int) -> Generator[int, Sample | None, i
     low, high, crossed = start, end, None
     older: tuple[int, int] | None = None
     newer: tuple[int, int] | None = None
-    looked, left = start, 2 * (end - start)
+    position, left = start, 2 * (end - start)
     while low < high:
-        records = [record for record in (yield looked) or () if record.offset < end]
+        records = [record for record in (yield position) or () if record.offset < end]
         times = [(record.offset, record.time) for record in records if record.time is not None]
         first = next((offset for offset, one in times if one >= time), None)
         if first is None and times:
@@ -145,27 +144,27 @@ def crossing(time: int, start: int, end: int) -> Generator[int, Sample | None, i
         elif first is not None and times[0][0] < first:
             return first
         else:
-            high = looked
+            high = position
             if first is not None:
                 crossed, newer = first, times[0]
-        if looked == start:
-            looked = max(low, end - SAMPLE)
+        if position == start:
+            position = max(low, end - SAMPLE)
             continue
-        looked = (low + high) // 2
+        position = (low + high) // 2
         if older is not None and newer is not None and 2 * (high - low) <= left:
             share = (time - older[1]) / max(1, newer[1] - older[1])
-            looked = older[0] + int(share * (newer[0] - older[0])) - SAMPLE // 2
-        looked, left = max(low, min(looked, high - 1)), high - low
+            position = older[0] + int(share * (newer[0] - older[0])) - SAMPLE // 2
+        position, left = max(low, min(position, high - 1)), high - low
     return crossed
 
 
 def _before(end: int, sample: Sample) -> tuple[int | None, int]:
-    """The greatest time of the records before `end`, and the offset from which more of them may follow."""
+    """Return the greatest time of the records before `end`, and the offset from which more may follow."""
     times = [record.time for record in sample if record.offset < end and record.time is not None]
     more = bool(sample) and not _is_last(sample) and sample[-1].offset < end
     return max(times, default=None), sample[-1].offset + 1 if more else end
 
 
 def _is_last(sample: Sample) -> bool:
-    """Whether nothing follows."""
+    """Tell whether nothing follows a sample."""
     return len(sample) < SAMPLE and sum(record.size for record in sample) < SAMPLE_BYTES

@@ -1,4 +1,4 @@
-"""How long nothing new has come in each partition of one reader. Pure; times are in ms, of one clock."""
+"""Measure how long nothing new has come in partitions of one reader. Pure; times are in ms, of one clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from runtime.source.offsets import Partition, Positions
 
 LONGEST_GRACE: Final = 120_000
-"""For so long, at most, event time waits after an outage for partitions that bring nothing new."""
+"""Longest time that event time waits after an outage for partitions that bring nothing new."""
 
 
 # Ends are looked at more often than this, while no batch runs.
@@ -18,20 +18,20 @@ _WATCHED: Final = 5_000
 
 @dataclass(slots=True)
 class _Barren:
-    """A partition of which only records were read, `since` then, that cannot be used."""
+    """Partition of which only records were read, `since` then, that cannot be used."""
 
     since: int
     patience: int
-    """How long that has to last."""
+    """Time that this has to last."""
     read_until: int
-    """What came up to this time has been read."""
+    """Time up to which its records have been read."""
     marked: int
-    """The partition ended here …"""
+    """End of the partition …"""
     marked_at: int
     """… at this time."""
 
 
-class Silence:
+class PartitionSilence:
     """Watches the ends of partitions. A partition that brings nothing new for the idle timeout is silent; one
     that brings records all that time, none of which can be used, is barren.
 
@@ -41,7 +41,7 @@ class Silence:
     """
 
     def __init__(self, timeout: int) -> None:
-        """With a `timeout` of 0 no partition ever falls silent."""
+        """Count no partition as silent with a `timeout` of 0."""
         self._timeout = timeout
         self._ends: Positions = {}
         self._since: dict[Partition, int] = {}
@@ -49,16 +49,16 @@ class Silence:
         self._barren: dict[Partition, _Barren] = {}
         self._read: Positions = {}
         self._usable: Mapping[Partition, int] = {}
-        self._looked: int | None = None
+        self._last_look: int | None = None
         self._is_lost = False
 
     def lose(self) -> None:
-        """Kafka does not answer: from any thread."""
+        """Note that Kafka does not answer: from any thread."""
         self._is_lost = True
 
     def look(self, ends: Positions, now: int) -> None:
-        """Kafka has answered: the partitions end here now."""
-        unwatched = 0 if self._looked is None else now - self._looked
+        """Take in the present ends of the partitions: Kafka has answered."""
+        unwatched = 0 if self._last_look is None else now - self._last_look
         was_lost, self._is_lost = self._is_lost, False
         grace = max(self._timeout, min(unwatched, LONGEST_GRACE))
         # Nobody looks while a batch runs, and batches wait while Kafka is away, too.
@@ -76,11 +76,12 @@ class Silence:
         for partition, end in ends.items():
             if self._ends.get(partition) != end:
                 self._since[partition], self._patience[partition] = now, self._timeout
-        self._ends, self._looked = dict(ends), now
+        self._ends, self._last_look = dict(ends), now
 
     def read(self, here: Positions, usable: Mapping[Partition, int], now: int) -> None:
-        """Up to `here` partitions are read, after a look; `usable` counts the batches that had records of a
-        partition which could be used.
+        """Take in, after a look, that partitions are read up to `here`.
+
+        `usable` counts the batches that had usable records of a partition.
         """
         for partition, end in self._ends.items():
             offset = here.get(partition, 0)
@@ -96,17 +97,17 @@ class Silence:
         self._read, self._usable = dict(here), dict(usable)
 
     def is_barren(self, partition: Partition) -> bool:
-        """Whether what it has brought for long enough is read, and none of it can be used."""
+        """Tell whether all that it has brought for long enough is read, and none of it can be used."""
         barren = self._barren.get(partition)
         return (
             self._timeout > 0 and barren is not None and barren.read_until - barren.since >= barren.patience
         )
 
     def is_silent(self, partition: Partition, now: int) -> bool:
-        """Whether nothing new has come in it for long enough."""
+        """Tell whether nothing new has come in it for long enough."""
         patience = self._patience.get(partition, self._timeout)
         return self._timeout > 0 and self.length(partition, now) >= patience
 
     def length(self, partition: Partition, now: int) -> int:
-        """For how long nothing new has come."""
+        """Return for how long nothing new has come."""
         return max(0, now - self._since.get(partition, now))

@@ -1,4 +1,4 @@
-"""Where reading begins: of topics that a dagger starts with, and of those that join what it reads."""
+"""Find where reading begins: in topics that a dagger starts with, and in those that join what it reads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from runtime.source.event_times import EventTimes
 from runtime.source.offsets import Offsets, Partition, Positions
 from runtime.source.planner.broker import Broker
 
-# Records read before the start to learn how new what is skipped is.
+# Records sampled before the start, to learn how new the skipped ones are.
 _SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """What a dagger that was edited had read, for a reader of the new query that has read nothing yet."""
+    """Progress of a dagger before an edit, for a reader of the new query that has read nothing yet."""
 
     next: Mapping[tuple[str, int], int]
     """The offset of the next record, by the topic's id and the number of the partition."""
@@ -29,11 +29,11 @@ class Predecessor:
     complete_from: int
     """The event time (us) before which windows are partial if it begins right there; 0: none is."""
     closed: datetime | None = None
-    """Windows that end up to this event time (aware) were written before; None: none was."""
+    """End (aware) up to which windows were written before; None: none was."""
 
 
 def start_position(start: spec_pb2.StartPosition, joined: datetime | None = None) -> int | str:
-    """What a start position asks for: "earliest", "latest", or a Kafka time in ms since the epoch.
+    """Convert a start position: to "earliest", "latest", or a Kafka time in ms since the epoch.
 
     The latest of a topic that joins is from when it `joined`, as far as that is known.
     """
@@ -47,18 +47,18 @@ def start_position(start: spec_pb2.StartPosition, joined: datetime | None = None
 
 
 def millis(when: datetime) -> int:
-    """An aware time in ms since the epoch."""
+    """Convert an aware time to ms since the epoch."""
     return int(when.timestamp() * 1000)
 
 
 def start_offsets(
     broker: Broker, topics: Sequence[str], start: int | str, before: Predecessor | None, times: EventTimes
 ) -> Offsets:
-    """Where these topics begin for a dagger that has read nothing yet.
+    """Find where these topics begin for a dagger that has read nothing yet.
 
     `start` is a `start_position`. Raises `JobError`.
     """
-    ids, partitions = described(broker, topics)
+    ids, partitions = describe_topics(broker, topics)
     read = _read(before, ids, partitions)
     if before is None or before.since is None:
         positions = {**_positions(broker, partitions, start), **read}
@@ -76,10 +76,11 @@ def start_offsets(
 
 
 def still_held(broker: Broker, topics: Sequence[str], start: int | str) -> bool:
-    """Whether Kafka holds all records of these topics that `start`, a `start_position`, names: none that may
-    be one of them was deleted. Raises `JobError`.
+    """Tell whether Kafka holds all records of these topics that `start`, a `start_position`, names.
+
+    False where a deleted record may have been one of them. Raises `JobError`.
     """
-    _, partitions = described(broker, topics)
+    _, partitions = describe_topics(broker, topics)
     first = broker.first(partitions)
     positions = first if isinstance(start, str) else _positions(broker, partitions, start)
     return all(first[p] == 0 or positions[p] > first[p] for p in partitions)
@@ -93,8 +94,9 @@ def begin_at(
     *,
     read: Collection[Partition] = (),
 ) -> Offsets:
-    """These positions, and from when on windows are whole that begin there; before those of `read` nothing is
-    skipped.
+    """Return these positions, with the time from when on windows that begin there are whole.
+
+    Nothing is skipped before the positions of `read`.
     """
     first = broker.first(positions)
     skipped = {p: offset for p, offset in positions.items() if offset > 0}
@@ -113,7 +115,7 @@ def joining_offsets(
     open_ms: int | None,
     times: EventTimes,
 ) -> tuple[Offsets, int]:
-    """Where topics begin that join a stream which is read; and how many records that skips.
+    """Find where topics begin that join a stream which is read; count the records that this skips.
 
     `start` is a `start_position`. A topic that was read before goes on where that `ended`. `open_ms` is the
     Kafka time from which records may be of open windows; None for a query without. Reading begins there then,
@@ -121,24 +123,24 @@ def joining_offsets(
     closed, and others would wait while what is late is read. Only these records are counted as skipped.
     Raises `JobError`.
     """
-    ids, partitions = described(broker, topics)
+    ids, partitions = describe_topics(broker, topics)
     positions = _positions(broker, partitions, start)
     ended = ended.only(name for name, id_ in ended.ids.items() if ids.get(name) == id_)
     positions |= {p: ended.next.get(p, 0) for p in partitions if p.topic in ended.ids}
     if open_ms is None:
         return Offsets(ids, positions), 0
-    asked, first = positions, broker.first(partitions)
+    requested, first = positions, broker.first(partitions)
     positions = _positions(broker, partitions, open_ms)
     for partition, offset in ended.next.items():
         positions[partition] = max(offset, positions.get(partition, 0))
-    skipped = sum(max(0, offset - asked.get(partition, 0)) for partition, offset in positions.items())
+    skipped = sum(max(0, offset - requested.get(partition, 0)) for partition, offset in positions.items())
     # What retention took may have been of an open window; what else lies before was not.
     expired = {p: offset for p, offset in positions.items() if 0 < offset == first.get(p)}
     return Offsets(ids, positions, complete_from=_after_expired(broker, expired, times)), skipped
 
 
 def missing(broker: Broker, share: Offsets) -> set[str]:
-    """The topics of a share that Kafka does not have any more, or has anew. Raises `JobError`."""
+    """Find the topics of a share that Kafka does not have any more, or has anew. Raises `JobError`."""
     topics = set()
     for topic in share.topics:
         try:
@@ -152,8 +154,8 @@ def missing(broker: Broker, share: Offsets) -> set[str]:
     return topics
 
 
-def described(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
-    """The ids and the partitions of these topics. Raises: JobError."""
+def describe_topics(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], list[Partition]]:
+    """Return the ids and the partitions of these topics. Raises: JobError."""
     topics = broker.topics(names)
     ids = {name: topic.id for name, topic in topics.items()}
     return ids, [partition for topic in topics.values() for partition in topic.partitions]
@@ -162,7 +164,7 @@ def described(broker: Broker, names: Sequence[str]) -> tuple[dict[str, str], lis
 def _read(
     before: Predecessor | None, ids: Mapping[str, str], partitions: Sequence[Partition]
 ) -> dict[Partition, int]:
-    """The next offsets of those partitions of which something was read."""
+    """Return the next offsets of those partitions of which something was read."""
     if before is None:
         return {}
     after = {p: before.next.get((ids[p.topic], p.number)) for p in partitions}
@@ -177,7 +179,7 @@ def _positions(broker: Broker, partitions: Sequence[Partition], start: int | str
 
 
 def _after_skipped(broker: Broker, skipped: Positions, times: EventTimes) -> int:
-    """What is newer (us) than the last records that are skipped; 0 where none is readable."""
+    """Return the time (us) after the newest of the last skipped records; 0 where none is readable."""
     before = {partition: max(0, offset - _SAMPLE) for partition, offset in skipped.items()}
     samples, now_ms = broker.samples(before, _SAMPLE) if before else {}, int(time.time() * 1000)
     newer = [
@@ -190,7 +192,7 @@ def _after_skipped(broker: Broker, skipped: Positions, times: EventTimes) -> int
 
 
 def _after_expired(broker: Broker, first: Positions, times: EventTimes) -> int:
-    """What is newer (us) than the records before these first ones, which Kafka deleted; 0 where none is left.
+    """Return the time (us) after all deleted records, by the `first` ones that remain; 0 where none does.
 
     None of them was newer than the first that is left by more than the watermark's delay: else that is late.
     """

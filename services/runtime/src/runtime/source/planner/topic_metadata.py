@@ -1,4 +1,4 @@
-"""What a reader's topics hold now, and whether they are still the topics it has read so far."""
+"""Ask for the ends of a reader's topics, and check that they are still the topics it has read so far."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRESH_S = 10.0
 
 
 class TopicMetadata:
-    """Asked once for each batch. `broker` is closed by whoever made this."""
+    """Metadata of topics, for each batch anew. The caller closes `broker`."""
 
     def __init__(self, broker: Broker, topics: Sequence[str]) -> None:
         self._broker = broker
@@ -23,7 +23,7 @@ class TopicMetadata:
         self._end: dict[Partition, int] = {}
 
     def ends(self, here: Offsets) -> dict[Partition, int]:
-        """The end of every partition, new ones included, for a reader that stands at `here`.
+        """Return the end of every partition, new ones included, for a reader that stands at `here`.
 
         Raises `TemporaryError` when Kafka does not answer or a partition has no leader, and `JobError` when a
         topic was made anew or is shorter than what was read.
@@ -37,35 +37,35 @@ class TopicMetadata:
             end = self._broker.end(self._partitions())
         for partition, offset in sorted(here.next.items()):
             if end.get(partition, 0) < offset:
-                raise _truncated(partition, offset, end.get(partition, 0))
+                raise _partition_truncated(partition, offset, end.get(partition, 0))
         self._end = end
         return end
 
     def look(self, here: Offsets) -> dict[Partition, int]:
-        """The end of every partition, for a reader that stands at `here` and reads nothing yet.
+        """Return the end of every partition, for a reader that stands at `here` and reads nothing yet.
 
-        Whether they are still the same topics is looked at now and then. Raises as `ends` does.
+        Now and then it checks that they are still the same topics. Raises as `ends` does.
         """
         if time.monotonic() - self._described_at > _FRESH_S:
             self._describe(here)
         return self.known_ends()
 
     def known_ends(self) -> dict[Partition, int]:
-        """The end of every partition that was there when the topics were looked at last, from any thread.
+        """Return the end of every partition that the last description of the topics has; from any thread.
 
         Raises: JobError.
         """
         return self._broker.end(self._partitions())
 
-    def expired(self, start: Positions) -> dict[Partition, int]:
-        """The first offset there is, of partitions in which records from `start` on were deleted unread."""
+    def find_expired(self, start: Positions) -> dict[Partition, int]:
+        """Return the first offset of partitions in which records from `start` on were deleted unread."""
         first = self._broker.first(start)
         return {
             partition: first[partition] for partition, offset in start.items() if first[partition] > offset
         }
 
     def latest(self) -> Offsets:
-        """The ends last seen."""
+        """Return the last known ends."""
         return Offsets({name: topic.id for name, topic in self._topics.items()}, self._end)
 
     def _partitions(self) -> list[Partition]:
@@ -80,13 +80,13 @@ class TopicMetadata:
                     f"The checkpoint was made for the topic {name!r}, which is not read now.",
                 )
             if self._topics[name].id != id_:
-                raise _recreated(name)
+                raise _topic_recreated(name)
         if leaderless := [str(p) for topic in self._topics.values() for p in topic.leaderless]:
             raise TemporaryError("PARTITION_UNAVAILABLE", f"No leader for {', '.join(leaderless)}.")
         self._described_at = time.monotonic()
 
 
-def _recreated(topic: str) -> JobError:
+def _topic_recreated(topic: str) -> JobError:
     return external(
         "TOPIC_RECREATED",
         f"The topic {topic!r} was deleted and made anew, so the offsets this dagger has read mean nothing "
@@ -94,7 +94,7 @@ def _recreated(topic: str) -> JobError:
     )
 
 
-def _truncated(partition: Partition, offset: int, end: int) -> JobError:
+def _partition_truncated(partition: Partition, offset: int, end: int) -> JobError:
     return external(
         "TOPIC_TRUNCATED",
         f"{partition} ends at offset {end}, but this dagger has read up to {offset}: records were "

@@ -1,5 +1,6 @@
-"""Reads a range of one partition in an executor's Python worker, by a consumer of librdkafka: the native one
-where it was built, else Python's. Both give the same records.
+"""Read a range of one partition in an executor's Python worker, by a consumer of librdkafka.
+
+The native consumer reads where it was built, else Python's. Both give the same records.
 
 Workers outlive tasks, and so do consumers: they are kept for the next batch, which most often begins where
 the last one ended. All consumers of a worker share one budget of memory; those unused for longest are closed
@@ -32,12 +33,12 @@ from runtime.source.records import HEADERS_COLUMN, LIMITS, Notice, Properties, R
 from runtime.source.tasks import OffsetRange
 
 # Memory for records that consumers of one worker have fetched ahead, in KiB, and the bounds of one consumer's
-# part: any worker may get any partition's next range, so what is fetched ahead is held several times over.
+# part: any worker may get any partition's next range, so several workers fetch the same records ahead.
 _BUDGET_KIB = 256 * 1024
 _MIN_KIB = 2 * 1024
 _MAX_KIB = 8 * 1024
 MESSAGES_ALIVE = 10 * LIMITS.records
-"""More messages than a worker holds at a time."""
+"""Count above the messages that a worker has at a time."""
 _POLL_S = 0.1
 _LOG_S = 10.0
 
@@ -46,23 +47,23 @@ class RecordConsumer(Protocol):
     """A client of one partition. All of it raises KafkaException where librdkafka refuses."""
 
     def assign(self, offset: int) -> None:
-        """Makes the next record the first one from `offset` on."""
+        """Make the next record the first one from `offset` on."""
 
     def unassign(self) -> None:
-        """Fetches no more, until it is assigned again."""
+        """Fetch no more, until it is assigned again."""
 
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
-        """What comes next, up to `count` records; None when nothing came for a while."""
+        """Return what comes next, up to `count` records; None when nothing came for a while."""
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close its connections."""
 
 
 Open: TypeAlias = Callable[[Properties, Partition], RecordConsumer]
 
 
 def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer:
-    """The native consumer where it was built, else Python's. Raises: JobError (EXTERNAL)."""
+    """Open the native consumer where it was built, else Python's. Raises: JobError (EXTERNAL)."""
     library = native_library.load()
     with kafka.hiding_secrets(properties):
         if library is None:
@@ -71,13 +72,13 @@ def open_fastest(properties: Properties, partition: Partition) -> RecordConsumer
 
 
 def open_with_headers(properties: Properties, partition: Partition) -> RecordConsumer:
-    """Python's client: the native one reads no headers. Raises: JobError (EXTERNAL)."""
+    """Open Python's client: the native one reads no headers. Raises: JobError (EXTERNAL)."""
     with kafka.hiding_secrets(properties):
         return PythonConsumer(properties, partition, headers=True)
 
 
 class _PositionedConsumer:
-    """A consumer of one partition, and where it stands.
+    """Consumer of one partition, and its position.
 
     Its next record has an offset of at least `low`, and nothing lies between `low` and `high`: there are gaps
     in a partition where a transaction ended or records were compacted away.
@@ -91,7 +92,7 @@ class _PositionedConsumer:
             "fetch.wait.max.ms": 50,
             "fetch.error.backoff.ms": 100,
             "queued.min.messages": 20_000,
-            # A full queue is asked again soon: the default, a second, is longer than most batches.
+            # A full queue is polled again soon: the default, a second, is longer than most batches.
             "fetch.queue.backoff.ms": 5,
             **plan.kafka,
             "group.id": plan.group,
@@ -109,7 +110,7 @@ class _PositionedConsumer:
         self._assigned = True
 
     def replace_if_stuck(self) -> bool:
-        """Go on by another client from where this one stands, if Kafka answers a fresh one; whether so."""
+        """Go on by another client from this position, if Kafka answers a fresh one; tell whether so."""
         if not answers(self._properties):
             return False
         fresh, stuck = self._open(), self._consumer
@@ -119,23 +120,23 @@ class _PositionedConsumer:
         return True
 
     def seek(self, offset: int) -> None:
-        """Makes the next record the first one from `offset` on."""
+        """Make the next record the first one from `offset` on."""
         if not (self._assigned and self.low <= offset <= self.high):
             self._consumer.assign(offset)
             self._assigned = True
             self.low = self.high = offset
 
     def leave(self) -> None:
-        """Fetches nothing ahead, until the next `seek`."""
+        """Fetch nothing ahead, until the next `seek`."""
         self._consumer.unassign()
         self._assigned = False
 
     def next(self, count: int) -> Records | Notice | None:
-        """Up to `count` records, or what comes instead; None when nothing came for a while."""
+        """Return up to `count` records, or a notice instead; None when nothing came for a while."""
         return self._consumer.next(count, _POLL_S)
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close its connections."""
         self._consumer.close()
 
 
@@ -150,11 +151,11 @@ class ConsumerCache:
         self._consumers: OrderedDict[tuple[str, str, Partition], _PositionedConsumer] = OrderedDict()
 
     def read(self, plan: ReaderPlan, wanted: OffsetRange, siblings: int) -> Iterator[Records]:
-        """The records of a range, in order, at most 10,000 or 16 MiB at a time.
+        """Yield the records of a range, in order, at most 10,000 or 16 MiB at a time.
 
         `siblings` is the number of partitions the reader reads: each gets an equal part of the memory. While
-        Kafka does not answer this waits, and says so in the log; it raises `JobError` (EXTERNAL) when Kafka
-        refuses.
+        Kafka does not answer this waits, with a warning in the log; it raises `JobError` (EXTERNAL) when
+        Kafka refuses.
         """
         if plan.range_end is not None:
             self._leave(plan.launch)
@@ -166,7 +167,7 @@ class ConsumerCache:
             opened = open_with_headers if HEADERS_COLUMN in plan.paths else self._open
             consumer = _PositionedConsumer(opened, plan, wanted, budget_kib)
         consumer.seek(wanted.start)
-        # A consumer whose reading failed half-way is not kept: where it stands is not known.
+        # A consumer whose reading failed half-way is closed: its position is not known.
         try:
             yield from _read(consumer, wanted)
             if wanted.end - wanted.start < LIMITS.records:
@@ -178,7 +179,7 @@ class ConsumerCache:
         self._consumers[key] = consumer
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Close all connections."""
         while self._consumers:
             self._consumers.popitem()[1].close()
 
@@ -200,7 +201,7 @@ class ConsumerCache:
 
 
 def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Records]:
-    """The records of `wanted` from a consumer that stands at its start; ends by position, not by count."""
+    """Yield the records of `wanted` from a consumer that stands at its start; end by position, not count."""
     logged = time.monotonic()
     silence, patience_s = Spell(), replacing.PATIENCE_S
     while consumer.high < wanted.end:
@@ -238,7 +239,7 @@ def _read(consumer: _PositionedConsumer, wanted: OffsetRange) -> Iterator[Record
 
 
 def _meet(notice: Notice, consumer: _PositionedConsumer, wanted: OffsetRange) -> None:
-    """Takes in what comes instead of a record: the end of the partition, or a defect."""
+    """Handle a notice instead of a record: the end of the partition, or a defect."""
     if notice.error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library names its local errors so
         consumer.high = max(consumer.high, notice.offset)
         return

@@ -1,4 +1,4 @@
-"""Control rows: rows that are no data, and say what a range held, or that event time goes on without it.
+"""Build control rows: rows that are no data; they count a range's records, or move event time on without any.
 
 They pass the watermark operator as data does, so one `observe` above it counts exactly, once for each
 committed batch, and looks at little more than a NULL in each row of data. Event time moves by what they say
@@ -26,7 +26,7 @@ from runtime.source.watermark import Lateness
 ROWTIME = "rowtime"
 STATISTICS = "__statistics"
 TIME = pa.timestamp("us", tz="UTC")
-# Of rows that have no event time.
+# Event time of rows that have none.
 _BEFORE_EVERYTHING_US = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _NUMBERS = ("rows", "late", "late_windows", "idle_advances", "newest", "observed", "late_newest", "ahead_ms")
 _INVALID = "invalid_"
@@ -35,11 +35,11 @@ BAD_TIMES: Final = "timestamp"
 UNNAMED_ENUMS: Final = "enum"
 """Among invalid inputs: records with a number of an enum that has no name, which is its decimal text."""
 DECODED: Final = (BAD_TIMES, UNNAMED_ENUMS)
-"""What a reader counts whatever it computes."""
+"""Counts that every reader has, whatever it computes."""
 
 
 class Reason(StrEnum):
-    """Why a record was quarantined."""
+    """Reason why a record was quarantined."""
 
     MALFORMED = "MALFORMED"
     FROM_THE_FUTURE = "FROM_THE_FUTURE"
@@ -49,31 +49,32 @@ class Reason(StrEnum):
 
 @dataclass(slots=True)
 class RangeStatistics:
-    """What a range held. Event times are microseconds after the epoch."""
+    """Statistics of a range. Event times are microseconds after the epoch."""
 
     rows: int = 0
-    """Records that became rows, those `late` among them."""
+    """Count of records that became rows, those `late` among them."""
     late: int = 0
-    """Rows that came after a window of theirs was closed: Spark drops them there. 0 where Spark counts."""
+    """Count of rows that came after a window of theirs was closed: Spark drops them there. 0 if Spark counts.
+    """
     late_windows: int = 0
-    """The same rows, each as often as there are windows that it is missing from."""
+    """Sum over late rows of the windows that each is missing from."""
     late_newest: int | None = None
-    """The greatest event time of those."""
+    """Greatest event time of those."""
     idle_advances: int = 0
     newest: int | None = None
-    """The greatest event time of a record; None without one."""
+    """Greatest event time of a record; None without one."""
     observed: int | None = None
-    """The greatest event time of a record or an idle advance."""
+    """Greatest event time of a record or an idle advance."""
     newest_record: str | None = None
     """Topic, partition and offset of the record whose event time is `newest`, for a person."""
     ahead_ms: int | None = None
-    """How far that is ahead of the earlier of its Kafka time and the time its batch was planned."""
+    """Milliseconds that it is ahead of the earlier of its Kafka time and the time its batch was planned."""
     quarantined: Counter[Reason] = field(default_factory=Counter)
     partitions: dict[str, int] = field(default_factory=dict)
-    """The greatest event time of each partition's records, by "topic/partition"."""
+    """Greatest event time of each partition's records, by "topic/partition"."""
     invalid_inputs: Counter[str] = field(default_factory=Counter)
-    """Values that functions which are computed where records are read could not use, by function; and records
-    with such values as `DECODED` says."""
+    """Counts of the values that functions computed where records are read could not use, by function; and of
+    records with such values, under the names in `DECODED`."""
 
     def add(self, micros: Ints) -> int | None:
         """Count rows with these event times.
@@ -96,13 +97,15 @@ class RangeStatistics:
             self.partitions[partition] = max(newest, self.partitions.get(partition, newest))
 
     def add_late(self, times: pa.Array, lateness: Lateness, *, counted: bool) -> None:
-        """See which of the rows that are passed on are late, by their event times (us); `counted`: here."""
+        """Find the late ones among the rows that are passed on, by their event times (us); count them if
+        `counted`.
+        """
         first = lateness.first_on_time_us
         if not len(times) or pc.min(times).as_py() >= first:
             return
         micros = np.asarray(times)
         late = micros[micros < first]
-        missed = np.sum(lateness.missed(late), axis=0)
+        missed = np.sum(lateness.count_missed(late), axis=0)
         if not missed.any():
             return
         if counted:
@@ -113,22 +116,22 @@ class RangeStatistics:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to tell."""
+        """True if there is nothing to report."""
         return not (self.rows or self.idle_advances or self.quarantined)
 
 
 def invalid_inputs(function: str) -> str:
-    """The field of the statistics that counts the values a function could not use."""
+    """Name the field of the statistics that counts the values a function could not use."""
     return _INVALID + function
 
 
 def function_of(name: str) -> str | None:
-    """Whose invalid inputs a field of the statistics counts; None when it counts something else."""
+    """Return the function whose invalid inputs a field of the statistics counts; None for other fields."""
     return name.removeprefix(_INVALID) if name.startswith(_INVALID) else None
 
 
 def with_statistics(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -> pa.Schema:
-    """The schema of rows with these columns, and of control rows, as Spark types it.
+    """Build the schema of rows with these columns, and of control rows, as Spark types it.
 
     `computed` are the functions whose invalid inputs are counted.
     """
@@ -141,7 +144,7 @@ def with_statistics(columns: Sequence[pa.Field], computed: Sequence[str] = ()) -
 
 
 def statistics_row(schema: pa.Schema, statistics: RangeStatistics) -> pa.RecordBatch:
-    """One row that says what a range held."""
+    """Build one row with the statistics of a range."""
     values: dict[str, int | str | None] = {name: getattr(statistics, name) for name in _NUMBERS}
     values |= {reason: statistics.quarantined[reason] for reason in Reason}
     values |= {invalid_inputs(name): statistics.invalid_inputs[name] for name in DECODED}
@@ -158,5 +161,5 @@ def statistics_row(schema: pa.Schema, statistics: RangeStatistics) -> pa.RecordB
 
 
 def idle_advance_row(schema: pa.Schema, time_ms: int) -> pa.RecordBatch:
-    """One row that carries event time to `time_ms`, and nothing else."""
+    """Build one row that carries event time to `time_ms`, and nothing else."""
     return statistics_row(schema, RangeStatistics(idle_advances=1, observed=time_ms * 1000))

@@ -1,4 +1,4 @@
-"""Columns that say of each row how many windows it comes too late for, for whoever counts that in Spark."""
+"""Mark rows by columns with the count of windows that each is too late for, where Spark counts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Marks:
 
     count: int = 0
     lateness: Lateness | None = None
-    """What rows may be late for; None: none is."""
+    """Closed windows of the batch; None: no row is late."""
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -30,19 +30,19 @@ class Marks:
         return [pa.field(f"{LATE}{number}", _TYPE) for number in range(self.count)]
 
     def of(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """The values of these rows, whose event time, or that of their pane, is in the column `rowtime`."""
+        """Compute the columns for rows whose event time, or that of their pane, is in `rowtime`."""
         late = self.lateness
         if not self.count:
             return []
         times = times_of(rows)
         if late is None or not len(rows) or pc.min(times).as_py() >= late.first_on_time_us:
             return [pa.nulls(len(rows), _TYPE) for _ in range(self.count)]
-        return [pa.array(missed, _TYPE, mask=missed == 0) for missed in late.missed(np.asarray(times))]
+        return [pa.array(missed, _TYPE, mask=missed == 0) for missed in late.count_missed(np.asarray(times))]
 
 
 NO_MARKS: Final = Marks()
 
 
 def times_of(rows: pa.RecordBatch) -> pa.Int64Array:
-    """The event times of rows, in us."""
+    """Return the event times of rows, in us."""
     return rows.column(ROWTIME).cast(pa.int64())

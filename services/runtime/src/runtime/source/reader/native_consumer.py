@@ -1,4 +1,4 @@
-"""Reads a partition without a Python object for a record: messages are put into Arrow's buffers in C.
+"""Read a partition without a Python object for a record: messages are put into Arrow's buffers in C.
 
 The client is a handle of librdkafka of its own, made from the same properties as Python's client makes one.
 The handle inside Python's client is in no interface: where it lies there may change with any version.
@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
 from runtime.source.offsets import Partition
-from runtime.source.reader.native_library import Binaries, Columns, NativeLibrary, Piece, Reader
+from runtime.source.reader.native_library import Binaries, Columns, NativeLibrary, Piece, ReaderStruct
 from runtime.source.records import LIMITS, Limits, Notice, Properties, Records
 
 _CONSUMER = 1  # RD_KAFKA_CONSUMER
@@ -43,7 +43,7 @@ class NativeConsumer:
         self._ended.atexit = False
 
     def assign(self, offset: int) -> None:
-        """Makes the next record the first one from `offset` on."""
+        """Make the next record the first one from `offset` on."""
         kafka, topic, number = self._library.kafka, self._partition.topic.encode(), self._partition.number
         self._library.reader.reader_drop(byref(self._reader))
         partitions = kafka.rd_kafka_topic_partition_list_new(1)
@@ -55,13 +55,13 @@ class NativeConsumer:
             raise KafkaException(KafkaError(code))
 
     def unassign(self) -> None:
-        """Fetches no more, until it is assigned again."""
+        """Fetch no more, until it is assigned again."""
         self._library.reader.reader_drop(byref(self._reader))
         if code := self._library.kafka.rd_kafka_assign(self._handle, None):
             raise KafkaException(KafkaError(code))
 
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
-        """What comes next, up to `count` records; None when nothing came for a while."""
+        """Return what comes next, up to `count` records; None when nothing came for a while."""
         reader, piece = self._library.reader, Piece()
         waiting = reader.reader_fill(
             byref(self._reader), int(timeout_s * 1000), min(count, self._limits.records)
@@ -74,7 +74,7 @@ class NativeConsumer:
         return self._records(piece) if piece.records else self._notice()
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close its connections."""
         self._ended()
 
     def _records(self, piece: Piece) -> Records:
@@ -102,17 +102,17 @@ class _Buffers:
         self._data = pa.allocate_buffer(size)
 
     def addresses(self) -> Binaries:
-        """Where the C file is to write."""
+        """Return the addresses where the C file is to write."""
         return Binaries(self._valid and self._valid.address, self._ends.address, self._data.address)
 
     def array(self) -> pa.BinaryArray:
-        """What it has written there."""
+        """Build the array of what it has written there."""
         buffers = [self._valid, self._ends, self._data]
         return pa.BinaryArray.from_buffers(pa.binary(), self._records, buffers, self._missing)
 
 
 def _handle(library: NativeLibrary, properties: Properties) -> int:
-    """A handle with these properties; what librdkafka refuses is told as Python's client tells it."""
+    """Make a handle with these properties; errors of librdkafka are those that Python's client raises."""
     kafka, text = library.kafka, ctypes.create_string_buffer(_TEXT)
     configuration = kafka.rd_kafka_conf_new()
     kafka.rd_kafka_conf_set_error_cb(configuration, library.reader.reader_ignore)
@@ -120,8 +120,8 @@ def _handle(library: NativeLibrary, properties: Properties) -> int:
     # brokers, log what is wrong with them.
     kafka.rd_kafka_conf_set_log_cb(configuration, library.reader.reader_ignore)
     for name, value in properties.items():
-        written = str(value).lower() if isinstance(value, bool) else str(value)
-        if kafka.rd_kafka_conf_set(configuration, name.encode(), written.encode(), text, _TEXT):
+        text_value = str(value).lower() if isinstance(value, bool) else str(value)
+        if kafka.rd_kafka_conf_set(configuration, name.encode(), text_value.encode(), text, _TEXT):
             kafka.rd_kafka_conf_destroy(configuration)
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text.value.decode(errors="replace")))  # noqa: SLF001 - the library names its local errors so
     handle: int | None = kafka.rd_kafka_new(_CONSUMER, configuration, text, _TEXT)
@@ -133,7 +133,7 @@ def _handle(library: NativeLibrary, properties: Properties) -> int:
     return handle
 
 
-def _end(library: NativeLibrary, handle: int, reader: Reader) -> None:
+def _end(library: NativeLibrary, handle: int, reader: ReaderStruct) -> None:
     library.reader.reader_drop(byref(reader))
     library.kafka.rd_kafka_consumer_close(handle)
     library.kafka.rd_kafka_queue_destroy(reader.queue)

@@ -1,8 +1,8 @@
-"""The C half of the native reader: built where a compiler is, found beside this file, else done without.
+"""Load the C half of the native reader: built where a compiler is; Python's client reads without it.
 
     python -m runtime.source.reader.native_library
 
-builds it, and what looks for irregular records (`decode.scanning`).
+builds it, and the scanner of irregular records (`decode.scanning`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime.decode import scanning
 SOURCE = Path(__file__).with_name("native_reader.c")
 
 
-class Reader(Structure):
+class ReaderStruct(Structure):
     """`reader` of the C file."""
 
     _fields_ = (
@@ -59,13 +59,13 @@ class Columns(Structure):
     _fields_ = (("values", Binaries), ("keys", Binaries), ("offsets", c_void_p), ("times", c_void_p))
 
 
-# What is called: its arguments, and what it answers.
+# Functions in use: their arguments, and what they return.
 _READER = {
-    "reader_fill": ((POINTER(Reader), c_int, c_size_t), c_ssize_t),
-    "reader_measure": ((POINTER(Reader), c_size_t, POINTER(Piece)), None),
-    "reader_take": ((POINTER(Reader), c_size_t, POINTER(Columns)), None),
-    "reader_take_error": ((POINTER(Reader), POINTER(c_int64), c_char_p, c_size_t), c_int),
-    "reader_drop": ((POINTER(Reader),), None),
+    "reader_fill": ((POINTER(ReaderStruct), c_int, c_size_t), c_ssize_t),
+    "reader_measure": ((POINTER(ReaderStruct), c_size_t, POINTER(Piece)), None),
+    "reader_take": ((POINTER(ReaderStruct), c_size_t, POINTER(Columns)), None),
+    "reader_take_error": ((POINTER(ReaderStruct), POINTER(c_int64), c_char_p, c_size_t), c_int),
+    "reader_drop": ((POINTER(ReaderStruct),), None),
     "reader_ignore": ((c_void_p, c_int, c_char_p, c_void_p), None),
 }
 _LIBRDKAFKA = {
@@ -100,21 +100,21 @@ class NativeLibrary:
 
     def __init__(self, built: Path) -> None:
         """Raises: OSError for what cannot be loaded; AttributeError for a librdkafka without a function."""
-        self.reader = _declared(ctypes.CDLL(str(built)), _READER)
+        self.reader = _declare(ctypes.CDLL(str(built)), _READER)
         # By way of Python's client: the very librdkafka it uses, wherever its wheel or a system keeps that.
-        self.kafka = _declared(ctypes.CDLL(cimpl.__file__), _LIBRDKAFKA)
+        self.kafka = _declare(ctypes.CDLL(cimpl.__file__), _LIBRDKAFKA)
         self._passed = {
             name: ctypes.cast(getattr(self.kafka, function), c_void_p).value
             for name, function in _PASSED.items()
         }
 
-    def waiting_room(self, queue: int, room: int) -> Reader:
-        """A `reader` of this queue, which takes up to `room` messages at a time."""
+    def waiting_room(self, queue: int, room: int) -> ReaderStruct:
+        """Build a `reader` of this queue, which takes up to `room` messages at a time."""
         waiting = (c_void_p * room)()
-        return Reader(**self._passed, queue=queue, waiting=waiting)
+        return ReaderStruct(**self._passed, queue=queue, waiting=waiting)
 
 
-def _declared(library: ctypes.CDLL, functions: Mapping[str, tuple[Sequence[Any], Any]]) -> ctypes.CDLL:
+def _declare(library: ctypes.CDLL, functions: Mapping[str, tuple[Sequence[Any], Any]]) -> ctypes.CDLL:
     for name, (arguments, answer) in functions.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, answer
@@ -123,7 +123,7 @@ def _declared(library: ctypes.CDLL, functions: Mapping[str, tuple[Sequence[Any],
 
 @cache
 def load() -> NativeLibrary | None:
-    """The library, once for each process; None where it was not built or does not load."""
+    """Load the library, once for each process; None where it was not built or does not load."""
     built = place()
     try:
         return NativeLibrary(built) if built.is_file() else None
@@ -133,12 +133,12 @@ def load() -> NativeLibrary | None:
 
 
 def place(folder: Path = SOURCE.parent) -> Path:
-    """Where this version of it is, if it was built."""
+    """Return the path of this version of the library."""
     return compiled.place(SOURCE, folder)
 
 
 def build(folder: Path = SOURCE.parent) -> str:
-    """Build it into a folder, unless it is there. Answers why not, in a sentence; "" when it is there."""
+    """Build it into a folder, unless it is there. Returns a sentence with the reason if it fails, else ""."""
     return compiled.build(SOURCE, NativeLibrary, folder)
 
 

@@ -1,4 +1,4 @@
-"""What a task gives Spark: a row for each record, or a partial aggregate of all records that agree.
+"""Make the rows that a task gives Spark: one for each record, or partial aggregates of records that agree.
 
 Pre-aggregation (`daggersql.PartialAggregation`) applies to single-stream TUMBLE and HOP aggregations that use
 only COUNT, SUM, AVG, MIN and MAX.
@@ -22,7 +22,7 @@ from runtime.source.reader.control_rows import ROWTIME, STATISTICS, TIME, RangeS
 from runtime.source.reader.marks import NO_MARKS, Marks
 from runtime.values.invalid_input import invalid_rows
 
-# What is aggregated at a time, of records as of groups: some hundred thousand of a few short keys.
+# Bytes that are aggregated at a time, of records as of groups: some hundred thousand of a few short keys.
 _BYTES = 16 * 2**20
 # The first records are aggregated by themselves, to see whether it is worth it.
 _FIRST = 10_000
@@ -32,47 +32,47 @@ _MOST = 2**63 - 1
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
 
 
-class Output(Protocol):
-    """The rows of one task. `schema` is that of what it gives, control rows included."""
+class RowOutput(Protocol):
+    """RowOutput of one task. `schema` is that of its rows, control rows included."""
 
     schema: pa.Schema
 
     def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
-        """Take decoded records; the rows that are ready."""
+        """Take decoded records; yield the rows that are ready."""
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The rows that were waiting for more records."""
+        """Yield the rows that were waiting for more records."""
 
 
 def output(
     records: pa.Schema,
     partial: PartialAggregation | None,
     marks: Marks = NO_MARKS,
-) -> Output:
-    """The output of a task that reads records of this schema; its rows have `marks`."""
+) -> RowOutput:
+    """Make the output of a task that reads records of this schema; its rows have `marks`."""
     return EachRecord(records, marks) if partial is None else PreAggregation(records, partial, marks)
 
 
 class EachRecord:
-    """Every record is a row."""
+    """Makes a row of every record."""
 
     def __init__(self, records: pa.Schema, marks: Marks = NO_MARKS) -> None:
         self._marks = marks
         self.schema = with_statistics([*records, *marks.fields])
 
     def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
-        """The same, without statistics."""
+        """Yield the records with empty statistics."""
         no_statistics = pa.nulls(len(records), self.schema.field(STATISTICS).type)
         columns = [*records.columns, *self._marks.of(records), no_statistics]
         yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Nothing waits."""
+        """Yield nothing: no record waits."""
         return iter(())
 
 
 class PreAggregation:
-    """A row stands for all records of a pane that agree in the keys; see `daggersql.PartialAggregation`.
+    """Makes a row of all records of a pane that agree in the keys; see `daggersql.PartialAggregation`.
 
     Where hardly any agree, each record is a row, which means the same. Records are aggregated in pieces that
     are cut by what has come since the task began, never by how it came: Kafka hands over the same records in
@@ -115,26 +115,26 @@ class PreAggregation:
         self._agree: bool | None = None
 
     def add(self, records: pa.RecordBatch, statistics: RangeStatistics) -> Iterator[pa.RecordBatch]:
-        """Rows, once there are enough records."""
-        left = self._computed(records, statistics)
+        """Yield rows, once there are enough records."""
+        left = self._compute_columns(records, statistics)
         while len(left):
             if self._agree is False:
                 yield self._single(left)
                 return
-            taken, full = self._room(left)
-            self._waiting.append(left.slice(0, taken))
-            left = left.slice(taken)
+            count, full = self._room(left)
+            self._waiting.append(left.slice(0, count))
+            left = left.slice(count)
             if full:
                 yield from self._piece()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The rows of what has been taken since the last ones."""
+        """Yield the rows of the records since the last ones."""
         yield from self._piece()
-        yield from map(self._rows, self._merged())
+        yield from map(self._rows, self._merge())
         self._groups = []
 
     def _piece(self) -> Iterator[pa.RecordBatch]:
-        """Aggregates what is waiting; rows, where too much would wait."""
+        """Aggregate what is waiting; yield rows, where too much would wait."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting:
             return
@@ -144,18 +144,18 @@ class PreAggregation:
         if not self._fits(records, [self._name(partial) for partial in self._partial.partials]):
             yield from map(self._single, waiting)
             return
-        groups = self._aggregated(records)
+        groups = self._aggregate(records)
         self._agree = len(groups) <= _WORTH * len(records)
         self._groups.append(groups)
         if self._agree and sum(int(_sizes(group).sum()) for group in self._groups) < _BYTES:
             return
-        self._groups = self._merged()
+        self._groups = self._merge()
         if not self._agree or sum(int(_sizes(group).sum()) for group in self._groups) > _BYTES // 2:
             yield from map(self._rows, self._groups)
             self._groups = []
 
-    def _merged(self) -> list[pa.RecordBatch]:
-        """The groups of all pieces, those that agree as one where they can be added up."""
+    def _merge(self) -> list[pa.RecordBatch]:
+        """Merge the groups of all pieces, those that agree into one where they can be added up."""
         if len(self._groups) < 2:
             return self._groups
         groups = pa.Table.from_batches(self._groups).combine_chunks()
@@ -166,22 +166,22 @@ class PreAggregation:
         ]
         functions = [*zip(self._partials, again, strict=True)]
         by_keys = pa.TableGroupBy(groups, [ROWTIME, *self._keys], use_threads=False)
-        made = by_keys.aggregate([*functions, ("n", "sum")])
-        return [self._named(made, functions, made.column("n_sum"))]
+        table = by_keys.aggregate([*functions, ("n", "sum")])
+        return [self._to_groups(table, functions, table.column("n_sum"))]
 
     def _room(self, records: pa.RecordBatch) -> tuple[int, bool]:
-        """How many of these records the piece takes that is waiting, and whether it is full then."""
+        """Return how many of these records the waiting piece takes, and whether it is full then."""
         after = self._waiting_bytes + np.cumsum(_sizes(records))
-        taken = int(np.searchsorted(after, _BYTES)) + 1
+        count = int(np.searchsorted(after, _BYTES)) + 1
         if self._agree is None:
-            taken = min(taken, _FIRST - sum(map(len, self._waiting)))
-        if taken > len(records):
+            count = min(count, _FIRST - sum(map(len, self._waiting)))
+        if count > len(records):
             self._waiting_bytes = int(after[-1])
             return len(records), False
-        return taken, True
+        return count, True
 
-    def _computed(self, records: pa.RecordBatch, statistics: RangeStatistics) -> pa.RecordBatch:
-        """Pane, keys and values of each record."""
+    def _compute_columns(self, records: pa.RecordBatch, statistics: RangeStatistics) -> pa.RecordBatch:
+        """Compute pane, keys and values of each record."""
         computed: dict[Value, pa.Array] = {}
         micros = np.asarray(records.column(ROWTIME).cast(pa.int64()))
         # The first instant of a pane may be before all that 64 bits can tell: it must not move event time.
@@ -193,7 +193,7 @@ class PreAggregation:
         )
 
     def _fits(self, rows: pa.Table, names: Sequence[str]) -> bool:
-        """Whether no sum of whole numbers, which are in the column of each partial, can be beyond 64 bits."""
+        """Tell whether no sum of whole numbers, in the column of each partial, can be beyond 64 bits."""
         for name, partial in zip(names, self._partial.partials, strict=True):
             if (partial.function, partial.type) == ("sum", "bigint"):
                 ends = pc.min_max(rows.column(name)).as_py().values()
@@ -201,24 +201,24 @@ class PreAggregation:
                     return False
         return True
 
-    def _aggregated(self, records: pa.Table) -> pa.RecordBatch:
+    def _aggregate(self, records: pa.Table) -> pa.RecordBatch:
         functions = [(self._name(partial), partial.function) for partial in self._partial.partials]
         by_keys = pa.TableGroupBy(records, [ROWTIME, *self._keys], use_threads=False)
-        made = by_keys.aggregate([*functions, ([], "count_all")])
-        return self._named(made, functions, made.column("count_all"))
+        table = by_keys.aggregate([*functions, ([], "count_all")])
+        return self._to_groups(table, functions, table.column("count_all"))
 
-    def _named(
-        self, made: pa.Table, functions: Sequence[tuple[str, str]], counts: pa.ChunkedArray
+    def _to_groups(
+        self, table: pa.Table, functions: Sequence[tuple[str, str]], counts: pa.ChunkedArray
     ) -> pa.RecordBatch:
-        """Groups as they wait: keys, partials and how many records they are of."""
-        partials = [made.column(f"{name}_{function}") for name, function in functions]
-        columns = [*(made.column(name) for name in (ROWTIME, *self._keys)), *partials, counts]
+        """Name the columns of groups as they wait: keys, partials and the count of their records."""
+        partials = [table.column(f"{name}_{function}") for name, function in functions]
+        columns = [*(table.column(name) for name in (ROWTIME, *self._keys)), *partials, counts]
         return pa.RecordBatch.from_arrays(
             [column.combine_chunks() for column in columns], [ROWTIME, *self._keys, *self._partials, "n"]
         )
 
     def _single(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Each record as the sum of itself."""
+        """Make a row of each record, as the sum of itself."""
         partials = []
         for partial in self._partial.partials:
             value = records.column(self._name(partial))
@@ -228,7 +228,7 @@ class PreAggregation:
         return self._rows(pa.RecordBatch.from_arrays(columns, [ROWTIME, *self._keys, *self._partials, "n"]))
 
     def _rows(self, groups: pa.RecordBatch) -> pa.RecordBatch:
-        """Groups as Spark gets them."""
+        """Convert groups to Spark's rows."""
         arrays = []
         for name, column in zip(groups.schema.names, groups.columns, strict=True):
             given = self._texts[name](column) if name in self._texts else column
@@ -244,7 +244,7 @@ class PreAggregation:
 def _compute(
     value: Value, records: pa.RecordBatch, computed: dict[Value, pa.Array], statistics: RangeStatistics
 ) -> pa.Array:
-    """The value of each record. Counts what functions could not use, once for each of them."""
+    """Compute the value of each record. Counts what functions could not use, once for each of them."""
     if value not in computed:
         match value:
             case Field(path=path):
@@ -266,7 +266,7 @@ def _compute(
 
 
 def _parts(numbers: pa.Array) -> list[pa.Array]:
-    """Every part of these numbers: what `exact.part` is in SQL."""
+    """Split numbers into all their parts, like `exact.part` in SQL."""
     rounded = [pc.subtract(pc.add(numbers, rounder), rounder) for rounder in exact.ROUNDERS]
     parts = [pc.subtract(finer, coarser) for coarser, finer in pairwise([*rounded, numbers])]
     if not pc.all(pc.is_finite(numbers)).as_py():
@@ -275,7 +275,7 @@ def _parts(numbers: pa.Array) -> list[pa.Array]:
 
 
 def _text(call: Call) -> Callable[[pa.Array], pa.Array] | None:
-    """Makes text of the numbers that stand for it; None where none do."""
+    """Return the function that makes texts of the numbers in their place; None where none are."""
     loaded = functions.load(call.function)
     return loaded.text if hasattr(loaded, "codes") else None
 
@@ -292,7 +292,7 @@ def _type(value: Value, records: pa.Schema) -> pa.DataType:
 
 
 def _sizes(records: pa.RecordBatch) -> np.ndarray:
-    """Bytes of each record, the same however the records are cut into batches."""
+    """Return the bytes of each record, the same however the records are cut into batches."""
     sizes = np.full(len(records), 8 * records.num_columns)
     for column in records.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -1,5 +1,5 @@
-"""Reads a partition by Python's client: where the native reader was not built, to compare it with, and where
-headers are asked for, which the native one does not read.
+"""Read a partition by Python's client: where the native reader was not built, to compare it with, and for
+headers, which the native one does not read.
 """
 
 from __future__ import annotations
@@ -25,47 +25,49 @@ class PythonConsumer:
         *,
         headers: bool = False,
     ) -> None:
-        """With `headers`, records have them."""
+        """Open the client; with `headers`, records have them."""
         self._headers = headers
-        self._at = TopicPartition(partition.topic, partition.number)
+        self._position = TopicPartition(partition.topic, partition.number)
         self._limits = limits
         self._waiting: Sequence[Message] = ()
         self._consumer = Consumer(dict(properties), logger=LOG)
 
     def assign(self, offset: int) -> None:
-        """Makes the next record the first one from `offset` on."""
+        """Make the next record the first one from `offset` on."""
         self._waiting = ()
-        self._at.offset = offset
-        self._consumer.assign([self._at])
+        self._position.offset = offset
+        self._consumer.assign([self._position])
 
     def unassign(self) -> None:
-        """Fetches no more, until it is assigned again."""
+        """Fetch no more, until it is assigned again."""
         self._waiting = ()
         self._consumer.unassign()
 
     def next(self, count: int, timeout_s: float) -> Records | Notice | None:
-        """What comes next, up to `count` records; None when nothing came for a while."""
+        """Return what comes next, up to `count` records; None when nothing came for a while."""
         if not self._waiting:
             self._waiting = self._consumer.consume(min(count, self._limits.records), timeout_s)
         if not self._waiting:
             return None
-        taken = _piece(self._waiting, self._limits.bytes)
-        taken_messages, self._waiting = self._waiting[: taken or 1], self._waiting[taken or 1 :]
-        if taken:
-            return Records.of(taken_messages, headers=self._headers)
-        (message,) = taken_messages
+        count = _piece(self._waiting, self._limits.bytes)
+        messages, self._waiting = self._waiting[: count or 1], self._waiting[count or 1 :]
+        if count:
+            return Records.of(messages, headers=self._headers)
+        (message,) = messages
         error = message.error()
         assert error is not None
         return Notice(error, int(message.offset() or 0))
 
     def close(self) -> None:
-        """Ends its connections."""
+        """Close its connections."""
         self._waiting = ()
         self._consumer.close()
 
 
 def _piece(messages: Sequence[Message], most: int) -> int:
-    """How many of the first are records and have at most so many bytes, at least one; 0 where an error is."""
+    """Count the first that are records and have at most `most` bytes, at least one; 0 where an error is
+    first.
+    """
     errors = (index for index, message in enumerate(messages) if message.error() is not None)
     records = messages[: next(errors, len(messages))]
     keys = (len(key or b"") for key in map(Message.key, records))

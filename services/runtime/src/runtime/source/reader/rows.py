@@ -1,4 +1,4 @@
-"""Kafka records become rows, or are quarantined: they are decoded, checked and counted."""
+"""Turn Kafka records into rows: they are decoded, checked and counted, or quarantined."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _LAST_MS = (2**63 - 1) // 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
-    """The record with this index among others that was quarantined, why, and one sentence about it."""
+class QuarantinedRecord:
+    """Record that was quarantined: its index among others, why, and one sentence about it."""
 
     records: Records
     index: int
@@ -64,14 +64,14 @@ class Quarantined:
 
     @property
     def offset(self) -> int:
-        """Where it stands in its partition."""
+        """Offset in its partition."""
         return int(self.records.offsets[self.index])
 
 
 class Rows:
-    """Turns records of `message` into rows: columns of `paths`, rowtime, metadata asked for.
+    """Turns records of `message` into rows: columns of `paths`, rowtime, and the metadata in `paths`.
 
-    Rows are counted, and then only those are kept that meet the conditions: to carry the others to where
+    Rows are counted, and then only those that meet the conditions are passed on: to carry the others to where
     WHERE drops them costs more than all else that is done with them.
 
     Without a time field nothing is decoded: every record is a row, whatever is in it, at its Kafka time.
@@ -102,17 +102,17 @@ class Rows:
         partition: Partition,
         planned_ms: int,
         statistics: RangeStatistics,
-    ) -> tuple[pa.RecordBatch, list[Quarantined]]:
-        """The wanted rows of these records, in order, and what was quarantined of them; `statistics` counts.
+    ) -> tuple[pa.RecordBatch, list[QuarantinedRecord]]:
+        """Return the rows that meet the conditions, in order, and the quarantined records; count both.
 
         `planned_ms` is when the batch was planned; it stands for the Kafka time of records that have none.
         """
         if self._decoder is None:
-            return self._undecoded(records, partition, planned_ms, statistics), []
-        quarantined: list[Quarantined] = []
+            return self._without_decoding(records, partition, planned_ms, statistics), []
+        quarantined: list[QuarantinedRecord] = []
 
         def quarantine(index: Any, reason: Reason, detail: str) -> None:
-            quarantined.append(Quarantined(records, int(index), reason, detail))
+            quarantined.append(QuarantinedRecord(records, int(index), reason, detail))
 
         values, times_ms, indexes = (
             records.values,
@@ -154,19 +154,19 @@ class Rows:
             statistics.ahead_ms = int(micros[newest]) // 1000 - min(int(times_ms[newest]), planned_ms)
         statistics.quarantined.update(record.reason for record in quarantined)
         _count(marks, statistics)
-        kept = records if len(indexes) == len(records) else records.take(indexes)
-        metadata = [_metadata(name, partition, kept, times_ms) for name in self._metadata]
+        readable = records if len(indexes) == len(records) else records.take(indexes)
+        metadata = [_metadata(name, partition, readable, times_ms) for name in self._metadata]
         batch = pa.RecordBatch.from_arrays([*columns.columns, times, *metadata], schema=self.schema)
-        return wanted(batch, self._conditions), quarantined
+        return filter_rows(batch, self._conditions), quarantined
 
-    def _undecoded(
+    def _without_decoding(
         self,
         records: Records,
         partition: Partition,
         planned_ms: int,
         statistics: RangeStatistics,
     ) -> pa.RecordBatch:
-        """Every record as a row. Nobody's clock is believed beyond the driver's: none is from the future."""
+        """Make a row of every record. No clock is believed beyond the driver's: none is from the future."""
         times_ms = known_ms(records.times, planned_ms)
         micros = np.minimum(times_ms, planned_ms) * 1000
         newest = statistics.add(micros)
@@ -176,10 +176,13 @@ class Rows:
             statistics.ahead_ms = 0
         metadata = [_metadata(name, partition, records, times_ms) for name in self._metadata]
         times = pa.array(micros).cast(TIME)
-        return wanted(pa.RecordBatch.from_arrays([times, *metadata], schema=self.schema), self._conditions)
+        batch = pa.RecordBatch.from_arrays([times, *metadata], schema=self.schema)
+        return filter_rows(batch, self._conditions)
 
-    def quarantine_record(self, quarantined: Quarantined, partition: Partition) -> telemetry_pb2.Quarantined:
-        """What the quarantine keeps of a record, the job's name and generation left to the caller."""
+    def quarantine_record(
+        self, quarantined: QuarantinedRecord, partition: Partition
+    ) -> telemetry_pb2.Quarantined:
+        """Build the quarantine's record; the caller adds the job's name and generation."""
         records, index = quarantined.records, quarantined.index
         value = records.values[index].as_py() or b""
         record = telemetry_pb2.Quarantined(
@@ -200,20 +203,20 @@ class Rows:
 
 
 def _count(marks: Marks | None, statistics: RangeStatistics) -> None:
-    """Counts records by what they are marked with."""
+    """Count records by their marks."""
     if marks is not None:
         for name, mark in _COUNTED:
             statistics.invalid_inputs[name] += int(np.count_nonzero(marks & mark))
 
 
-def wanted(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
-    """The rows that meet all conditions."""
+def filter_rows(rows: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
+    """Return the rows that meet all conditions."""
     for condition in conditions:
-        rows = rows.filter(_met(rows.column(condition.column), condition))
+        rows = rows.filter(_matches(rows.column(condition.column), condition))
     return rows
 
 
-def _met(column: pa.Array, condition: Condition) -> pa.BooleanArray:
+def _matches(column: pa.Array, condition: Condition) -> pa.BooleanArray:
     if condition.op == "IN":
         return pc.is_in(column, value_set=pa.array(condition.values))
     (value,) = condition.values
@@ -243,7 +246,7 @@ def _sentence(why: str) -> str:
 
 
 def _timeless(time: tuple[int, int] | None) -> tuple[Reason, str]:
-    """Why a record without an event time is quarantined; `time`: seconds and nanos of one that is none."""
+    """Explain the quarantine of a record without an event time; `time`: seconds and nanos, if invalid."""
     if time is None:
         return Reason.NO_EVENT_TIME, "The record's event time is not set."
     seconds, nanos = time

@@ -1,4 +1,4 @@
-"""Runs the tasks of a batch in executors' Python workers: a range of offsets in, Arrow batches out."""
+"""Run the tasks of a batch in executors' Python workers: a range of offsets in, Arrow batches out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.source.reader.consumers import ConsumerCache
 from runtime.source.reader.control_rows import RangeStatistics, idle_advance_row, statistics_row
 from runtime.source.reader.examples import Examples
 from runtime.source.reader.marks import NO_MARKS, Marks, times_of
-from runtime.source.reader.preaggregate import Output
+from runtime.source.reader.preaggregate import RowOutput
 from runtime.source.reader.rows import Rows
 from runtime.source.tasks import AdvanceWatermark, ReadRanges, Task
 from runtime.source.watermark import Lateness
@@ -29,14 +29,14 @@ WATERMARK_PROPERTY = "daggers.lateWatermark"
 _consumers = ConsumerCache()
 
 
-def output(plan: ReaderPlan, lateness: Lateness | None = None) -> Output:
-    """What a task of this reader gives Spark, of a batch in which rows may be late for something."""
+def output(plan: ReaderPlan, lateness: Lateness | None = None) -> RowOutput:
+    """Make the output of a task of this reader, in a batch whose rows may be late."""
     marks = Marks(len(plan.late_for), lateness) if plan.marks_late else NO_MARKS
     return preaggregate.output(_rows_of(plan).schema, plan.pre_aggregation, marks)
 
 
 def run(plan: ReaderPlan, task: Task) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, data and control rows."""
+    """Yield the rows of a task, data and control rows."""
     match task:
         case AdvanceWatermark():
             return iter([idle_advance_row(output(plan).schema, task.time_ms)])
@@ -45,7 +45,7 @@ def run(plan: ReaderPlan, task: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
-    """The rows of ranges, in order. Quarantined records are in the quarantine before this ends.
+    """Yield the rows of ranges, in order. Quarantined records are in the quarantine before this ends.
 
     Raises `JobError` when Kafka refuses; waits while it does not answer.
     """
@@ -56,7 +56,7 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
         mended = plan.mended.get(range_.partition, {})
         for records in _consumers.read(plan, range_, task.siblings):
             batch, quarantined = rows.rows(
-                records.mended(mended), range_.partition, task.planned_ms, statistics
+                records.replace_values(mended), range_.partition, task.planned_ms, statistics
             )
             if lateness is not None:
                 statistics.add_late(times_of(batch), lateness, counted=not plan.marks_late)
@@ -75,7 +75,7 @@ def _read(plan: ReaderPlan, task: ReadRanges) -> Iterator[pa.RecordBatch]:
 
 
 def _lateness(plan: ReaderPlan) -> Lateness | None:
-    """What rows of the running batch come too late for; None where nothing closes.
+    """Return what is closed for rows of the running batch; None where nothing closes.
 
     From the first batch on: Spark's watermark begins at 0, so whatever was before 1970 is closed.
     """
@@ -99,23 +99,23 @@ def _rows(
     tolerance: int,
     conditions: tuple[Condition, ...],
 ) -> Rows:
-    """What decodes records: one for all tasks of a process, whosever they are."""
+    """Build the decoder of records: one for all tasks of a process, of any launch."""
     return Rows(descriptor(descriptors, message), paths, time_field, tolerance, conditions)
 
 
 def _set_aside(plan: ReaderPlan) -> Quarantine | Examples:
-    """Where records go that cannot be rows; a preview only shows a few."""
+    """Return where records go that cannot be rows; a preview only shows a few."""
     if plan.range_end is not None:
         return Examples(Path(plan.run_dir))
-    return _quarantine(plan.dagger, plan.generation, _frozen(plan.platform))
+    return _quarantine(plan.dagger, plan.generation, _to_key(plan.platform))
 
 
 @lru_cache(maxsize=4)
 def _quarantine(dagger: str, generation: int, properties: tuple[tuple[str, str], ...]) -> Quarantine:
-    """One for each launch: what Kafka refuses of one launch ends no other."""
+    """Open a quarantine for each launch: what Kafka refuses of one launch ends no other."""
     del dagger, generation
     return Quarantine(dict(properties))
 
 
-def _frozen(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _to_key(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(properties.items()))
