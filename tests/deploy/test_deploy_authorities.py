@@ -22,7 +22,7 @@ TRIES = """
 import asyncio, sys
 
 import httpx, httpx2
-from api_gateway.auth.oidc import fetching
+from api_gateway.auth.oidc import build_fetch
 from chassis.egress.addresses import Allowed
 from daggers.v1 import spec_pb2
 from health_monitor.webhook import Webhooks
@@ -30,7 +30,7 @@ from runtime.clients import handshake
 from cli.login import provider
 
 url = sys.argv[1]
-fetched = asyncio.run(fetching(url, Allowed())(url))
+fetched = asyncio.run(build_fetch(url, Allowed())(url))
 commanded = provider._answer(url, "GET", url)
 paged = httpx2.get(url).json()
 told = Webhooks(Allowed.parse(url.removeprefix("https://")))
